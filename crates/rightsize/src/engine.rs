@@ -115,7 +115,7 @@ impl Engine<'_> {
             }
         }
         let Advised { advice, after, limits_refused } = evaluator.advise(&now, &usage, cluster)?;
-        let Advice { mut containers, notes: mut of_workload, missing } = advice;
+        let AdvisedContainers { mut containers, notes: mut of_workload, missing } = advice;
         for problem in missing {
             if !notes.contains(&problem) {
                 notes.push(problem);
@@ -214,7 +214,7 @@ fn pods_of(entry: &WorkloadEntry, now: &Evaluated) -> (u64, bool) {
 }
 
 /// The recommendations for the containers of an object, what is to know about them, and what could not be read for them.
-struct Advice {
+struct AdvisedContainers {
     containers: Vec<ContainerAdvice>,
     notes: Vec<String>,
     missing: Vec<ReadError>,
@@ -222,7 +222,7 @@ struct Advice {
 
 /// The recommendations for a workload, and its pod after admission with them.
 struct Advised {
-    advice: Advice,
+    advice: AdvisedContainers,
     after: Admitted,
     /// The reason that the LimitRanges refuse the new memory limits.
     limits_refused: Option<String>,
@@ -371,9 +371,9 @@ impl Evaluator<'_> {
         now: &Evaluated,
         usage: &[Option<&ContainerUsage>],
         cluster: &mut dyn ClusterReader,
-    ) -> Result<Advice, String> {
+    ) -> Result<AdvisedContainers, String> {
         let (containers, notes, missing) = (now.containers.clone(), now.notes.clone(), now.missing.clone());
-        let mut advice = Advice { containers, notes, missing };
+        let mut advice = AdvisedContainers { containers, notes, missing };
         match self.engine.usage {
             // The object itself has been evaluated already.
             UsageSource::Profiles if object == self.object => {}
@@ -393,7 +393,7 @@ impl Evaluator<'_> {
         usage: &[Option<&ContainerUsage>],
         object: &Value,
         now: &Evaluated,
-        advice: &mut Advice,
+        advice: &mut AdvisedContainers,
         cluster: &mut dyn ClusterReader,
     ) -> Result<(), String> {
         let turns = turns(&now.containers);
@@ -502,7 +502,7 @@ impl Evaluator<'_> {
     }
 }
 
-impl Advice {
+impl AdvisedContainers {
     /// Takes the recommendations for the containers at some places.
     fn take(&mut self, found: Evaluated, is_wanted: impl Fn(usize) -> bool) {
         for (place, (slot, container)) in self.containers.iter_mut().zip(found.containers).enumerate() {

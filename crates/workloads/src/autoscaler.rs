@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use headroom_core::amount::Quantity;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::kinds::DEPLOYMENT;
 use crate::owner::{Owner, WorkloadRef};
@@ -43,7 +43,7 @@ pub struct HorizontalAutoscaler {
     /// Thousandths of a target by which it may be off before it adds pods, and before it removes some.
     tolerance: [u64; 2],
     /// Its conditions that say that it cannot scale, or not as far as it wants to.
-    pub troubles: Vec<Trouble>,
+    pub problems: Vec<ScalingProblem>,
 }
 
 /// A target that is a share of the requests.
@@ -60,7 +60,7 @@ pub struct UtilizationTarget {
 }
 
 #[derive(Debug, Clone)]
-pub struct Trouble {
+pub struct ScalingProblem {
     pub kind: String,
     pub reason: String,
     pub message: String,
@@ -105,37 +105,39 @@ impl HorizontalAutoscaler {
             by_utilization: targets.filter_map(|(place, of)| UtilizationTarget::of(place, of, &measured)).collect(),
             metrics,
             tolerance: [tolerance("scaleUp"), tolerance("scaleDown")],
-            troubles: conditions.into_iter().flatten().filter_map(Trouble::of).collect(),
+            problems: conditions.into_iter().flatten().filter_map(ScalingProblem::of).collect(),
         }
     }
 
-    /// Reads a ScaledObject by the HorizontalPodAutoscaler that KEDA makes for it.
+    /// The HorizontalPodAutoscaler that KEDA makes for a ScaledObject.
     fn of_scaled_object(object: &Value) -> Self {
-        let metric = |trigger: &Value| {
+        let number = |at: &str| object.pointer(at).and_then(Value::as_u64);
+        let target = |(place, trigger): (usize, &Value)| {
             let text = |path: &str| trigger.pointer(path).and_then(Value::as_str);
             let percent: u64 = text("/metadata/value")?.parse().ok()?;
-            let resource = text("/type").filter(|kind| ["cpu", "memory"].contains(kind))?;
+            let resource = text("/type").filter(|kind| ["cpu", "memory"].contains(kind))?.to_owned();
             let is_share = text("/metricType").or(text("/metadata/type")).is_none_or(|kind| kind == "Utilization");
-            let target = json!({"type": "Utilization", "averageUtilization": percent});
-            is_share.then(|| match text("/metadata/containerName") {
-                None => json!({"type": "Resource", "resource": {"name": resource, "target": target}}),
-                Some(container) => json!({"type": "ContainerResource",
-                    "containerResource": {"name": resource, "container": container, "target": target}}),
-            })
+            let container = text("/metadata/containerName").map(str::to_owned);
+            is_share.then_some(UtilizationTarget { place, resource, container, percent, measured: None })
         };
         let triggers = object.pointer("/spec/triggers").and_then(Value::as_array);
-        let metrics: Vec<Value> = triggers.into_iter().flatten().filter_map(metric).collect();
-        let (name, kind) = (metadata(object, "name"), ApiKind::of(object));
-        let most = object.pointer("/spec/maxReplicaCount").and_then(Value::as_u64).unwrap_or(MOST_OF_KEDA);
-        let made = json!({
-            "apiVersion": VERSIONS[0],
-            "kind": HORIZONTAL,
-            "metadata": {"name": format!("keda-hpa-{name}"), "namespace": metadata(object, "namespace")},
-            "spec": {"maxReplicas": most, "metrics": metrics},
-        });
-        let (target, target_api_version) = target_of(object, "/spec/scaleTargetRef", DEPLOYMENT.kind);
-        let controller = Owner { api_version: kind.api_version(), kind: kind.kind, name: name.to_owned() };
-        Self { controller: Some(controller), target, target_api_version, ..Self::of_object(&made) }
+        let (name, kind) = (metadata(object, "name").to_owned(), ApiKind::of(object));
+        let (workload, target_api_version) = target_of(object, "/spec/scaleTargetRef", DEPLOYMENT.kind);
+        Self {
+            api_version: VERSIONS[0].to_owned(),
+            name: format!("keda-hpa-{name}"),
+            controller: Some(Owner { api_version: kind.api_version(), kind: kind.kind, name }),
+            target: workload,
+            target_api_version,
+            least: number("/spec/minReplicaCount").unwrap_or(0),
+            most: Some(number("/spec/maxReplicaCount").unwrap_or(MOST_OF_KEDA)),
+            current: None,
+            wanted: None,
+            metrics: Value::Null,
+            by_utilization: triggers.into_iter().flatten().enumerate().filter_map(target).collect(),
+            tolerance: [TOLERANCE; 2],
+            problems: Vec::new(),
+        }
     }
 
     /// True if it leaves the number of pods at a utilization so near to its target.
@@ -177,17 +179,17 @@ fn source_of(metric: &Value) -> Option<(&Value, String, Option<String>)> {
     Some((source, text("name")?, container))
 }
 
-impl Trouble {
+impl ScalingProblem {
     fn of(condition: &Value) -> Option<Self> {
         let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
-        let is_trouble = match (text("type"), text("status")) {
+        let is_problem = match (text("type"), text("status")) {
             ("AbleToScale" | "ScalingActive", "False") => text("reason") != "ScalingDisabled",
             ("ScalingLimited", "True") => text("reason") == "TooManyReplicas",
             _ => false,
         };
         let [kind, reason, message, since] =
             ["type", "reason", "message", "lastTransitionTime"].map(|field| text(field).to_owned());
-        is_trouble.then_some(Self { kind, reason, message, since })
+        is_problem.then_some(Self { kind, reason, message, since })
     }
 }
 

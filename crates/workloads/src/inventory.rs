@@ -17,7 +17,7 @@ use crate::autoscaler::Autoscalers;
 use crate::kinds::{self, CRON_JOB, Growth, POD, POD_KINDS, PodKind};
 use crate::owner::{Owner, PodOwners, WorkloadRef};
 use crate::pod::pod_of;
-use crate::refusal::{Refusal, events_of};
+use crate::refusal::{PodRefusal, events_of};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 
@@ -34,7 +34,7 @@ pub struct WorkloadEntry {
     pub managed_by: Option<String>,
     pub running: Running,
     /// The refusals of its pods for the last reason that Events tell of.
-    pub refused: Option<Refusal>,
+    pub refused: Option<PodRefusal>,
     /// The place in a manifest that the object was read from.
     pub origin: Option<Origin>,
     /// True if the cluster has it, so that its pods are counted in the quotas.
@@ -77,9 +77,7 @@ impl WorkloadEntry {
             exists: true,
         }
     }
-}
 
-impl WorkloadEntry {
     /// The images of its containers, as far as the place of its template is known.
     pub fn images(&self) -> Vec<String> {
         self.of_containers("image")
@@ -104,9 +102,7 @@ impl WorkloadEntry {
         });
         containers.flatten().collect()
     }
-}
 
-impl WorkloadEntry {
     /// The reason why the API server refuses pods at present.
     pub fn refusal(&self) -> Option<String> {
         self.refusals().into_iter().find(|(_, is_now)| *is_now).map(|(refusal, _)| refusal.message)
@@ -114,9 +110,9 @@ impl WorkloadEntry {
 
     /// The refusals of its pods, with true for those at present: as the condition of a Deployment or ReplicaSet tells, or for
     /// other kinds an Event, while pods are missing.
-    pub fn refusals(&self) -> Vec<(Refusal, bool)> {
+    pub fn refusals(&self) -> Vec<(PodRefusal, bool)> {
         let object = self.object.value();
-        let condition = Refusal::of_condition(&object);
+        let condition = PodRefusal::of_condition(&object);
         let is_now = condition.is_none() && self.lacks_pods(&object);
         let of_events = self.refused.clone().map(|refusal| (refusal, is_now));
         condition.map(|refusal| (refusal, true)).into_iter().chain(of_events).collect()
@@ -223,7 +219,8 @@ impl Inventory {
     }
 
     pub fn add_event(&mut self, event: &Value) {
-        let Some((made_by, refusal)) = Refusal::of_event(event).filter(|(_, refusal)| refusal.is_a_decision()) else {
+        let Some((made_by, refusal)) = PodRefusal::of_event(event).filter(|(_, refusal)| refusal.is_a_decision())
+        else {
             return;
         };
         let number = self.pods.numbers.get(&self.pods.owners.of(made_by));

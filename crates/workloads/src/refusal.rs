@@ -21,7 +21,7 @@ pub fn events_of(namespace: Option<&str>, most: usize) -> Events<'_> {
 
 /// The API server's refusals to create more pods of a workload, for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PodRefusal {
     /// The latest text, as the controller words it.
     pub message: String,
     /// The same for all refusals for one reason: without names of Pods and amounts.
@@ -32,7 +32,7 @@ pub struct Refusal {
     pub last: Option<Timestamp>,
 }
 
-impl Refusal {
+impl PodRefusal {
     fn new(message: &str, made_by: &str) -> Self {
         let (message, key) = (message.to_owned(), key_of(reason_in(message), made_by));
         Self { message, key, count: 0, first: None, last: None }

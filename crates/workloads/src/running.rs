@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::kinds::{self, DEPLOYMENT, POD, PodKind, REPLICA_SET, comes_and_goes, counts};
 use crate::owner::{WorkloadRef, workload_above};
 use crate::pod::pod_of;
-use crate::refusal::{Refusal, events_of};
+use crate::refusal::{PodRefusal, events_of};
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::ApiKind;
 
@@ -147,17 +147,17 @@ fn plain(template: Option<&Value>) -> Value {
 }
 
 /// The refusal that a workload's condition tells, or else its Events.
-pub fn refusal(workload: &Value, cluster: &mut dyn ClusterReader) -> Option<Refusal> {
+pub fn refusal(workload: &Value, cluster: &mut dyn ClusterReader) -> Option<PodRefusal> {
     let sets = replica_sets(workload, cluster);
-    let of_condition = [workload].into_iter().chain(&sets).find_map(Refusal::of_condition);
+    let of_condition = [workload].into_iter().chain(&sets).find_map(PodRefusal::of_condition);
     if of_condition.is_some() {
         return of_condition;
     }
     let this = WorkloadRef::of(workload);
-    let mut found: Option<Refusal> = None;
+    let mut found: Option<PodRefusal> = None;
     // Without Events, only the forecast is known.
     let _ = cluster.visit_events(events_of(Some(&this.namespace), MAX_EVENTS), &mut |event| match (
-        Refusal::of_event(&event).filter(|(made_by, _)| *made_by == this),
+        PodRefusal::of_event(&event).filter(|(made_by, _)| *made_by == this),
         &mut found,
     ) {
         (Some((_, refusal)), Some(before)) => before.add(refusal),

@@ -6,7 +6,9 @@ use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
 use super::{Decider, LONGEST, Search, Severity, items, text};
-use headroom_workloads::autoscaler::{Autoscalers, HORIZONTAL, HorizontalAutoscaler, Trouble, VerticalAutoscaler};
+use headroom_workloads::autoscaler::{
+    Autoscalers, HORIZONTAL, HorizontalAutoscaler, ScalingProblem, VerticalAutoscaler,
+};
 use headroom_workloads::kinds::DEPLOYMENT;
 use headroom_workloads::{Owner, WorkloadRef, running};
 
@@ -69,12 +71,12 @@ impl Search<'_> {
         self.or_unread(read);
         let read = autoscalers.add_vertical(&mut self.run.cluster, Some(&this.namespace));
         self.or_unread(read);
-        for HorizontalAutoscaler { name, least, most, wanted, troubles, .. } in autoscalers.horizontal(&this) {
+        for HorizontalAutoscaler { name, least, most, wanted, problems, .. } in autoscalers.horizontal(&this) {
             let most = most.unwrap_or(0);
             let wanted = wanted.map(|wanted| format!(", now {wanted}")).unwrap_or_default();
             let decides = format!("sets the number of pods, between {least} and {most}{wanted}");
             self.decider(HORIZONTAL, "hpa", name, decides);
-            for Trouble { kind, reason, message, since } in troubles {
+            for ScalingProblem { kind, reason, message, since } in problems {
                 let problem = match kind.as_str() {
                     "ScalingLimited" => format!("wants more than its maximum of {most} pods"),
                     _ => format!("does not scale it: {reason}"),

@@ -8,14 +8,14 @@ use super::{LONGEST, Search, Severity};
 use crate::evaluate::{Blocked, FITS_NOW, Topic};
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::kinds::{JOB, REPLICA_SET, counts};
-use headroom_workloads::refusal::Refusal;
+use headroom_workloads::refusal::PodRefusal;
 
 impl Search<'_> {
     pub(super) fn add_refusals(&mut self) {
         for subject in self.makers() {
             let Some(Blocked { state, refusal, needed }) = self.run.blocked(&subject) else { continue };
             let (message, since) = refusal
-                .map(|Refusal { message, first, .. }| (on_one_line(&message, LONGEST), first))
+                .map(|PodRefusal { message, first, .. }| (on_one_line(&message, LONGEST), first))
                 .unwrap_or_default();
             let since = since.map(|since| since.to_string()).unwrap_or_default();
             let (cause, command) = self.cause(&message, needed.first().and_then(|warning| warning.blocks_pods));

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::inventory::Inventory;
-use headroom_workloads::refusal::Refusal;
+use headroom_workloads::refusal::PodRefusal;
 
 /// Workloads that are named for each reason.
 const NAMED: usize = 5;
@@ -52,7 +52,7 @@ pub struct RejectionSummary {
 
 /// The rejections for one reason, and the workloads that have it: true for those that are blocked now.
 struct RejectionGroup<'i> {
-    refusal: Refusal,
+    refusal: PodRefusal,
     workloads: BTreeMap<&'i WorkloadRef, bool>,
 }
 
@@ -65,7 +65,7 @@ impl RejectionSummary {
     /// The latest of each namespace, then the second of each, and so on, made of the refusals of each workload, with true for those
     /// at present.
     fn of<'i>(
-        workloads: impl Iterator<Item = (&'i WorkloadRef, Vec<(Refusal, bool)>)>,
+        workloads: impl Iterator<Item = (&'i WorkloadRef, Vec<(PodRefusal, bool)>)>,
         events: Result<bool, String>,
     ) -> Self {
         let mut namespaces: BTreeMap<&str, BTreeMap<String, RejectionGroup<'_>>> = BTreeMap::new();
@@ -134,8 +134,8 @@ mod tests {
 
     /// The rejections of some workloads by these Events, of which these are blocked now.
     fn summary(events: &[Value], blocked: &[&str]) -> RejectionSummary {
-        let mut all: BTreeMap<WorkloadRef, Refusal> = BTreeMap::new();
-        for (made_by, refusal) in events.iter().filter_map(Refusal::of_event) {
+        let mut all: BTreeMap<WorkloadRef, PodRefusal> = BTreeMap::new();
+        for (made_by, refusal) in events.iter().filter_map(PodRefusal::of_event) {
             match all.get_mut(&made_by) {
                 Some(before) => before.add(refusal),
                 None => _ = all.insert(made_by, refusal),
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn only_rejections_count_and_times_are_of_either_kind_of_event() {
         for other in ["Error creating: pods \"a\" already exists", "Error creating: context deadline exceeded", ""] {
-            let read = Refusal::of_event(&event("shop", "ReplicaSet", "web", 1, other));
+            let read = PodRefusal::of_event(&event("shop", "ReplicaSet", "web", 1, other));
             assert!(read.is_none_or(|(_, refusal)| !refusal.is_a_decision()), "{other}");
         }
         let of_series = json!({"metadata": {"namespace": "shop"}, "involvedObject": {"kind": "Job", "name": "a"},
@@ -226,13 +226,14 @@ mod tests {
             json!({"metadata": {"namespace": "shop", "name": "web"}, "status": {"conditions": [{"type": "ReplicaFailure",
                 "status": status, "lastTransitionTime": "2026-11-25T07:00:00Z", "message": over_quota("web-5d4f-x2x4z", "8")}]}})
         };
-        assert_eq!(Refusal::of_condition(&of("False")), None);
-        let (web, now) = (WorkloadRef::new("shop", "Deployment", "web"), Refusal::of_condition(&of("True")).unwrap());
+        assert_eq!(PodRefusal::of_condition(&of("False")), None);
+        let (web, now) =
+            (WorkloadRef::new("shop", "Deployment", "web"), PodRefusal::of_condition(&of("True")).unwrap());
         let (_, before) =
-            Refusal::of_event(&event("shop", "ReplicaSet", "web-5d4f", 10, &over_quota("web-5d4f-x2x4z", "8")))
+            PodRefusal::of_event(&event("shop", "ReplicaSet", "web-5d4f", 10, &over_quota("web-5d4f-x2x4z", "8")))
                 .unwrap();
         let (db, other) =
-            Refusal::of_event(&event("shop", "StatefulSet", "db", 50, "pods \"db-0\" is forbidden: no")).unwrap();
+            PodRefusal::of_event(&event("shop", "StatefulSet", "db", 50, "pods \"db-0\" is forbidden: no")).unwrap();
         let all = [(&web, vec![(now, true), (before, false)]), (&db, vec![(other, false)])];
         let groups = RejectionSummary::of(all.into_iter(), Ok(false)).groups;
         assert_eq!(groups.len(), 2, "{groups:#?}");

@@ -14,7 +14,7 @@ use granit_parser::ScalarStyle;
 use headroom_core::amount::{Quantity, Requirement};
 use serde_json::Value;
 
-pub use target::{UtilizationTarget, set_targets};
+pub use target::{TargetEdit, set_targets};
 pub use values::{ValuesEdit, set_values};
 use verify::SetsAmounts;
 use yaml_spans::{Content, YamlNode};

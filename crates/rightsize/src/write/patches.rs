@@ -244,7 +244,7 @@ impl RecommendedChange<'_> {
     }
 
     /// Edits of the manifest of an autoscaler; none if it is not about this workload.
-    pub fn targets(&self, object: &Value, manifest: &Value) -> Vec<edit::UtilizationTarget> {
+    pub fn targets(&self, object: &Value, manifest: &Value) -> Vec<edit::TargetEdit> {
         let kind = ApiKind::of(object);
         let is_it = |scaled: &&Scaled| {
             kind.kind == HORIZONTAL
@@ -252,7 +252,7 @@ impl RecommendedChange<'_> {
                 && metadata(object, "namespace") == self.workload.key.namespace
                 && metadata(object, "name") == scaled.name
         };
-        let target = |scaled: &Scaled| edit::UtilizationTarget {
+        let target = |scaled: &Scaled| edit::TargetEdit {
             object: identity(manifest, &kind.kind, &scaled.name),
             resource: scaled.resource.clone(),
             container: scaled.container.clone(),

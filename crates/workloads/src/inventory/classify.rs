@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::top_owner::TopOwners;
 use super::{Inventory, Running, WorkloadEntry};
-use crate::kinds::{self, POD_KINDS, comes_and_goes};
+use crate::kinds::{self, POD, POD_KINDS, comes_and_goes};
 use crate::owner::{Owner, Owners, PodOwners, WorkloadRef};
+use crate::running;
 use headroom_objects::cluster_reader::{ClusterReader, without_bookkeeping};
 use headroom_objects::kinds::{ApiKind, metadata};
 
@@ -18,15 +19,14 @@ pub struct Classifier {
     entries: BTreeMap<WorkloadRef, WorkloadEntry>,
     /// The newest object that each owner of an unknown kind made, with its time: it may stand for its owner.
     made: BTreeMap<WorkloadRef, (String, WorkloadEntry)>,
-    running: HashMap<(String, String), Running>,
+    running: HashMap<WorkloadRef, Running>,
     ended: u64,
     scaled_to_zero: u64,
 }
 
 impl Classifier {
     pub fn add_template(&mut self, kind: &str, object: Value) {
-        let namespace = metadata(&object, "namespace").to_owned();
-        let key = WorkloadRef::new(&namespace, kind, metadata(&object, "name"));
+        let key = WorkloadRef::new(metadata(&object, "namespace"), kind, metadata(&object, "name"));
         let owner = Owner::of(&object);
         if let Some(owner) = &owner {
             self.owners.add_owner(key.clone(), owner);
@@ -58,7 +58,7 @@ impl Classifier {
     fn add_made(&mut self, owner: Owner, mut object: Value) {
         without_bookkeeping(&mut object);
         let of_object = WorkloadEntry::of_cluster(&object);
-        let key = WorkloadRef::new(&of_object.key.namespace, &owner.kind, &owner.name);
+        let key = owner.within(&of_object.key.namespace);
         let time = metadata(&object, "creationTimestamp");
         if self.made.get(&key).is_none_or(|(of_newest, _)| time > of_newest.as_str()) {
             let through = Some(of_object.key.to_string());
@@ -68,8 +68,7 @@ impl Classifier {
     }
 
     pub fn add_pod(&mut self, object: Value) {
-        let (namespace, name) = (metadata(&object, "namespace").to_owned(), metadata(&object, "name").to_owned());
-        let key = WorkloadRef::new(&namespace, "Pod", &name);
+        let key = WorkloadRef::new(metadata(&object, "namespace"), POD.kind, metadata(&object, "name"));
         let owner = Owner::of(&object).filter(|owner| owner.kind != "Node");
         if let Some(owner) = &owner {
             self.owners.add_owner(key.clone(), owner);
@@ -78,7 +77,7 @@ impl Classifier {
             self.ended += u64::from(owner.is_none());
             return;
         }
-        self.running.insert((namespace, name), Running::of_pod(&object));
+        self.running.insert(key.clone(), Running::of_pod(&object));
         match owner {
             Some(owner) if is_known(&owner) => {}
             Some(owner) => self.add_made(owner, object),
@@ -105,8 +104,9 @@ impl Classifier {
         let notes = notes.into_iter().flatten().collect();
         let mut inventory = Inventory { entries, pods, notes, ..Inventory::default() };
         inventory.renumber();
-        for ((namespace, pod), running) in self.running {
-            let entry = inventory.pods.of_pod(&namespace, &pod).and_then(|number| inventory.entries.get_mut(number));
+        for (pod, running) in self.running {
+            let entry =
+                inventory.pods.of_pod(&pod.namespace, &pod.name).and_then(|number| inventory.entries.get_mut(number));
             if let Some(entry) = entry {
                 entry.running.add(running);
             }
@@ -143,6 +143,5 @@ fn is_known(owner: &Owner) -> bool {
 
 /// A pod or a job that will never ask for anything again.
 fn has_ended(object: &Value) -> bool {
-    let phase = object.pointer("/status/phase").and_then(Value::as_str);
-    matches!(phase, Some("Succeeded" | "Failed")) || object.pointer("/status/completionTime").is_some()
+    running::has_ended(object) || object.pointer("/status/completionTime").is_some()
 }

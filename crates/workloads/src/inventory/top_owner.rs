@@ -11,7 +11,7 @@ use headroom_objects::cluster_reader::ClusterReader;
 /// The tops of the chains of owners; each object above a workload is read once.
 #[derive(Default)]
 pub struct TopOwners {
-    above: HashMap<WorkloadRef, Option<(Owner, WorkloadRef)>>,
+    above: HashMap<WorkloadRef, Option<Owner>>,
     refused: BTreeSet<String>,
     /// The first thing that could not be read.
     pub problem: Option<String>,
@@ -23,35 +23,24 @@ impl TopOwners {
         let first = match entry.through {
             // The workload itself is the owner of what was read.
             Some(_) => self.next(&entry.api_version, &entry.key, cluster),
-            None => Owner::of(&entry.object.value()).filter(|owner| owner.kind != "Node").map(|owner| {
-                let key = WorkloadRef::new(&entry.key.namespace, &owner.kind, &owner.name);
-                (owner, key)
-            }),
+            None => Owner::of(&entry.object.value()).filter(|owner| owner.kind != "Node"),
         };
-        let (mut owner, mut key) = first?;
+        let mut top = first?;
         for _ in 0..MAX_CHAIN {
-            match self.next(&owner.api_version, &key, cluster) {
-                Some(next) => (owner, key) = next,
+            match self.next(&top.api_version, &top.within(&entry.key.namespace), cluster) {
+                Some(next) => top = next,
                 None => break,
             }
         }
-        Some(key.to_string())
+        Some(top.within(&entry.key.namespace).to_string())
     }
 
-    fn next(
-        &mut self,
-        api_version: &str,
-        key: &WorkloadRef,
-        cluster: &mut dyn ClusterReader,
-    ) -> Option<(Owner, WorkloadRef)> {
+    /// The controller of an object.
+    fn next(&mut self, api_version: &str, key: &WorkloadRef, cluster: &mut dyn ClusterReader) -> Option<Owner> {
         if let Some(known) = self.above.get(key) {
             return known.clone();
         }
-        let next = self.read(api_version, key, cluster).and_then(|object| {
-            let owner = Owner::of(&object)?;
-            let key = WorkloadRef::new(&key.namespace, &owner.kind, &owner.name);
-            Some((owner, key))
-        });
+        let next = self.read(api_version, key, cluster).and_then(|object| Owner::of(&object));
         self.above.insert(key.clone(), next.clone());
         next
     }

@@ -41,7 +41,7 @@ impl<'m> Placed<'m> {
 #[derive(Default)]
 struct Edits {
     amounts: Vec<edit::Edit>,
-    targets: Vec<edit::UtilizationTarget>,
+    targets: Vec<edit::TargetEdit>,
     values: Vec<edit::ValuesEdit>,
 }
 

@@ -18,7 +18,7 @@ use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::kinds::{CRON_JOB, counts};
 use headroom_workloads::pod_of;
-use headroom_workloads::refusal::Refusal;
+use headroom_workloads::refusal::PodRefusal;
 use headroom_workloads::running;
 
 /// In seconds; less is what rollouts take anyhow.
@@ -33,7 +33,7 @@ pub const FITS_NOW: &str = "would fit now; the controller tries again at least e
 pub struct Blocked {
     /// `2 of 5 replicas exist`
     pub state: String,
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<PodRefusal>,
     /// The warnings to resolve; none if the next try succeeds.
     pub needed: Vec<ObjectWarning>,
 }
@@ -265,7 +265,7 @@ impl Run {
     fn blocked_now(&mut self, object: &Value) -> Vec<ObjectWarning> {
         let Some(Blocked { state, refusal, needed }) = self.blocked(object) else { return Vec::new() };
         let mut now = format!("blocked now: {state}");
-        if let Some(Refusal { message, first, .. }) = &refusal {
+        if let Some(PodRefusal { message, first, .. }) = &refusal {
             let since = first.map(|since| format!("since {since} ")).unwrap_or_default();
             now.push_str(&format!("; {since}the API server rejects others: {message}"));
         }

@@ -7,7 +7,7 @@ use super::{EditError, Identity, Splice, refuse_shared, spliced, verify};
 
 /// A target that is a share of the requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UtilizationTarget {
+pub struct TargetEdit {
     pub object: Identity,
     pub resource: String,
     /// The one container that the target is about; none if it is about all of the pod.
@@ -19,7 +19,7 @@ pub struct UtilizationTarget {
 const FIRST_VERSION: &str = "targetCPUUtilizationPercentage";
 
 /// The text with the targets in it; none if it says all that already.
-pub fn set_targets(text: &str, targets: &[UtilizationTarget]) -> Result<Option<String>, EditError> {
+pub fn set_targets(text: &str, targets: &[TargetEdit]) -> Result<Option<String>, EditError> {
     let documents = yaml_spans::documents(text).map_err(EditError::Unreadable)?;
     let mut splices = Vec::new();
     for target in targets {
@@ -42,7 +42,7 @@ pub fn set_targets(text: &str, targets: &[UtilizationTarget]) -> Result<Option<S
     }
 }
 
-impl UtilizationTarget {
+impl TargetEdit {
     /// The path of the percentage.
     fn find<'n>(&self, object: &'n YamlNode) -> Result<&'n YamlNode, EditError> {
         let child = |node: &'n YamlNode, key: &str| -> Result<&'n YamlNode, EditError> {

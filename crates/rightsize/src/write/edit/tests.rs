@@ -268,13 +268,13 @@ fn a_limit_is_set_beside_the_requests() {
     );
 }
 
-fn target(resource: &str, container: Option<&str>, percent: u64) -> UtilizationTarget {
+fn target(resource: &str, container: Option<&str>, percent: u64) -> TargetEdit {
     let object = Identity {
         kind: "HorizontalPodAutoscaler".to_owned(),
         namespace: Some("shop".to_owned()),
         name: "web".to_owned(),
     };
-    UtilizationTarget { object, resource: resource.to_owned(), container: container.map(str::to_owned), percent }
+    TargetEdit { object, resource: resource.to_owned(), container: container.map(str::to_owned), percent }
 }
 
 const AUTOSCALER: &str = "\
@@ -298,7 +298,7 @@ spec:
 
 #[test]
 fn targets_are_set_where_they_stand() {
-    let check = |targets: &[UtilizationTarget], expected: &[(&str, &str)]| {
+    let check = |targets: &[TargetEdit], expected: &[(&str, &str)]| {
         let edited = set_targets(AUTOSCALER, targets).unwrap().unwrap();
         let wanted = expected.iter().fold(AUTOSCALER.to_owned(), |text, (from, to)| text.replace(from, to));
         assert_eq!(edited, wanted);
