@@ -13,7 +13,7 @@ use crate::owner::{Owner, WorkloadRef};
 
 pub const HORIZONTAL: &str = "HorizontalPodAutoscaler";
 const VERTICAL: &str = "VerticalPodAutoscaler";
-const SCALED_OBJECT: &str = "ScaledObject";
+pub const SCALED_OBJECT: &str = "ScaledObject";
 
 /// The versions of a HorizontalPodAutoscaler with several metrics, newest first.
 const VERSIONS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];

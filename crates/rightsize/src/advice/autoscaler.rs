@@ -7,8 +7,8 @@ use headroom_core::amount::Quantity;
 use serde::Serialize;
 use serde_json::Value;
 
-use headroom_workloads::WorkloadRef;
-use headroom_workloads::autoscaler::{Autoscalers, HorizontalAutoscaler, UtilizationTarget};
+use headroom_workloads::autoscaler::{Autoscalers, HorizontalAutoscaler, SCALED_OBJECT, UtilizationTarget};
+use headroom_workloads::{Owner, WorkloadRef};
 
 /// A target that is a share of the requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -84,13 +84,12 @@ pub fn vertical_note(workload: &WorkloadRef, autoscalers: &Autoscalers) -> Optio
 pub struct KeptTarget {
     pub target: UtilizationTarget,
     autoscaler: String,
-    /// `ScaledObject web`
-    owner: String,
+    owner: Owner,
 }
 
 impl KeptTarget {
     pub fn is_of_keda(&self) -> bool {
-        self.owner.starts_with("ScaledObject ")
+        self.owner.kind == SCALED_OBJECT
     }
 }
 
@@ -99,25 +98,24 @@ impl fmt::Display for KeptTarget {
         let Self { target: UtilizationTarget { resource, percent, .. }, autoscaler, owner } = self;
         write!(
             f,
-            "{owner} keeps HorizontalPodAutoscaler {autoscaler} at {percent}% of the {resource} request, so no {resource} is \
-             recommended: change its target together with the request"
+            "{} {} keeps HorizontalPodAutoscaler {autoscaler} at {percent}% of the {resource} request, so no {resource} is \
+             recommended: change its target together with the request",
+            owner.kind, owner.name
         )
     }
 }
 
 /// The targets of a workload's autoscalers that have a controller: KEDA writes those of a ScaledObject again and again.
 pub fn kept_targets(workload: &WorkloadRef, autoscalers: &Autoscalers) -> Vec<KeptTarget> {
-    let mut kept = Vec::new();
-    for HorizontalAutoscaler { name, controller, by_utilization, .. } in autoscalers.horizontal(workload) {
-        let Some(owner) = controller.as_ref().map(|owner| format!("{} {}", owner.kind, owner.name)) else { continue };
-        let of = |target: &UtilizationTarget| KeptTarget {
-            target: target.clone(),
-            autoscaler: name.clone(),
-            owner: owner.clone(),
+    let kept = |autoscaler: &HorizontalAutoscaler| {
+        let owner = autoscaler.controller.clone()?;
+        let of = |target: &UtilizationTarget| {
+            let (target, autoscaler, owner) = (target.clone(), autoscaler.name.clone(), owner.clone());
+            KeptTarget { target, autoscaler, owner }
         };
-        kept.extend(by_utilization.iter().map(of));
-    }
-    kept
+        Some(autoscaler.by_utilization.iter().map(of).collect::<Vec<_>>())
+    };
+    autoscalers.horizontal(workload).iter().filter_map(kept).flatten().collect()
 }
 
 /// The effect on each target that would scale differently.

@@ -73,7 +73,7 @@ pub struct Workload {
     pub shared_flags: Vec<Flag>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerAdvice {
     pub name: String,
@@ -113,7 +113,7 @@ pub struct ContainerAdvice {
 }
 
 /// The urgency of a container, the most urgent first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// It is OOM-killed, or above its memory request most of the time, and so among the first to be evicted.
@@ -124,6 +124,7 @@ pub enum Severity {
     Adjust,
     Ok,
     /// Nothing is recommended.
+    #[default]
     Unknown,
 }
 

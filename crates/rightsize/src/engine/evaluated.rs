@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::advice::amounts::Delta;
 use crate::advice::quota_effect::{self, PodCharge};
 use crate::advice::reason::AdviceReason;
-use crate::advice::workload::{ContainerAdvice, CurrentRequest, RequestOrigin, ResourceAdvice, Severity};
+use crate::advice::workload::{ContainerAdvice, CurrentRequest, RequestOrigin, ResourceAdvice};
 use crate::history::distribution::Distribution;
 use crate::history::evidence::Evidence;
 
@@ -162,15 +162,7 @@ fn of_container(
         evidence: measured.clone().map(evidence).max_by_key(|evidence| (evidence.minutes, evidence.samples)),
         oom_kills: measured.clone().map(|of| of.oom_kills.len() as u64).max().unwrap_or(0),
         killed_at: measured.flat_map(|of| of.oom_kills.iter().map(|kill| kill.memory.clone())).max(),
-        throttled_percent: None,
-        restarts: 0,
-        is_crash_looping: false,
-        heap: None,
-        severity: Severity::Unknown,
-        flags: Vec::new(),
-        grows: Vec::new(),
-        patterns: Vec::new(),
-        timeline: None,
+        ..ContainerAdvice::default()
     }
 }
 
