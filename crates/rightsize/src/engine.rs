@@ -333,10 +333,10 @@ impl Evaluator<'_> {
         };
         let limit = |container| Some(container).filter(is_wanted).and_then(limit_of_usage);
         let mut limits: Vec<Option<Quantity>> = containers.iter().map(limit).collect();
-        // A request below the author's limit would be the same without that limit.
+        // A request below the author's limit would be the same without that limit; there is none if no amount fits below it.
         let is_cut = |(advised, limit): (&ContainerAdvice, &Option<Quantity>)| {
             let request = advised.resource(Resource::Memory).and_then(|memory| memory.recommended.as_ref());
-            limit.is_some() && request >= written_memory_limit(advised)
+            limit.is_some() && request.is_none_or(|request| Some(request) >= written_memory_limit(advised))
         };
         let mut unlimited = None;
         if with_authors.iter().zip(&limits).any(is_cut) {

@@ -660,6 +660,17 @@ fn limits_that_a_limit_range_refuses_are_left_as_they_are() {
 }
 
 #[test]
+fn a_limit_below_the_least_of_a_limit_range_is_raised_to_it() {
+    let resources = json!({"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}});
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
+    let least = limits(json!({"type": "Container", "min": {"memory": "400Mi"}}));
+    let row = advised(&workload, &[("a", observed(50, 60, None))], &mut around(&[least]));
+    let memory = row.containers[0].resource(Resource::Memory).unwrap();
+    let amounts = [&memory.recommended, &memory.recommended_limit].map(|of| of.as_ref().map(ToString::to_string));
+    assert_eq!(amounts, [Some("400Mi".to_owned()), Some("400Mi".to_owned())], "{:?}", row.notes);
+}
+
+#[test]
 fn the_class_of_service_is_told_before_and_after() {
     let check = |resources: Value, expected: (&str, &str)| {
         let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
