@@ -121,7 +121,7 @@ impl Simulation {
     /// The namespaces in which something was found.
     pub fn namespaces(&self) -> Vec<String> {
         // They are in this order.
-        let mut names: Vec<String> = self.subjects.found.iter().map(|subject| subject.namespace.clone()).collect();
+        let mut names: Vec<String> = self.subjects.found.iter().map(|subject| subject.key.namespace.clone()).collect();
         names.dedup();
         names
     }
@@ -190,7 +190,7 @@ impl Simulation {
     fn growth(&self, key: &QuotaKey, was_counted: bool, then: &[Looked]) -> Quantity {
         let mut growth = Quantity::ZERO;
         // A quota without a namespace is a TenantQuota.
-        let is_charged = |subject: &Subject| key.namespace.is_empty() || subject.namespace == key.namespace;
+        let is_charged = |subject: &Subject| key.namespace.is_empty() || subject.key.namespace == key.namespace;
         let all = self.subjects.found.iter().zip(&self.held).zip(then);
         for ((subject, held), then) in all.filter(|((subject, _), _)| is_charged(subject)) {
             let amount = |amounts: &[(QuotaKey, Quantity)]| {
@@ -209,7 +209,7 @@ fn look(subject: &Subject, admission: &Admission, cluster: &mut Overlay) -> Look
     let kind = ApiKind::of(&subject.object);
     // As an object that is already counted, so that no quota refuses it: quotas are reported as a sum.
     let evaluation = admission.evaluate(request::audit(subject.object.clone(), &kind), cluster);
-    let adds = charged(&subject.object, &subject.namespace, admission, cluster);
+    let adds = charged(&subject.object, &subject.key.namespace, admission, cluster);
     Looked { evaluation, adds }
 }
 
@@ -222,7 +222,7 @@ fn held(subject: &Subject, now: &Looked, admission: &Admission, cluster: &mut Ov
         return times(subject.count, now.adds.clone()).collect();
     }
     let running = subject.running.iter();
-    running.flat_map(|(count, pod)| times(*count, charged(pod, &subject.namespace, admission, cluster))).collect()
+    running.flat_map(|(count, pod)| times(*count, charged(pod, &subject.key.namespace, admission, cluster))).collect()
 }
 
 /// The amounts that an object is charged when it is created in a namespace, whether they fit or not.
@@ -268,7 +268,7 @@ impl Effect {
         let is_new = |warning: &&ObjectWarning| !now.warnings.contains(warning);
         Self {
             name: subject.name.clone(),
-            namespace: subject.namespace.clone(),
+            namespace: subject.key.namespace.clone(),
             count: subject.count,
             change,
             reasons: reasons.clone(),

@@ -27,7 +27,7 @@ pub struct Subjects {
 pub struct Subject {
     /// `deployment.apps/web`
     pub name: String,
-    pub namespace: String,
+    pub key: WorkloadRef,
     /// The number that runs.
     pub count: u64,
     /// The object that would be sent to make one: a pod as its author wrote it, or a claim.
@@ -58,7 +58,7 @@ impl Subjects {
                 each.for_each(|namespace| subjects.look_into(Some(namespace), cluster, is_wanted, admission));
             }
         }
-        subjects.found.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        subjects.found.sort_by(|a, b| (&a.key.namespace, &a.name).cmp(&(&b.key.namespace, &b.name)));
         subjects
     }
 
@@ -108,7 +108,7 @@ impl Subjects {
 impl Subject {
     fn of(object: Value, of: &Value, count: u64) -> Self {
         let name = ApiKind::of(of).object_name(metadata(of, "name"));
-        Self { name, namespace: metadata(of, "namespace").to_owned(), count, object, running: Vec::new() }
+        Self { name, key: WorkloadRef::of(of), count, object, running: Vec::new() }
     }
 
     fn of_workload(workload: &Value, running: Vec<(u64, Value)>) -> Option<Self> {

@@ -2,13 +2,12 @@
 
 use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::{Admission, problems_of_bounds};
-use headroom_dryrun::simulate::{EffectKind, Simulation, Subject, Subjects, put};
+use headroom_dryrun::simulate::{EffectKind, Simulation, Subjects, put};
 use headroom_objects::kinds::metadata;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::consumer::WorkloadConsumer;
-use headroom_workloads::WorkloadRef;
 
 /// The outcome with the proposed bounds, if all that runs were recreated.
 #[derive(Debug, Default, Serialize)]
@@ -48,12 +47,7 @@ pub fn begin(
 ) -> Simulation {
     let mut subjects = Subjects::find(cluster, Some(namespaces), &|_| true, admission);
     for consumer in right_sized {
-        let WorkloadRef { namespace, kind, name } = &consumer.key;
-        let is_it = |subject: &&mut Subject| {
-            let found = subject.name.split_once('/').map(|(of, name)| (of.split('.').next().unwrap_or(of), name));
-            subject.namespace == *namespace && found == Some((kind.to_lowercase().as_str(), name))
-        };
-        if let Some(subject) = subjects.found.iter_mut().find(is_it) {
+        if let Some(subject) = subjects.found.iter_mut().find(|subject| subject.key == consumer.key) {
             subject.object = consumer.right_sized.clone();
         }
     }
