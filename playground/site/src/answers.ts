@@ -145,7 +145,7 @@ export interface ObjectWarning {
   about?: string;
   /** The topic of the reason why pods of the object cannot be created. */
   blocksPods?: Topic;
-  /** For a person without access to the policy server; otherwise in the policy's words, as long as the API server passes on. */
+  /** For a person without access to the policy server. */
   message: string;
 }
 
