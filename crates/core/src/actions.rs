@@ -104,7 +104,7 @@ impl Actions {
         // If the pod cannot use an estimate, nothing is read for one. If the ranges are read anyway, this is decided
         // later, when they are known.
         if actions.is_estimated
-            && (actions.limits == Mode::Off && !actions.is_defaulted || settings.estimates.reads_more())
+            && (actions.limits == Mode::Off && !actions.is_defaulted || settings.estimates.shrink_to_quota)
         {
             // The pod of a scale is not known yet.
             let unknown = Ok(kind == RequestKind::Scale);
@@ -203,7 +203,7 @@ impl Actions {
         }
         let choice = estimate_targets::chosen_by_pod(pod, notes)?;
         let mode = settings.estimates.mode.min(choice.unwrap_or(EstimateMode::Always));
-        let is_asked = choice == Some(EstimateMode::Always) || settings.estimates.always.is_asked_in(namespace);
+        let is_asked = choice == Some(EstimateMode::Always) || settings.estimates.replaces_in(namespace);
         Ok(estimate_targets::all(pod, mode, self.may_replace && is_asked, &settings.estimates, notes))
     }
 }

@@ -215,7 +215,7 @@ pub fn estimate<'d>(
     let mut estimate =
         Estimate { target, container, set, limit: None, quantity, least, basis, adjustments, rejected, only_reported };
     if replaces {
-        estimate.replace_or_keep(chosen.as_ref(), peak.as_ref(), context, chosen_by);
+        estimate.replace_or_keep(chosen.as_ref(), peak.as_ref(), context);
     }
     Some(estimate)
 }

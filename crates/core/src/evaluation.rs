@@ -195,7 +195,7 @@ fn pages<'d>(
 ) -> Vec<Lookup<'d>> {
     let mut lookups = history.pages(request, settings, context);
     let replaces = targets.iter().any(|target| target.purpose == Purpose::Replacement);
-    if replaces && !settings.estimates.exclude_autoscaled {
+    if replaces {
         lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
     }
     lookups
@@ -229,9 +229,6 @@ fn objects<'d>(
     if let (RequestKind::Scale, Some(kind)) = (actions.kind, request.pod_kind()) {
         let (namespace, name) = (request.namespace.as_ref(), request.name.as_ref());
         lookups.push(Lookup::Scaled { api_version: kind.api_version, kind: kind.kind, namespace, name });
-    }
-    if actions.is_estimated && settings.estimates.exclude_autoscaled {
-        lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
     }
     lookups
 }

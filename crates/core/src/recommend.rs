@@ -8,7 +8,6 @@ use std::fmt;
 
 use crate::actions::{EstimateTarget, Purpose};
 use crate::amount::{Quantity, Requirement};
-use crate::cluster::autoscaler::Autoscaler;
 use crate::cluster::usage::{OomKill, Percentile, Resource, Window};
 use crate::estimate::history_lookup::Chosen;
 use crate::estimate::{
@@ -127,9 +126,6 @@ impl<'d> Filling<'_, 'd> {
         let Self { request, context, settings, ranges, .. } = *self;
         let mut made = Recommendation::default();
         let mut notes = Vec::new();
-        // Otherwise an autoscaler's target is changed together with the request.
-        let is_excluded = settings.estimates.exclude_autoscaled && !context.autoscalers.is_empty();
-        let owners = if is_excluded { estimate::owners(request, pod)? } else { Vec::new() };
         let resources = || Resource::ALL.into_iter().filter(|resource| *settings.estimates.resources.of(*resource));
         for (index, container) in pod.containers.iter().enumerate() {
             let image = match ImageName::parse(&container.image) {
@@ -148,11 +144,6 @@ impl<'d> Filling<'_, 'd> {
                     |why: NoRecommendation| made.unknown.push(Unknown { container: index, resource, why });
                 if is_of_the_pod(pod, resource) {
                     unknown(NoRecommendation::PodLevelResources);
-                    continue;
-                }
-                let scales = |scaler: &Autoscaler<'_>| scaler.scales_by(&owners, &container.name, resource);
-                if is_excluded && context.autoscalers.iter().any(scales) {
-                    unknown(NoRecommendation::ScaledByAutoscaler);
                     continue;
                 }
                 let target = EstimateTarget { container: index, resource, purpose: Purpose::Manifest };

@@ -64,8 +64,6 @@ impl Role {
             "both" => Ok(Self::Both),
             "mutate" => Ok(Self::Mutate),
             "validate" => Ok(Self::Validate),
-            "fill" => Err(node.error("`fill` is now `mutate`")),
-            "evaluate" => Err(node.error("`evaluate` is now `validate`")),
             _ => Err(node.expected("`both`, `mutate`, `validate`")),
         }
     }

@@ -101,13 +101,13 @@ impl HistoryEstimate {
             // Few days say less about namespaces that were not seen at all.
             let share = if is_pool { 2 } else { 1 };
             // Whole percents, so that the reported percentage is exact.
-            let percent = share * settings.short_history_margin.of(resource) / days.max(1);
+            let percent = share * short_history_percent(resource) / days.max(1);
             let raised = by_percent(&quantity, percent);
             raise(&mut quantity, raised, AdjustmentReason::ShortHistory { percent, days });
         }
         if is_pool {
             let pods = chosen.observed.pods()?;
-            let percent = settings.pool.small_sample_margin / pods.max(1);
+            let percent = PERCENT_OF_ONE_POD / pods.max(1);
             let raised = by_percent(&quantity, percent);
             raise(&mut quantity, raised, AdjustmentReason::FewPods { percent, pods });
         }
@@ -132,6 +132,17 @@ impl HistoryEstimate {
         Ok(Self { quantity, basis })
     }
 }
+
+/// Percents that are added for a history of one day; half of them for two days, and so on.
+const fn short_history_percent(resource: Resource) -> u64 {
+    match resource {
+        Resource::Cpu => 5,
+        Resource::Memory | Resource::EphemeralStorage => 10,
+    }
+}
+
+/// Percents that are added to figures of one pod of other namespaces; half of them for two pods, and so on.
+const PERCENT_OF_ONE_POD: u64 = 100;
 
 /// The window whose peak of memory a request covers, if that is more than so many times the estimate. A peak of minutes is in
 /// no percentile, and one far above the request ends in an out-of-memory kill. What is written into a manifest stays there
@@ -246,7 +257,7 @@ impl<'a, 'd> Windows<'a, 'd> {
     /// The usage in a window, if this percentile of it may be used.
     fn with(&mut self, window: Window, percentile: Percentile) -> Result<Option<Observed<'d>>, Unusable> {
         let Some(observed) = self.get(window)? else { return Ok(None) };
-        let is_usable = history_lookup::is_usable(&observed, percentile, self.chosen.owner, self.settings)?;
+        let is_usable = history_lookup::is_usable(&observed, percentile, self.chosen.owner)?;
         Ok(is_usable.then_some(observed))
     }
 

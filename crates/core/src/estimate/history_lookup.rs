@@ -285,6 +285,11 @@ fn look_up<'d>(
     Ok(history.observed(window, resource)?.map(|observed| (history, observed)))
 }
 
+/// The namespaces that must agree on a figure of all namespaces: with fewer, one tenant could influence another's requests.
+const LEAST_NAMESPACES: u64 = 3;
+/// The pods that must stand behind it.
+const LEAST_PODS: u64 = 5;
+
 fn too_little(
     quorum: u64,
     observed: &Observed<'_>,
@@ -292,7 +297,6 @@ fn too_little(
     owner: HistoryOwner,
     settings: &EstimateSettings<'_>,
 ) -> Result<Option<HistoryRejection>, Unusable> {
-    let pool = &settings.pool;
     if observed.samples < step.samples {
         return Ok(Some(HistoryRejection::FewSamples { found: observed.samples, needed: step.samples }));
     }
@@ -300,12 +304,12 @@ fn too_little(
         return Ok(None);
     }
     let (namespaces, pods) = (observed.namespaces()?, observed.pods()?);
-    let (found, needed) = (namespaces, pool.min_namespaces);
+    let (found, needed) = (namespaces, LEAST_NAMESPACES);
     if found < needed {
         return Ok(Some(HistoryRejection::FewNamespaces { found, needed }));
     }
-    if pods < pool.min_pods {
-        return Ok(Some(HistoryRejection::FewPods { found: pods, needed: pool.min_pods }));
+    if pods < LEAST_PODS {
+        return Ok(Some(HistoryRejection::FewPods { found: pods, needed: LEAST_PODS }));
     }
     if quorum < needed {
         return Ok(Some(HistoryRejection::SmallQuorum { found: quorum, needed }));
@@ -319,8 +323,6 @@ pub(super) fn is_usable(
     observed: &Observed<'_>,
     percentile: Percentile,
     owner: HistoryOwner,
-    settings: &EstimateSettings<'_>,
 ) -> Result<bool, Unusable> {
-    Ok(owner == HistoryOwner::OwnNamespace
-        || observed.has(percentile) && observed.namespaces()? >= settings.pool.min_namespaces)
+    Ok(owner == HistoryOwner::OwnNamespace || observed.has(percentile) && observed.namespaces()? >= LEAST_NAMESPACES)
 }

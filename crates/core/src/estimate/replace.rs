@@ -12,11 +12,15 @@ use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
 use crate::cluster::usage::{Resource, Window};
 use crate::request::{Container, EstimateOrigin, Pod, Value, ValueOrigin};
-use crate::settings::EstimateSettings;
 
 /// The annotation of a pod that allows its limits to change with the requests that estimates replace.
 pub const LIMITS: &str = "headroom.dev/limits";
 pub const SCALE: &str = "scale";
+
+/// The least days of the workload's own history.
+const LEAST_DAYS: u64 = 7;
+/// The least change, in percent of the author's value; and it is at least a small amount.
+const LEAST_PERCENT: u64 = 20;
 
 /// Removes the limit that a container's author set beside a request.
 pub fn take_limit(container: &mut Container<'_>, resource: &str) -> Option<Quantity> {
@@ -39,27 +43,23 @@ pub fn peak(chosen: Option<&Chosen<'_>>, resource: Resource) -> Option<Quantity>
 
 impl Estimate<'_> {
     /// Keeps the author's value if there is a reason to. `peak` is the most memory that was seen.
-    pub fn replace_or_keep(
-        &mut self,
-        chosen: Option<&Chosen<'_>>,
-        peak: Option<&Quantity>,
-        context: &Context<'_>,
-        settings: &EstimateSettings<'_>,
-    ) {
+    pub fn replace_or_keep(&mut self, chosen: Option<&Chosen<'_>>, peak: Option<&Quantity>, context: &Context<'_>) {
         let Some(set) = self.set.clone() else { return };
-        let wanted = &settings.always;
         let own = chosen.filter(|chosen| chosen.is_of_workload);
         let days = own.and_then(|own| own.history.days().ok()?).unwrap_or(0);
         let is_unread = context.missing.iter().any(|missing| matches!(missing.lookup, Lookup::Autoscalers { .. }));
         let change = if self.quantity > set { self.quantity.minus(&set) } else { set.minus(&self.quantity) };
-        let least = wanted.min_change.of(self.target.resource);
+        let least = match self.target.resource {
+            Resource::Cpu => Quantity::from_milli(10),
+            Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(16 << 20),
+        };
         let kept = if own.is_none() {
             KeepReason::NoOwnHistory
-        } else if days < wanted.min_days {
-            KeepReason::FewDays { days, needed: wanted.min_days }
+        } else if days < LEAST_DAYS {
+            KeepReason::FewDays { days, needed: LEAST_DAYS }
         } else if is_unread {
             KeepReason::UnknownAutoscalers
-        } else if change < *least || change < set.scaled(wanted.min_percent, 100) {
+        } else if change < least || change < set.scaled(LEAST_PERCENT, 100) {
             KeepReason::SmallChange
         } else if let Some(peak) = peak.filter(|peak| self.quantity < **peak) {
             KeepReason::BelowPeak(peak.clone())

@@ -16,8 +16,9 @@ use crate::timestamp::Timestamp;
 #[derive(Debug, Clone)]
 pub struct EstimateSettings<'d> {
     pub mode: EstimateMode,
-    /// The conditions under which an estimate replaces what an author set.
-    pub always: ReplaceSettings<'d>,
+    /// `always.namespaces`: patterns of the namespaces in which an estimate replaces what an author set. Others, and pods,
+    /// may ask for it themselves.
+    replaced_in: Vec<Cow<'d, str>>,
     /// Only report estimates, set nothing.
     pub dry_run: bool,
     /// The resources that are estimated.
@@ -26,8 +27,6 @@ pub struct EstimateSettings<'d> {
     pub percentile: PerResource<Cow<'static, [PercentileChoice]>>,
     /// The amount that is added to the figure.
     pub margin: PerResource<Margin>,
-    /// Percents that are added for a history of one day; half of them for two days, and so on. In the pool twice as many.
-    pub short_history_margin: PerResource<u64>,
     /// The least estimate.
     pub min: PerResource<Quantity>,
     /// The first step with enough samples decides. Empty without a `namespace`.
@@ -39,11 +38,8 @@ pub struct EstimateSettings<'d> {
     /// The namespace in which the collector stores the history. None if there is no collector; then nothing is read,
     /// because a policy host asks the API server every time for an object that does not exist.
     pub namespace: Option<Cow<'d, str>>,
-    pub pool: PoolSettings,
     /// True if an estimate above what a quota has left shrinks to that. Otherwise the quota evaluates it.
     pub shrink_to_quota: bool,
-    /// Do not estimate resources that a HorizontalPodAutoscaler scales the owner by.
-    pub exclude_autoscaled: bool,
     /// The time to use instead of the clock's, for replays of recorded requests.
     pub replay_time: Option<Timestamp>,
 }
@@ -56,37 +52,6 @@ pub enum EstimateMode {
     IfNotSet,
     /// Also if the author set a value: reported beside it, and set in its place where that is asked for.
     Always,
-}
-
-/// `always`: where, and on which evidence, an estimate replaces what an author set.
-#[derive(Debug, Clone)]
-pub struct ReplaceSettings<'d> {
-    /// Patterns of the namespaces in which it does. Others, and pods, may ask for it themselves.
-    namespaces: Vec<Cow<'d, str>>,
-    /// The least days of the workload's own history.
-    pub min_days: u64,
-    /// The least change, in percent of the author's value and as an amount: both are needed.
-    pub min_percent: u64,
-    pub min_change: PerResource<Quantity>,
-}
-
-impl<'d> ReplaceSettings<'d> {
-    fn read(estimates: &mut SettingsReader<'_, 'd>) -> Option<Self> {
-        let default = EstimateSettings::default().always;
-        let mut section = estimates.section("always")?;
-        let read = Self {
-            namespaces: section.strings("namespaces"),
-            min_days: section.field("minDays", read_count).unwrap_or(default.min_days),
-            min_percent: section.field("minPercent", read_percent).unwrap_or(default.min_percent),
-            min_change: section.per_resource("minChange", default.min_change, read_amount),
-        };
-        section.finish();
-        Some(read)
-    }
-
-    pub fn is_asked_in(&self, namespace: &str) -> bool {
-        any_matches(&self.namespaces, namespace)
-    }
 }
 
 impl EstimateMode {
@@ -262,16 +227,6 @@ const DEFAULT_HISTORY: &[LookupStep] = &[
     LookupStep { window: Window::MONTH, matching: HistoryMatch::Image, samples: 1, scope: None },
 ];
 
-/// `pool`: the history of all namespaces together.
-#[derive(Debug, Clone)]
-pub struct PoolSettings {
-    /// With fewer namespaces behind the figures, one tenant could influence another's requests.
-    pub min_namespaces: u64,
-    pub min_pods: u64,
-    /// Percents that are added to figures of one pod; half of them for two pods, and so on.
-    pub small_sample_margin: u64,
-}
-
 /// A value for each resource that can be estimated.
 #[derive(Debug, Clone)]
 pub struct PerResource<T> {
@@ -317,16 +272,7 @@ impl Default for EstimateSettings<'_> {
     fn default() -> Self {
         Self {
             mode: EstimateMode::IfNotSet,
-            always: ReplaceSettings {
-                namespaces: Vec::new(),
-                min_days: 7,
-                min_percent: 20,
-                min_change: PerResource {
-                    cpu: Quantity::from_milli(10),
-                    memory: Quantity::from_bytes(16 << 20),
-                    ephemeral_storage: Quantity::from_bytes(16 << 20),
-                },
-            },
+            replaced_in: Vec::new(),
             dry_run: false,
             // Few sources have the usage of storage.
             resources: PerResource { cpu: true, memory: true, ephemeral_storage: false },
@@ -340,7 +286,6 @@ impl Default for EstimateSettings<'_> {
                 memory: default_margin(Resource::Memory),
                 ephemeral_storage: default_margin(Resource::EphemeralStorage),
             },
-            short_history_margin: PerResource { cpu: 5, memory: 10, ephemeral_storage: 10 },
             min: PerResource {
                 cpu: Quantity::from_milli(10),
                 memory: Quantity::from_bytes(32 << 20),
@@ -351,9 +296,7 @@ impl Default for EstimateSettings<'_> {
             well_known_images: true,
             max_age: 15 * DAY,
             namespace: None,
-            pool: PoolSettings { min_namespaces: 3, min_pods: 5, small_sample_margin: 100 },
             shrink_to_quota: false,
-            exclude_autoscaled: false,
             replay_time: None,
         }
     }
@@ -366,32 +309,28 @@ impl<'d> EstimateSettings<'d> {
         // An empty list is a valid choice: then only the table of well-known images is used.
         let has_history = !section.lacks("history");
         let history = section.sections("history", LookupStep::read);
-        let pool = PoolSettings::read(&mut section);
-        let always = ReplaceSettings::read(&mut section).unwrap_or(default.always);
+        let replaced_in = section.section("always").map(|mut always| {
+            let namespaces = always.strings("namespaces");
+            always.finish();
+            namespaces
+        });
         let mut read = Self {
             mode: section.choice("mode", EstimateMode::WORDS, default.mode),
-            always,
+            replaced_in: replaced_in.unwrap_or_default(),
             dry_run: section.flag("dryRun", default.dry_run),
             resources: section.field("resources", read_resources).unwrap_or(default.resources),
             percentile: read_figures(&mut section, default.percentile),
             margin: section.per_resource("margin", default.margin, read_margin),
-            short_history_margin: section.per_resource(
-                "shortHistoryMargin",
-                default.short_history_margin,
-                read_percent,
-            ),
             min: section.per_resource("min", default.min, read_amount),
             history: if has_history { Cow::Owned(history) } else { Cow::Borrowed(DEFAULT_HISTORY) },
             scope: section.choice("scope", SCOPES, default.scope),
             well_known_images: section.flag("wellKnownImages", default.well_known_images),
             max_age: section.field("maxAge", read_duration).unwrap_or(default.max_age),
             namespace: section.string("namespace"),
-            pool: pool.clone().unwrap_or(default.pool),
             shrink_to_quota: section.flag("shrinkToQuota", default.shrink_to_quota),
-            exclude_autoscaled: section.flag("excludeAutoscaled", default.exclude_autoscaled),
             replay_time: section.field("replayTime", read_moment),
         };
-        read.contradictions(&mut section, has_history, pool.is_some());
+        read.contradictions(&mut section, has_history);
         if read.namespace.is_none() {
             read.history = default.history;
         }
@@ -400,11 +339,11 @@ impl<'d> EstimateSettings<'d> {
     }
 
     /// Reports choices that contradict each other.
-    fn contradictions(&self, section: &mut SettingsReader<'_, '_>, history_is_set: bool, pool_is_set: bool) {
+    fn contradictions(&self, section: &mut SettingsReader<'_, '_>, history_is_set: bool) {
         if self.mode == EstimateMode::Never && self.dry_run {
             section.problem("dryRun", "has no effect, because `mode` is `never`: remove one of them");
         }
-        if !self.always.namespaces.is_empty() && self.mode != EstimateMode::Always {
+        if !self.replaced_in.is_empty() && self.mode != EstimateMode::Always {
             section.problem("always.namespaces", "has no effect, because `mode` is not `always`: remove one of them");
         }
         if !Resource::ALL.iter().any(|resource| *self.resources.of(*resource)) {
@@ -426,9 +365,6 @@ impl<'d> EstimateSettings<'d> {
             }
             _ => {}
         }
-        if pool_is_set && !self.reads(HistoryOwner::AllNamespaces) {
-            section.problem("pool", "has no effect, because every step uses only the history of the pod's namespace");
-        }
         for (index, step) in self.history.iter().enumerate() {
             let is_covered = self.history.iter().take(index).any(|earlier| {
                 (earlier.window, earlier.matching, earlier.scope) == (step.window, step.matching, step.scope)
@@ -446,9 +382,9 @@ impl<'d> EstimateSettings<'d> {
         self.mode == EstimateMode::Always && !self.dry_run
     }
 
-    /// True if an estimate needs other objects than the ranges and the history.
-    pub fn reads_more(&self) -> bool {
-        self.exclude_autoscaled || self.shrink_to_quota
+    /// True if an estimate replaces what authors in this namespace set, without their asking.
+    pub fn replaces_in(&self, namespace: &str) -> bool {
+        any_matches(&self.replaced_in, namespace)
     }
 
     /// The scope of a step.
@@ -480,22 +416,6 @@ impl LookupStep {
             }
         }
         read
-    }
-}
-
-impl PoolSettings {
-    fn read(estimates: &mut SettingsReader<'_, '_>) -> Option<Self> {
-        let default = EstimateSettings::default().pool;
-        let mut section = estimates.section("pool")?;
-        let read = Self {
-            min_namespaces: section.field("minNamespaces", read_count).unwrap_or(default.min_namespaces),
-            min_pods: section.field("minPods", read_count).unwrap_or(default.min_pods),
-            small_sample_margin: section
-                .field("smallSampleMargin", read_percent)
-                .unwrap_or(default.small_sample_margin),
-        };
-        section.finish();
-        Some(read)
     }
 }
 
@@ -549,13 +469,6 @@ fn read_resources(list: Node<'_>) -> Result<PerResource<bool>, Malformed> {
         }
     }
     Ok(resources)
-}
-
-/// Whole percents, with or without the sign: `15` or `15%`.
-fn read_percent(node: Node<'_>) -> Result<u64, Malformed> {
-    let text = node.scalar()?;
-    let percent = percents(text.strip_suffix('%').unwrap_or(&text));
-    percent.ok_or_else(|| node.expected("whole percents from 0 to 1000, such as `15%`"))
 }
 
 fn percents(digits: &str) -> Option<u64> {

@@ -7,23 +7,6 @@ use crate::json::{Malformed, Node};
 use crate::nearest::nearest;
 use crate::truncate::on_one_line;
 
-/// Settings that have another name now.
-const RENAMED: &[(&str, &str)] = &[
-    ("limitRanges.repairDefaultLimit", "limitRanges.raiseDefaultLimits"),
-    ("limitRanges.impliedDefaults", "limitRanges.deriveDefaults"),
-    ("limitRanges.workloads", "limitRanges.workloadMode"),
-    ("quotas.workloads", "quotas.workloadMode"),
-    ("estimates.onQuota", "estimates.shrinkToQuota"),
-    ("estimates.shortHistory", "estimates.shortHistoryMargin"),
-    ("estimates.floor", "estimates.min"),
-    ("estimates.skipAutoscaled", "estimates.excludeAutoscaled"),
-    ("estimates.now", "estimates.replayTime"),
-    ("estimates.pool.fewPods", "estimates.pool.smallSampleMargin"),
-];
-
-/// A setting that went, because nobody but the authors' own benchmark had a reason to change it.
-const ROUNDING: &str = "estimates.rounding";
-
 /// One object of the settings. Each field that is read is a known field; [`SettingsReader::finish`] reports the others.
 pub struct SettingsReader<'p, 'd> {
     node: Node<'d>,
@@ -176,15 +159,6 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
             const MAX_LENGTH: usize = 80;
             let name = on_one_line(&name, MAX_LENGTH);
             let path = self.path_of(&name);
-            if let Some((_, new)) = RENAMED.iter().find(|(old, _)| *old == path) {
-                self.problems.push(format!("`{path}` is now `{new}`"));
-                continue;
-            }
-            if path == ROUNDING {
-                let problem = "is no longer a setting: estimates are rounded up to whole millicores and Mi";
-                self.problems.push(format!("`{path}` {problem}"));
-                continue;
-            }
             self.problems.push(match nearest(&name, self.fields_read.iter().copied()) {
                 Some(known) => format!("`{path}` is not a setting; did you mean `{known}`?"),
                 None => format!("`{path}` is not a setting; valid names are {}", in_backticks(&self.fields_read)),

@@ -92,31 +92,3 @@ fn settings_other_than_an_object_are_refused() {
     let on = "`quotas.mode` is wrong: expected `enforce`, `warn`, `off`, found `true`";
     assert_eq!(problems(r#"{"quotas":{"mode":true}}"#), on);
 }
-
-#[test]
-fn an_old_name_is_answered_with_the_new_one() {
-    let text = r#"{
-        "role": "fill",
-        "limitRanges": {"repairDefaultLimit": true, "impliedDefaults": true, "workloads": "off"},
-        "quotas": {"workloads": "off"},
-        "estimates": {
-            "onQuota": "shrink", "shortHistory": 10, "floor": {}, "skipAutoscaled": true, "now": "", "rounding": {},
-            "pool": {"fewPods": 3}
-        }
-    }"#;
-    assert_eq!(
-        problems(text),
-        "`role` is wrong: `fill` is now `mutate`\n\
-         `limitRanges.repairDefaultLimit` is now `limitRanges.raiseDefaultLimits`\n\
-         `limitRanges.impliedDefaults` is now `limitRanges.deriveDefaults`\n\
-         `limitRanges.workloads` is now `limitRanges.workloadMode`\n\
-         `quotas.workloads` is now `quotas.workloadMode`\n\
-         `estimates.pool.fewPods` is now `estimates.pool.smallSampleMargin`\n\
-         `estimates.onQuota` is now `estimates.shrinkToQuota`\n\
-         `estimates.shortHistory` is now `estimates.shortHistoryMargin`\n\
-         `estimates.floor` is now `estimates.min`\n\
-         `estimates.skipAutoscaled` is now `estimates.excludeAutoscaled`\n\
-         `estimates.now` is now `estimates.replayTime`\n\
-         `estimates.rounding` is no longer a setting: estimates are rounded up to whole millicores and Mi"
-    );
-}

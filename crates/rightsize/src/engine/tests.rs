@@ -592,7 +592,7 @@ fn where_estimates_replace_requests_an_autoscaler_keeps_the_authors() {
         let of = |history| overlay::ContainerHistory { name: "a", image: "example.com/a:1", history, is_asked: false };
         let (now, mut around) = (Timestamp::from_unix_seconds(NOW).unwrap(), around(objects));
         let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [of(history())]);
-        let always = json!({"mode": "always", "always": {"namespaces": ["shop"], "minDays": 1}});
+        let always = json!({"mode": "always", "always": {"namespaces": ["shop"]}});
         let row = advised_with(always, UsageSource::Profiles, false, &workload, &mut cluster);
         let requests = row.containers[0].resources.iter().map(|of| of.request.as_ref().unwrap().from.to_string());
         assert_eq!(requests.collect::<Vec<_>>(), expected);

@@ -127,9 +127,9 @@ fn pod(namespace: &str, image: &str) -> AdmissionRequest {
 
 /// Sketches have an error of at most 1 %, and estimates are rounded up to a millicore or a mebibyte.
 #[track_caller]
-fn check_near(found: &Value, exact: u64, unit: &Quantity) {
+fn check_near(found: &Value, (exact, percent): (u64, u64), unit: &Quantity) {
     let found: Quantity = found.as_str().unwrap().parse().unwrap();
-    let exact = unit.times_count(exact);
+    let exact = unit.times_count(exact).scaled(percent, 100);
     let most = exact.scaled(101, 100).rounded_up_to_multiple_of(unit);
     assert!(exact.scaled(99, 100) <= found && found <= most, "{found} is not close to {exact}");
 }
@@ -141,11 +141,11 @@ async fn the_policy_estimates_from_collected_usage() {
     let (host, access) = built::policy().unwrap();
     let settings = json!({"estimates": {
         "namespace": "headroom", "replayTime": "2026-11-21T01:00:00Z", "percentile": 90, "margin": {"cpu": 0, "memory": 0},
-        "shortHistoryMargin": {"cpu": 0, "memory": 0}, "pool": {"smallSampleMargin": 0},
     }});
-    for (namespace, image, whose, samples) in [
-        ("shop", "nginx:1.27", "in this namespace", MINUTES),
-        ("fresh", "example.com/cache:3", "in all namespaces", 5 * MINUTES),
+    // A day of history adds 5 % and 10 %; in the pool twice as much, and then 20 % for five pods.
+    for (namespace, image, whose, samples, percents) in [
+        ("shop", "nginx:1.27", "in this namespace", MINUTES, [105, 110]),
+        ("fresh", "example.com/cache:3", "in all namespaces", 5 * MINUTES, [132, 144]),
     ] {
         let request = pod(namespace, image);
         let response = host.validate(&request, &settings, &access, &mut cluster);
@@ -153,8 +153,8 @@ async fn the_policy_estimates_from_collected_usage() {
         let object = response.patched(request.object.as_ref().unwrap()).unwrap();
         let requests = &object["spec"]["containers"][0]["resources"]["requests"];
         let (cpu, memory) = exact(image);
-        check_near(&requests["cpu"], cpu, &Quantity::from_milli(1));
-        check_near(&requests["memory"], memory, &Quantity::from_bytes(1 << 20));
+        check_near(&requests["cpu"], (cpu, percents[0]), &Quantity::from_milli(1));
+        check_near(&requests["memory"], (memory, percents[1]), &Quantity::from_bytes(1 << 20));
         assert_eq!(object["spec"]["containers"][0]["resources"].as_object().unwrap().len(), 1, "a limit was added");
         let annotation = object["metadata"]["annotations"]["headroom.dev/resources"].as_str().unwrap();
         let evidence = format!("p90 of 7d {image} {whose}, {samples} samples, 1h old");

@@ -163,9 +163,6 @@ spec:
         {{- end }}
         - --store=/var/lib/headroom/usage.redb
         - --profiles-namespace={{ .Release.Namespace }}
-        {{- if ne (int $collector.pool.minNamespaces) 3 }}
-        - --pool-min-namespaces={{ $collector.pool.minNamespaces }}
-        {{- end }}
         {{- with $collector.pool.namespaces }}
         - {{ printf "--pool-namespaces=%s" (join "," .) | quote }}
         {{- end }}

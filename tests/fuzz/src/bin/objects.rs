@@ -24,7 +24,7 @@ const SETTINGS: &[&str] = &[
     r#"{"role": "mutate"}"#,
     r#"{"role": "validate"}"#,
     r#"{"estimates":{"namespace":"headroom","mode":"always"}}"#,
-    r#"{"estimates":{"namespace":"headroom","shrinkToQuota": true,"excludeAutoscaled":true}}"#,
+    r#"{"estimates":{"namespace":"headroom","shrinkToQuota": true}}"#,
     r#"{"mutateTemplates":true,"limitRanges": {"workloadMode":"enforce"},"quotas": {"workloadMode":"enforce"}}"#,
     r#"{"limitRanges":{"mode":"warn"},"quotas":{"mode":"warn"}}"#,
     r#"{"limitRanges":{"raiseDefaultLimits":false}}"#,

@@ -60,7 +60,7 @@ claims! {
     values_omitted_from_an_explanation_are_kept_too
     values_omitted_from_an_explanation_get_no_reported_estimate
     storage_is_estimated_if_the_settings_include_it
-    a_resource_that_an_autoscaler_scales_by_is_not_estimated
+    a_value_that_an_autoscaler_scales_by_is_not_replaced
     broken_stale_and_hostile_history_is_ignored
     a_tag_whose_history_is_that_of_all_is_only_named
     the_usage_of_the_pods_own_workload_comes_first

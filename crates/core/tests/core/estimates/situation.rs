@@ -188,18 +188,10 @@ fn with_history(mut settings: Value) -> Value {
 fn plain(settings: Value) -> Value {
     let mut settings = with_history(settings);
     let estimates = &mut settings["estimates"];
-    for (name, plain) in [
-        ("percentile", json!("90")),
-        ("margin", json!({"cpu": 0, "memory": 0})),
-        ("shortHistoryMargin", json!({"cpu": 0, "memory": 0})),
-    ] {
+    for (name, plain) in [("percentile", json!("90")), ("margin", json!({"cpu": 0, "memory": 0}))] {
         if estimates.get(name).is_none() {
             estimates[name] = plain;
         }
-    }
-    let is_of_pool = estimates["scope"] != "namespace";
-    if is_of_pool && estimates["pool"].get("smallSampleMargin").is_none() {
-        estimates["pool"]["smallSampleMargin"] = json!(0);
     }
     settings
 }
@@ -251,13 +243,13 @@ pub fn usage(figures: &str) -> Value {
     usage
 }
 
-/// The observations of a window: every percentile is this amount.
+/// The observations of a window: every percentile is this amount, of so many pods that nothing is added for few.
 pub fn window(samples: u64, cpu: &str, memory: &str) -> Value {
     let usage = |amount: &str| {
         let percentiles = vec![amount; Percentile::PUBLISHED.len()];
         json!({"samples": samples, "peak": amount, "percentiles": percentiles})
     };
-    json!({"pods": 12, "namespaces": 3, "cpu": usage(cpu), "memory": usage(memory)})
+    json!({"pods": 120, "namespaces": 3, "cpu": usage(cpu), "memory": usage(memory)})
 }
 
 /// A history of windows by their name.

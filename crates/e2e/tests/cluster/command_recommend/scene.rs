@@ -1,4 +1,4 @@
-//! A shop whose pods Prometheus has monitored for two days, and helpers to run the program.
+//! A shop whose pods Prometheus has monitored for four days, and helpers to run the program.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -140,10 +140,9 @@ impl Scene {
     }
 }
 
-/// The policy's. Nothing is added for a short history, because the days of a store end now, and those of collected history at
-/// midnight, so that two days of usage may lie in three.
+/// The policy's.
 pub fn settings() -> Value {
-    json!({"estimates": {"namespace": "headroom", "shortHistoryMargin": {"cpu": "0%", "memory": "0%"}}})
+    json!({"estimates": {"namespace": "headroom"}})
 }
 
 fn said(command: &mut Command) -> Said {
@@ -161,10 +160,13 @@ pub async fn pods(shop: &Guarded, count: usize) -> Vec<DynamicObject> {
     .await
 }
 
-/// Two days of metrics of cAdvisor and kube-state-metrics for pods with equal usage, as OpenMetrics text.
+const DAYS: i64 = 4;
+
+/// Four days of metrics of cAdvisor and kube-state-metrics for pods with equal usage, as OpenMetrics text. The days of a store end
+/// now, and those of collected history at midnight, so these may lie in five; as much is added for four as for five.
 fn history(namespace: &str, pods: &[&str]) -> String {
     let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap() / 60 * 60;
-    let times = || (now - 2 * 86_400..=now).step_by(60);
+    let times = || (now - DAYS * 86_400..=now).step_by(60);
     let mut text = String::new();
     let mut add_series = |metric: &str, kind: &str, more: &str, value: &dyn Fn(i64) -> String| {
         let name = metric.strip_suffix("_total").unwrap_or(metric);
@@ -177,7 +179,7 @@ fn history(namespace: &str, pods: &[&str]) -> String {
         }
     };
     let container = r#"container="web""#;
-    let begin = now - 2 * 86_400;
+    let begin = now - DAYS * 86_400;
     add_series("container_cpu_usage_seconds_total", "counter", container, &|time| {
         format!("{:.3}", CORES * f64::from(i32::try_from(time - begin).unwrap()))
     });
