@@ -116,8 +116,7 @@ fn of_world(workloads: &[Workload], days: u64, to: u64) -> Result<(Advised, Advi
     Ok((ours, like_krr))
 }
 
-const KRR_FLAGS: [&str; 8] =
-    ["--cpu-percentile", "p95", "--cpu-margin", "0%", "--memory-percentile", "peak", "--memory-margin", "15%"];
+const KRR_FLAGS: [&str; 4] = ["--cpu", "p95+0%", "--memory", "peak+15%"];
 
 impl Accuracy {
     fn print(&self, name: &str) {

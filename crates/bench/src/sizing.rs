@@ -163,7 +163,7 @@ impl Scene {
     fn collect(&self, store: &str, now: i64, more: &[&str]) -> Result<Cost> {
         self.world.now.store(now + 120, Ordering::Relaxed);
         let mut command = self.program("headroom-controller");
-        command.args(["collect", "prometheus", &format!("http://127.0.0.1:{}", self.metrics), "--once", "--store"]);
+        command.args(["collect", "prometheus", &format!("http://127.0.0.1:{}", self.metrics), "--store"]);
         measure::run(command.arg(self.file(store)).args(more).stderr(Stdio::inherit()))
     }
 
@@ -225,8 +225,8 @@ impl Scene {
             &format!("127.0.0.1:{reviews}"),
             "--listen-status",
         ]);
-        command.arg(format!("127.0.0.1:{status}")).arg("--tls-certificate").arg(self.file("tls.crt"));
-        let running = Running(command.arg("--tls-key").arg(self.file("tls.key")).stderr(Stdio::inherit()).spawn()?);
+        command.arg(format!("127.0.0.1:{status}")).arg("--tls").arg(self.file("."));
+        let running = Running(command.stderr(Stdio::inherit()).spawn()?);
         let counted = format!("headroom_ledger_objects {}\n", self.world.namespaces * PODS);
         let begun = Instant::now();
         while !servers::request(status, "GET", "/metrics", b"").is_ok_and(|(_, text)| text.contains(&counted)) {
@@ -265,7 +265,7 @@ impl Scene {
         fs::create_dir(&site)?;
         fs::write(site.join("index.html"), "<html lang=\"en\">")?;
         let mut command = self.program("kubectl-headroom");
-        command.args(["ui", "-A", "--no-open", "--site"]).arg(site).stdout(Stdio::piped());
+        command.args(["ui", "-A"]).env("HEADROOM_PAGE", site).stdout(Stdio::piped());
         let mut running = Running(command.spawn()?);
         let mut said = String::new();
         BufReader::new(running.0.stdout.take().ok_or("no output")?).read_line(&mut said)?;

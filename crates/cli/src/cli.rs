@@ -16,7 +16,7 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Use colors: on a terminal unless NO_COLOR is set, always, or never
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     color: Choice,
 }
 

@@ -5,8 +5,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use headroom_core::amount::{ParseQuantityError, Quantity};
-use headroom_core::timestamp::{ParseTimestampError, Timestamp};
 use headroom_report::{Exit, complain};
 
 pub mod manifests;
@@ -60,17 +58,6 @@ fn seconds(text: &str) -> Result<i64, String> {
         Ok(duration) if duration.as_secs() > 0 => Ok(duration.as_secs()),
         _ => Err("expected a duration of at least a second, such as `90s`, `5m`, `1h`".to_owned()),
     }
-}
-
-/// A time as typed.
-fn time(text: &str) -> Result<Timestamp, String> {
-    text.parse().map_err(|error: ParseTimestampError| error.to_string())
-}
-
-/// An amount of bytes as typed.
-fn bytes(text: &str) -> Result<usize, String> {
-    let quantity: Quantity = text.parse().map_err(|error: ParseQuantityError| error.to_string())?;
-    usize::try_from(quantity.value()).map_err(|_| "expected an amount that is not negative, such as `40Mi`".to_owned())
 }
 
 /// The exit code of a job: 0 done, 1 failed.

@@ -79,18 +79,16 @@ const LARGE: u64 = 16 << 20;
 pub struct ReadOptions {
     /// Read folders within folders too.
     recursive: bool,
-    /// Fail on documents in folders that are no Kubernetes objects, in place of skipping them.
-    is_strict: bool,
     longest: u64,
 }
 
 impl ReadOptions {
-    pub fn manifests(recursive: bool, is_strict: bool) -> Self {
-        Self { recursive, is_strict, longest: LONGEST_MANIFEST }
+    pub fn manifests(recursive: bool) -> Self {
+        Self { recursive, longest: LONGEST_MANIFEST }
     }
 
-    pub fn cluster_dir(is_strict: bool) -> Self {
-        Self { recursive: true, is_strict, longest: LONGEST_SNAPSHOT }
+    pub fn cluster_dir() -> Self {
+        Self { recursive: true, longest: LONGEST_SNAPSHOT }
     }
 
     /// Reads files, the files of folders, and standard input for `-`, in the order given; a folder's files in name order.
@@ -111,7 +109,7 @@ impl ReadOptions {
             if of_folder.is_empty() {
                 files.push((Err(ManifestError::NoManifests { path: path.clone() }), false));
             }
-            files.extend(of_folder.into_iter().map(|file| (file, !self.is_strict)));
+            files.extend(of_folder.into_iter().map(|file| (file, true)));
         }
         let (mut manifests, mut skipped) = (Vec::new(), Vec::new());
         let progress = Progress::for_people();
@@ -133,9 +131,7 @@ impl ReadOptions {
         progress.end();
         if let Some(first) = skipped.first() {
             let documents = count_of(skipped.len() as u64, "document");
-            complain!(
-                "note: skipped {documents} without `apiVersion` and `kind`, such as {first}; --strict makes this an error"
-            );
+            complain!("note: skipped {documents} without `apiVersion` and `kind`, such as {first}");
         }
         manifests
     }

@@ -132,7 +132,7 @@ impl Rounds {
         };
         let mut restrictions = match &self.destination {
             Destination::Cluster(cluster) => Restrictions::follow(cluster.api.clone(), self.stop.clone()),
-            Destination::Folder(_) | Destination::Stdout(_) => Restrictions::none(),
+            Destination::Folder(_) | Destination::Stdout => Restrictions::none(),
         };
         let mut next_restrictions = tokio::time::Instant::now();
         let mut next_round = tokio::time::Instant::now();
@@ -210,7 +210,7 @@ impl Rounds {
         };
         let of_destination = match &self.destination {
             Destination::Cluster(cluster) => cluster.id().await?,
-            Destination::Folder(_) | Destination::Stdout(_) => ClusterId::default(),
+            Destination::Folder(_) | Destination::Stdout => ClusterId::default(),
         };
         if of_source.differs_from(&of_destination) {
             let source_name = self.source_name.clone();
@@ -247,7 +247,7 @@ impl Rounds {
 
     fn import(&self, paths: &[PathBuf], step_seconds: u32, buffer: usize) -> Result<BackfillOutcome, RoundError> {
         let Self { store, metrics, progress, stop, .. } = self;
-        // `--as-of` replaces the clock.
+        // `as_of` replaces the clock.
         let now = self.as_of.map_or(0, Timestamp::unix_seconds).max(clock::now());
         let latest = now.saturating_add(DAY);
         let import = Import { store, step_seconds, buffer, latest, metrics, progress, stop };
@@ -320,7 +320,7 @@ impl Rounds {
 
     async fn publish(&self) -> Result<(), RoundError> {
         self.take_turn().await?;
-        // By the clock and the newest usage, never by `--as-of`.
+        // By the clock and the newest usage, never by `as_of`.
         tokio::task::block_in_place(|| self.store.expire(day_of(clock::now())))?;
         let restricted = self.restricted_namespaces().await;
         let mut pooling = self.pooling.clone();

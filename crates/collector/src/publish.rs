@@ -46,7 +46,7 @@ pub enum Destination {
     Cluster(Box<ProfileCluster>),
     Folder(folder::Folder),
     /// All profiles, one document after the other.
-    Stdout(format::ProfileFormat),
+    Stdout,
 }
 
 /// Namespace and name of an object.
@@ -78,7 +78,7 @@ impl Destination {
         Ok(match self {
             Self::Cluster(cluster) => cluster.list(namespace, root).await?,
             Self::Folder(folder) => folder.list(namespace, root)?,
-            Self::Stdout(_) => There::new(),
+            Self::Stdout => There::new(),
         })
     }
 
@@ -86,8 +86,8 @@ impl Destination {
         match self {
             Self::Cluster(cluster) => cluster.apply(namespace, name, object).await?,
             Self::Folder(folder) => folder.write(namespace, name, object)?,
-            Self::Stdout(format) => {
-                let text = format.write(object);
+            Self::Stdout => {
+                let text = format::write(object);
                 #[expect(clippy::disallowed_methods, reason = "the text is escaped")]
                 std::io::stdout().lock().write_all(text.as_bytes()).map_err(PublishError::Stdout)?;
             }
@@ -100,7 +100,7 @@ impl Destination {
         match self {
             Self::Cluster(cluster) => cluster.delete(namespace, name, object).await?,
             Self::Folder(folder) => folder.delete(namespace, name)?,
-            Self::Stdout(_) => {}
+            Self::Stdout => {}
         }
         Ok(())
     }

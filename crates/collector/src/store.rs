@@ -102,7 +102,7 @@ pub enum StoreError {
     OtherCluster { path: PathBuf, known: Box<ClusterId>, found: Box<ClusterId> },
     #[error(
         "the store `{path}` was filled from {known}, and not from {found}: choose another file with --store; or, if \
-         both have the usage of the same workloads, go on with --allow-source-change"
+         both have the usage of the same workloads, go on with --adopt"
     )]
     OtherSource { path: PathBuf, known: String, found: String },
 }

@@ -22,9 +22,6 @@ pub struct Chosen {
     /// User to impersonate; requires the `impersonate` permission
     #[arg(id = "as_user", long = "as", value_name = "USER")]
     pub user: Option<String>,
-    /// Group to impersonate; may be given more than once
-    #[arg(long = "as-group", value_name = "GROUP", requires = "as_user")]
-    pub groups: Vec<String>,
 }
 
 impl Chosen {
@@ -69,8 +66,7 @@ impl Chosen {
     pub fn arguments(&self) -> Vec<(&'static str, String)> {
         let file = self.kubeconfig.as_ref().map(|file| file.display().to_string());
         let named = [("--context", self.context_name()), ("--kubeconfig", file), ("--as", self.user.clone())];
-        let groups = self.groups.iter().map(|group| ("--as-group", group.clone()));
-        named.into_iter().filter_map(|(name, value)| Some((name, value?))).chain(groups).collect()
+        named.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 }
 
@@ -118,7 +114,7 @@ async fn found(chosen: &Chosen) -> Result<Config, String> {
     config.default_retry = false;
     if let Some(user) = &chosen.user {
         config.auth_info.impersonate = Some(user.clone());
-        config.auth_info.impersonate_groups = (!chosen.groups.is_empty()).then(|| chosen.groups.clone());
+        config.auth_info.impersonate_groups = None;
     }
     Ok(config)
 }

@@ -56,13 +56,6 @@ impl Table {
         self
     }
 
-    /// Prints rows only, with the columns as they are named.
-    pub fn without_header(mut self) -> Self {
-        self.rows.remove(0);
-        self.has_header = false;
-        self
-    }
-
     fn places(&self, names: &[&str]) -> Vec<usize> {
         let header = || self.rows.first().into_iter().flat_map(|row| &row.cells).enumerate();
         names.iter().flat_map(|name| header().filter(move |(_, have)| have == name).map(|(place, _)| place)).collect()

@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 
 use headroom_core::amount::Quantity;
 use headroom_core::cluster::usage::{Resource, workload};
-use headroom_core::glob;
 use headroom_core::image::ImageName;
 use headroom_core::recommend::NoRecommendation;
 use headroom_core::request::Requirement;
@@ -57,8 +56,6 @@ pub struct Engine<'s> {
     /// The cluster's admission, if it decides by other settings: it may estimate nothing.
     pub admission: Option<&'s Admission>,
     pub now: Timestamp,
-    /// Patterns of the names of containers; all unless given. The others stay as they are.
-    pub containers: &'s [String],
     /// Recommends lower memory limits too, where usage has been steady for a week.
     pub lowers_limits: bool,
     /// Recommendations that a person declined.
@@ -89,7 +86,7 @@ impl Engine<'_> {
         let (kind, namespace) = (ApiKind::of(object), entry.key.namespace.as_str());
         let evaluator = Evaluator { engine: self, object, kind, namespace, kept_targets: &kept_targets };
         let Some(mut now) = evaluator.evaluate_current(cluster)? else { return Ok(None) };
-        if !now.containers.iter().any(|container| self.wants(&container.name)) {
+        if now.containers.is_empty() {
             return Ok(None);
         }
         let usage: Vec<Option<&ContainerUsage>> = match self.usage {
@@ -135,7 +132,6 @@ impl Engine<'_> {
         let running = entry.running.pods.max(pods);
         let requested = Workload::requested(&containers);
         let autoscalers = autoscaler::effects(&entry.key, self.autoscalers, &requested, running);
-        containers.retain(|container| self.wants(&container.name));
         of_workload.extend(kept_targets.iter().map(ToString::to_string));
         of_workload.extend(now.assumption.filter(|_| is_from_spec).map(str::to_owned));
         of_workload.extend(limits_refused.map(|breach| format!("memory limits are left as they are: {breach}")));
@@ -193,10 +189,6 @@ impl Engine<'_> {
         let UsageSource::Read(all) = self.usage else { return None };
         let newest = usage.course.last_seen(all.to).filter(|_| all.to > 0)?;
         u64::try_from(self.now.unix_seconds() - newest).ok()
-    }
-
-    fn wants(&self, container: &str) -> bool {
-        self.containers.is_empty() || self.containers.iter().any(|pattern| glob::matches(pattern, container))
     }
 }
 
@@ -326,8 +318,7 @@ impl Evaluator<'_> {
     ) -> Result<Vec<Option<Quantity>>, String> {
         let containers = &now.containers;
         let is_wanted = |container: &&ContainerAdvice| {
-            self.engine.wants(&container.name)
-                && !container.is_too_brief()
+            !container.is_too_brief()
                 && self.declined(&container.name, Resource::Memory, true).is_none()
                 && (matches!(self.engine.usage, UsageSource::Read(_)) || container.killed_at.is_some())
         };
@@ -422,14 +413,13 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// Takes back what is not wanted, and what usage does not support.
+    /// Takes back what a person declined, and what usage does not support.
     fn withdraw(&self, containers: &mut [ContainerAdvice], usage: &[Option<&ContainerUsage>]) {
         for (container, usage) in containers.iter_mut().zip(usage) {
-            let is_wanted = self.engine.wants(&container.name);
-            let why = |advice| is_wanted.then(|| self.why_not(container, advice, *usage)).flatten();
+            let why = |advice| self.why_not(container, advice, *usage);
             let reasons: Vec<Option<NoRecommendation>> = container.resources.iter().map(why).collect();
             for (advice, why) in container.resources.iter_mut().zip(reasons) {
-                if why.is_some() || !is_wanted {
+                if why.is_some() {
                     advice.withdraw();
                 }
                 advice.unknown = why.or_else(|| advice.unknown.take());

@@ -43,9 +43,6 @@ pub struct Recommendations {
     pub notes: Vec<String>,
     #[serde(skip)]
     pub prices: Prices,
-    /// Changes that would be blocked are handed out too.
-    #[serde(skip)]
-    pub allows_blocked: bool,
 }
 
 /// The source of usage.
@@ -138,17 +135,12 @@ pub struct Sum {
 }
 
 /// The order of workloads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Savings in money, or as if 1 core cost as much as 8 GiB
+    /// Savings in money, or as if 1 core cost as much as 8 GiB.
     #[default]
     Waste,
-    Cpu,
-    Memory,
     Name,
-    OomKills,
-    Throttling,
-    Restarts,
 }
 
 impl Recommendations {
@@ -174,19 +166,7 @@ impl Recommendations {
         let totals = of_namespaces.iter().map(|(namespace, of)| total(Some(namespace), of, &prices)).collect();
         let total = total(None, &workloads.iter().collect::<Vec<_>>(), &prices);
         let risks = risk::of_all(&workloads);
-        Self {
-            cluster: None,
-            source,
-            rules,
-            workloads,
-            totals,
-            total,
-            quotas,
-            risks,
-            notes,
-            prices,
-            allows_blocked: false,
-        }
+        Self { cluster: None, source, rules, workloads, totals, total, quotas, risks, notes, prices }
     }
 
     /// `Cluster: prod. Usage from …`
@@ -246,7 +226,7 @@ impl Recommendations {
 
     /// True if changes are not handed out because they would be blocked.
     pub fn leaves_out_blocked(&self) -> bool {
-        !self.allows_blocked && self.workloads.iter().any(|of| of.blocked.is_some())
+        self.workloads.iter().any(|of| of.blocked.is_some())
     }
 
     /// A line for each change that would be blocked, in the order in which they were tried.
@@ -313,22 +293,11 @@ impl Recommendations {
 }
 
 fn sort(workloads: &mut [Workload], order: Order, prices: &Prices) {
-    let most = |of: fn(&ContainerAdvice) -> u64| move |all: &Workload| all.containers.iter().map(of).max().unwrap_or(0);
-    let by_count = |workloads: &mut [Workload], of: fn(&ContainerAdvice) -> u64| {
-        workloads.sort_by_key(|workload| std::cmp::Reverse(most(of)(workload)));
-    };
     // Equal workloads stay in the order of names.
     workloads.sort_by(|a, b| a.key.cmp(&b.key));
-    let saved = |resource| move |of: &Workload| std::cmp::Reverse(of.saved(resource));
-    match order {
-        Order::Name => {}
-        Order::Waste => workloads
-            .sort_by_key(|of| std::cmp::Reverse(prices.weight(&of.saved(Resource::Cpu), &of.saved(Resource::Memory)))),
-        Order::Cpu => workloads.sort_by_key(saved(Resource::Cpu)),
-        Order::Memory => workloads.sort_by_key(saved(Resource::Memory)),
-        Order::OomKills => by_count(workloads, |container| container.oom_kills),
-        Order::Throttling => by_count(workloads, |container| container.throttled_percent.unwrap_or(0)),
-        Order::Restarts => by_count(workloads, |container| container.restarts),
+    if order == Order::Waste {
+        workloads
+            .sort_by_key(|of| std::cmp::Reverse(prices.weight(&of.saved(Resource::Cpu), &of.saved(Resource::Memory))));
     }
 }
 

@@ -12,7 +12,7 @@ use headroom_dryrun::settings::ParsedSettings;
 use headroom_objects::cluster_reader::Folder;
 use headroom_objects::manifest;
 use headroom_report::draw::Charset;
-use headroom_report::{Page, Paint, junit, sarif};
+use headroom_report::{Page, Paint};
 use headroom_usage::observed::{Kill, Observed};
 use serde_json::{Value, json};
 
@@ -22,7 +22,6 @@ use crate::history::Histories;
 use crate::output::findings::{self, Gate};
 use crate::output::table::{self, View};
 use crate::output::{csv, html, markdown};
-use crate::report::price::Prices;
 use crate::report::rule;
 use crate::report::{Order, Recommendations, ReportSource};
 use crate::write::patches;
@@ -66,7 +65,6 @@ fn report_on(manifests: &str, used: &[Used]) -> Recommendations {
         settings: &settings,
         admission: None,
         now,
-        containers: &[],
         lowers_limits: false,
         declined: None,
     };
@@ -79,7 +77,7 @@ fn report_on(manifests: &str, used: &[Used]) -> Recommendations {
     let of_front = workloads.iter_mut().flat_map(|of| &mut of.containers).filter(|container| container.name == "front");
     of_front.for_each(|container| (container.throttled_percent, container.restarts) = (Some(25), 3));
     let source = ReportSource { name: "the test".to_owned(), step_seconds: Some(300), ..ReportSource::default() };
-    let prices = Prices::new(Some("23".parse().unwrap()), Some("3".parse().unwrap())).unwrap();
+    let prices = "23,3".parse().unwrap();
     let effects = quota_effect::together(effects);
     Recommendations::new((source, rule::of(&settings, true)), workloads, effects, Vec::new(), prices, Order::Waste)
 }
@@ -126,8 +124,8 @@ fn who_else_decides_is_flagged_and_patches_suit_the_kind() {
     );
 }
 
-fn table(report: &Recommendations, is_wide: bool, is_bare: bool) -> String {
-    let view = View { is_wide, is_bare, charset: Charset::Unicode, paint: Paint::OFF };
+fn table(report: &Recommendations, is_wide: bool) -> String {
+    let view = View { is_wide, charset: Charset::Unicode, paint: Paint::OFF };
     table::page(report, view).text(None, Paint::OFF)
 }
 
@@ -135,17 +133,14 @@ const GATE: Gate = Gate { off_by_percent: Some(30), risk: true, blocked: false }
 
 /// Each output by its name.
 fn outputs(report: &Recommendations) -> Vec<(&'static str, String)> {
-    let found = findings::of(report, GATE);
     let text = |page: anyhow::Result<Page>| page.unwrap().text(None, Paint::OFF);
     vec![
-        ("table.txt", table(report, false, false)),
-        ("wide.txt", table(report, true, false)),
-        ("bare.txt", table(report, false, true)),
+        ("table.txt", table(report, false)),
+        ("wide.txt", table(report, true)),
         ("report.json", text(Page::json(report))),
         ("report.csv", csv::text(report)),
         ("report.md", markdown::text(report)),
-        ("sarif.json", text(Page::json(&sarif::log(&findings::RULES, &found)))),
-        ("junit.xml", junit::report("headroom recommend", &findings::cases(report, &found))),
+        ("failures.txt", findings::of(report, GATE).iter().map(|failure| format!("{failure}\n")).collect()),
         ("kustomize.yaml", text(patches::kustomize(&report.changes()))),
         ("values.yaml", text(Page::yaml(&patches::helm(&report.changes(), patches::VALUES_PATH).unwrap()))),
     ]
@@ -166,7 +161,7 @@ fn a_partial_reading_is_named_in_every_output_with_room_for_notes() {
     let mut report = report();
     report.source.is_partial = true;
     report.notes.push("not read: memory".to_owned());
-    assert!(table(&report, false, false).lines().next().unwrap().contains("not everything could be read"));
+    assert!(table(&report, false).lines().next().unwrap().contains("not everything could be read"));
     for (name, text) in outputs(&report).into_iter().chain([("html", html::text(&report, ""))]) {
         let has_notes = ["table.txt", "wide.txt", "report.json", "report.md", "html"].contains(&name);
         assert_eq!(text.contains("not read: memory"), has_notes, "{name}: {text}");
@@ -176,7 +171,7 @@ fn a_partial_reading_is_named_in_every_output_with_room_for_notes() {
 #[test]
 fn each_flag_is_explained_below_the_table() {
     let report = report();
-    let table = table(&report, false, false);
+    let table = table(&report, false);
     let (_, explained) = table.split_once("\nFlags:\n").unwrap();
     let flags: Vec<String> = report.containers().flat_map(|(_, of)| &of.flags).map(|flag| flag.to_string()).collect();
     assert!(flags.len() > 5, "{flags:?}");
@@ -194,7 +189,6 @@ fn no_sums_are_shown_without_any_recommendation() {
                 "resources": {"requests": {"cpu": "250m"}}}]}}}})
     };
     let both: Vec<Value> = vec![deployment("a"), deployment("b")];
-    let text =
-        table(&report_on(&json!({"kind": "List", "apiVersion": "v1", "items": both}).to_string(), &[]), false, false);
+    let text = table(&report_on(&json!({"kind": "List", "apiVersion": "v1", "items": both}).to_string(), &[]), false);
     assert!(text.contains("no usage data for 2 of 2 containers") && !text.contains("TOTAL"), "{text}");
 }

@@ -16,7 +16,6 @@ use tokio::sync::OnceCell;
 
 use self::answer::Point;
 pub use self::diagnose::diagnose;
-use headroom_kube::shell;
 use headroom_usage::sample::{Batch, Resource, SampledContainer, Series, Window};
 
 use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, Literal, POD, Questions, Schema};
@@ -38,8 +37,6 @@ pub struct InfluxdbOptions {
     pub endpoint: Endpoint,
     /// Heapster's default if not given.
     pub database: Option<String>,
-    /// The database's own default if not given.
-    pub retention_policy: Option<String>,
     /// Put into every question, such as `cluster = 'prod'`, which is needed where several clusters share a database.
     pub condition: String,
     pub step_seconds: u32,
@@ -47,8 +44,7 @@ pub struct InfluxdbOptions {
 
 impl InfluxdbOptions {
     pub fn new(endpoint: Endpoint) -> Self {
-        let (database, retention_policy, condition) = (None, None, String::new());
-        Self { endpoint, database, retention_policy, condition, step_seconds: 60 }
+        Self { endpoint, database: None, condition: String::new(), step_seconds: 60 }
     }
 }
 
@@ -62,7 +58,6 @@ pub struct InfluxDb {
 struct Api {
     http: Http,
     database: String,
-    retention_policy: Option<String>,
     condition: String,
 }
 
@@ -92,14 +87,13 @@ impl InfluxDb {
     }
 }
 
-const NAME_IT: &str = "name the database with --database";
+const NAME_IT: &str = "name the database after the URL, as in `http://influxdb:8086?db=NAME`";
 
 impl Api {
     fn new(options: &InfluxdbOptions) -> Result<Self, SourceError> {
         Ok(Self {
             http: Http::new(&options.endpoint)?,
             database: options.database.clone().unwrap_or_else(|| DATABASE.to_owned()),
-            retention_policy: options.retention_policy.clone(),
             condition: options.condition.clone(),
         })
     }
@@ -141,10 +135,10 @@ impl Api {
         let several = values.into_iter().find(|(_, values)| values.len() > 1);
         Ok(several.map(|(tag, values)| {
             let example = values.first().map_or("", String::as_str);
-            let condition = shell::quoted(&format!("{tag} = {}", Literal(example)));
+            let condition = format!("{tag} = {}", Literal(example));
             format!(
                 "database `{}` has the usage of several clusters (tag `{tag}`: {}): which one is this? Say so with \
-                 --where {condition}",
+                 `matchers: {condition}` in the file of --source",
                 self.database,
                 cluster_id::listed(&values)
             )
@@ -161,14 +155,13 @@ impl Api {
         question: &str,
         each: &mut (dyn FnMut(answer::InfluxSeries<Row>) + Send),
     ) -> Result<(), SourceError> {
-        let mut parameters = vec![
+        let parameters = [
             ("q", question),
             ("db", self.database.as_str()),
             ("epoch", "s"),
             ("chunked", "true"),
             ("chunk_size", PORTION),
         ];
-        parameters.extend(self.retention_policy.iter().map(|policy| ("rp", policy.as_str())));
         tracing::debug!(question, "asking");
         let mut answer = self.http.get("/query", &parameters).await?;
         let status = answer.status();

@@ -379,7 +379,7 @@ test("a file of manifests goes into the editor, and one that is no snapshot says
 
 test("kubectl headroom ui shows the cluster and answers nobody else", { skip: !PLUGIN }, async () => {
   const root = join(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "../../..");
-  const child = spawn(PLUGIN, ["ui", "--site", PAGE, "-A", "--cluster-dir", join(root, "docs/examples/shop/cluster"), "--cluster-dir", join(root, "docs/examples/shop/usage"), "--settings", join(root, "docs/examples/shop/settings.yaml")], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(PLUGIN, ["ui", "-A", "--cluster-dir", join(root, "docs/examples/shop/cluster"), "--cluster-dir", join(root, "docs/examples/shop/usage"), "--settings", join(root, "docs/examples/shop/settings.yaml")], { env: { ...process.env, HEADROOM_PAGE: PAGE }, stdio: ["ignore", "pipe", "inherit"] });
   const context = await browser.newContext();
   try {
     const told = await new Promise((resolve, reject) => {

@@ -43,7 +43,7 @@ pub fn estimate_with(set: &Set, pods: &Path, settings: &[&str]) -> Result<Vec<Ou
             let profiles = work.path().join(&file.day);
             fs::create_dir(&profiles)?;
             let mut collect = program("headroom-controller");
-            collect.args(["collect", "files"]).arg(newest).args(["--step", &step, "--as-of", &moment]);
+            collect.args(["collect", "files"]).arg(newest).args(["--step", &step]);
             collect.arg("--store").arg(work.path().join("store")).arg("--output").arg(&profiles);
             succeeded(collect.output()?)?;
             for (ours, settings) in all.iter_mut().zip(settings) {

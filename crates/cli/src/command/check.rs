@@ -27,7 +27,7 @@ use headroom_workloads::pod_makers::PodMaker;
 
 use crate::manifest::unreadable;
 
-use super::cluster_args::{About, Opened, TargetArgs, add_admission};
+use super::cluster_args::{About, OfflineFlag, Opened, TargetArgs, add_admission};
 use super::manifests::{self, Manifests};
 use entry::CheckedObject;
 
@@ -91,6 +91,8 @@ pub struct Args {
     pods_at: Vec<Vec<PodMaker>>,
     #[command(flatten)]
     target: TargetArgs,
+    #[command(flatten)]
+    offline: OfflineFlag,
 }
 
 /// From lenient to strict.
@@ -124,7 +126,8 @@ enum CheckFormat {
 }
 
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
-    args.manifests.files.append(&mut args.paths);
+    args.manifests.of_files.files.append(&mut args.paths);
+    args.target.offline = Some(args.offline.is_given);
     if args.against_running {
         return against_running::run(&args);
     }
@@ -135,7 +138,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         );
     }
     args.target.check_single()?;
-    let mut read = args.manifests.read_all(args.target.is_strict);
+    let mut read = args.manifests.read_all();
     let mut problem = args.manifests.require_objects(&read, "check").err();
     if let Some(selector) = &args.selector {
         read.retain(|read| read.as_ref().map_or(true, |manifest| selector.matches(&labels_of(&manifest.object))));

@@ -1,8 +1,7 @@
 //! The arguments that name a cluster and namespaces, shared by all commands that read objects.
 //!
-//! By default, commands read the live cluster, as kubectl reaches it. `--cluster-dir` gives files instead; with
-//! `--live`, `--context` or `--kubeconfig` beside it they are laid over the cluster. `--offline` is for those who want
-//! the settings' rules alone.
+//! By default, commands read the live cluster, as kubectl reaches it. `--cluster-dir` gives files instead; with `--context` or
+//! `--kubeconfig` beside it they are laid over the cluster. `--offline` is for those who want the settings' rules alone.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -44,24 +43,28 @@ pub struct TargetArgs {
     pub all_namespaces: bool,
     #[command(flatten)]
     pub cluster: Chosen,
-    /// Read cluster objects from YAML or JSON files instead of a cluster
+    /// Read cluster objects from YAML or JSON files instead of a cluster; with --context or --kubeconfig from both, and a file
+    /// overrides the live object of the same name
     #[arg(long, value_name = "PATH")]
     pub cluster_dir: Vec<PathBuf>,
-    /// Read the live cluster too where --cluster-dir is given; a file overrides the live object of the same name
-    #[arg(long, conflicts_with = "offline")]
-    pub live: bool,
-    /// Do not read a cluster; use only the given manifests and settings
-    #[arg(long, conflicts_with_all = ["context", "kubeconfig", "as_user", "cluster_dir"])]
-    pub offline: bool,
-    /// Fail on documents in folders that are no Kubernetes objects, in place of skipping them
-    #[arg(long = "strict")]
-    pub is_strict: bool,
     /// The policy's settings: a settings file, or a ClusterAdmissionPolicy or AdmissionPolicy; by default those of the policies that the cluster has
     #[arg(long, value_name = "FILE")]
     pub settings: Option<PathBuf>,
     /// True if the command reads something that only a live cluster has.
     #[arg(skip)]
     pub needs_cluster: bool,
+    /// `--offline`, where a command has it.
+    #[arg(skip)]
+    pub offline: Option<bool>,
+}
+
+/// For commands to which manifests can be all that there is.
+#[derive(Debug, Clone, Copy, clap::Args)]
+#[command(next_help_heading = "Cluster options")]
+pub struct OfflineFlag {
+    /// Do not read a cluster; use only the given manifests and settings
+    #[arg(long = "offline", conflicts_with_all = ["context", "kubeconfig", "as_user", "cluster_dir"])]
+    pub is_given: bool,
 }
 
 /// Reads an object as it was typed.
@@ -276,7 +279,7 @@ impl TargetArgs {
         let of_cluster = cluster.as_ref().map(|(_, namespace)| namespace.clone());
         let named = self.namespaces.iter().find(|name| !is_pattern(name)).cloned();
         let namespace = named.or(of_cluster).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-        let files = ReadOptions::cluster_dir(self.is_strict).read(&self.cluster_dir, &mut std::io::stdin())?;
+        let files = ReadOptions::cluster_dir().read(&self.cluster_dir, &mut std::io::stdin())?;
         let top = Folder::of(files, &namespace)?;
         let bottom = cluster.map(|(cluster, _)| -> Box<dyn ClusterReader> {
             if self.all_namespaces { Box::new(ListAllNamespaces::new(cluster)) } else { Box::new(cluster) }
@@ -302,7 +305,7 @@ impl TargetArgs {
     pub fn admission_of(&self, cluster: &mut Overlay, scope: &Scope) -> Admission {
         match self.wants_cluster() {
             true => Admission::read(cluster, PolicySource::Cluster, &scope.parts()),
-            false if self.offline => Admission::assumed(),
+            false if self.is_offline() => Admission::assumed(),
             false => Admission::read(cluster, PolicySource::Files, &[None]),
         }
     }
@@ -315,9 +318,8 @@ impl TargetArgs {
         let kubectl: String = words.collect();
         let folders = self.cluster_dir.iter().map(|path| format!(" --cluster-dir {}", quoted_path(path)));
         let settings = self.settings.iter().map(|path| format!(" --settings {}", quoted_path(path)));
-        let flags = [(self.offline, " --offline"), (self.live, " --live")];
-        let flags = flags.into_iter().filter(|(is_given, _)| *is_given).map(|(_, flag)| flag.to_owned());
-        let headroom = kubectl.clone() + &folders.chain(settings).chain(flags).collect::<String>();
+        let offline = self.is_offline().then(|| " --offline".to_owned());
+        let headroom = kubectl.clone() + &folders.chain(settings).chain(offline).collect::<String>();
         Suffixes { kubectl, headroom }
     }
 
@@ -332,10 +334,14 @@ impl TargetArgs {
         }
     }
 
+    fn is_offline(&self) -> bool {
+        self.offline == Some(true)
+    }
+
     /// True if a live cluster is read.
     pub fn wants_cluster(&self) -> bool {
-        let is_named = self.live || self.cluster.context.is_some() || self.cluster.kubeconfig.is_some();
-        !self.offline && (self.cluster_dir.is_empty() || is_named)
+        let is_named = self.cluster.context.is_some() || self.cluster.kubeconfig.is_some();
+        !self.is_offline() && (self.cluster_dir.is_empty() || is_named)
     }
 
     fn connect(&self) -> anyhow::Result<(LiveCluster, String)> {
@@ -343,7 +349,7 @@ impl TargetArgs {
             let is_named = self.cluster.context.is_some() || self.cluster.kubeconfig.is_some();
             let advice = match () {
                 () if is_named || self.needs_cluster => "",
-                () if self.all_namespaces => ", or pass --cluster-dir to use files",
+                () if self.offline.is_none() => ", or pass --cluster-dir to use files",
                 () => ", pass --cluster-dir to use files, or --offline to use the policy's settings only",
             };
             anyhow!("{problem}{advice}")

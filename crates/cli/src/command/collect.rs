@@ -15,25 +15,23 @@ use headroom_collector::profile::Pooling;
 use headroom_collector::publish::Destination;
 use headroom_collector::publish::cluster::ProfileCluster;
 use headroom_collector::publish::folder::Folder;
-use headroom_collector::publish::format::ProfileFormat;
 use headroom_collector::publish::lease::lease;
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
-use headroom_core::timestamp::Timestamp;
 use headroom_kube::kubeconfig::Chosen;
 use headroom_kube::lease::Timing;
 use headroom_kube::{clock, signals};
 use headroom_report::progress::Progress;
 use headroom_report::{log, terminal};
 use headroom_sources::cluster_id::ClusterId;
+use headroom_usage::cardinality;
 use headroom_usage::profile::custom_resource::NAMESPACE;
 use headroom_usage::window_merge::DAYS_KEPT;
-use headroom_usage::{DAY, cardinality};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::seconds;
 use super::source::SourceCommand;
-use super::{bytes, seconds};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -47,7 +45,7 @@ pub struct Args {
 
 const EXAMPLES: &str = "Examples:
   # Print the profiles, and change nothing in the cluster
-  headroom-controller collect prometheus http://prometheus:9090 --once --output stdout
+  headroom-controller collect prometheus http://prometheus:9090 --output stdout
 
   # Keep the cluster's profiles up to date
   headroom-controller collect prometheus http://prometheus:9090 --every 1h --listen 0.0.0.0:8080
@@ -64,6 +62,13 @@ const EXAMPLES: &str = "Examples:
   # From a file, into files
   headroom-controller collect files usage.csv --output profiles/";
 
+/// The memory to use before the store is written.
+const BUFFER: usize = 40 << 20;
+/// The time until another collector may write after one was killed.
+const LEASE: Duration = Duration::from_secs(60);
+/// Unchanged profiles are rewritten at least this often, in seconds.
+const REWRITE: i64 = 6 * 3600;
+
 /// The source of usage.
 #[derive(Debug, Subcommand)]
 enum From {
@@ -77,9 +82,6 @@ enum From {
         /// Time that each line stands for
         #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = seconds)]
         step: i64,
-        /// Memory to use before the store is written
-        #[arg(long, value_name = "BYTES", default_value = "40Mi", value_parser = bytes)]
-        buffer: usize,
     },
 }
 
@@ -89,60 +91,28 @@ struct Options {
     /// source below ~/.local/state/headroom
     #[arg(long, global = true, env = "HEADROOM_STORE", value_name = "FILE")]
     store: Option<PathBuf>,
-    /// Continue with a store of another source of the same cluster, such as one whose address changed
+    /// Take over: the store's usage of another source of the same cluster, such as one whose address changed; the profiles of another
+    /// store, even if this one has less history; and fields of profiles that another manager owns
     #[arg(long, global = true)]
-    allow_source_change: bool,
-    /// Collect once and end (the default)
-    #[arg(long, global = true, conflicts_with = "every")]
-    once: bool,
-    /// Collect again at this interval, until stopped
+    adopt: bool,
+    /// Collect again at this interval, until stopped; once unless given
     #[arg(long, global = true, value_name = "DURATION", value_parser = seconds)]
     every: Option<i64>,
     /// Destination of profiles: `cluster`, `stdout`, or a folder
     #[arg(long, global = true, value_name = "DESTINATION", default_value = "cluster")]
     output: PathBuf,
-    /// Format of profiles in a folder or on standard output
-    #[arg(long, global = true, value_enum, default_value_t = ProfileFormat::Yaml)]
-    format: ProfileFormat,
-    /// Namespace of the profiles; the policy's setting `estimates.namespace`
-    #[arg(long, global = true, value_name = "NAMESPACE", default_value = NAMESPACE)]
-    profiles_namespace: String,
-    /// Lease duration: time until another collector may write after one was killed
-    #[arg(long, global = true, value_name = "DURATION", default_value = "60s", value_parser = seconds)]
-    lease: i64,
-    /// Number of namespaces that must agree on a figure of the pooled history
-    #[arg(long, global = true, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pool_min_namespaces: u64,
+    /// Namespace of the profiles and of the Lease; the policy's setting `estimates.namespace`
+    #[arg(long, global = true, value_name = "NAMESPACE", default_value = NAMESPACE, env = "HEADROOM_NAMESPACE")]
+    namespace: String,
     /// Namespaces whose usage the pooled history includes, such as `shop,team-*`; default: all
     #[arg(long, global = true, value_name = "NAMES", value_delimiter = ',')]
     pool_namespaces: Vec<String>,
     /// Label of namespaces that names their tenant; the namespaces of a tenant count once in the pooled history
     #[arg(long, global = true, value_name = "LABEL")]
     pool_tenant_label: Option<String>,
-    /// Take ownership of profile fields that another manager owns
-    #[arg(long, global = true)]
-    force_conflicts: bool,
-    /// Replace profiles of another store even if this store has less history
-    #[arg(long, global = true)]
-    replace_other_stores: bool,
-    /// Rewrite unchanged profiles at least this often
-    #[arg(long, global = true, value_name = "DURATION", default_value = "6h", value_parser = seconds)]
-    rewrite_interval: i64,
-    /// Publish as of this time, such as 2026-11-21T00:00:00Z, instead of the newest usage read; deletes nothing
-    #[arg(long, global = true, value_name = "TIME", value_parser = super::time)]
-    as_of: Option<Timestamp>,
     /// Context of the kubeconfig: the cluster to write to, and to read from if the source is in it
     #[arg(long, global = true)]
     context: Option<String>,
-    /// Queries sent at the same time
-    #[arg(long, global = true, value_name = "NUMBER", default_value_t = 4)]
-    concurrency: usize,
-    /// Longest time range of a query; whole days are read by percentiles that the store makes, if it can
-    #[arg(long, global = true, value_name = "DURATION", default_value = "24h", value_parser = seconds)]
-    max_query_range: i64,
-    /// Delay until all samples have arrived: newer samples are left to the next run
-    #[arg(long, global = true, value_name = "DURATION", default_value = "2m", value_parser = seconds)]
-    sample_delay: i64,
     /// Number of days before now that the first run reads
     #[arg(long, global = true, value_name = "DAYS", default_value_t = DAYS_KEPT, value_parser = clap::value_parser!(u32).range(1..=DAYS_KEPT as i64))]
     days: u32,
@@ -165,13 +135,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Result<()> {
-    let pace = Pace {
-        concurrency: options.concurrency,
-        max_query_range: options.max_query_range,
-        sample_delay: options.sample_delay,
-        days: options.days,
-        ..Pace::default()
-    };
+    let pace = from.pace(options.days)?;
     let metrics = Arc::new(CollectorMetrics::default());
     metrics.alive(clock::now());
     if let Some(address) = options.listen {
@@ -185,8 +149,8 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     let source_name = from.name()?;
     let feed = match from {
         From::Source(source) => Feed::Source(source.open(&Chosen::of_context(options.context.clone())).await?),
-        From::Files { paths, step, buffer } => {
-            Feed::Files { paths, step_seconds: u32::try_from(step).unwrap_or(u32::MAX), buffer }
+        From::Files { paths, step } => {
+            Feed::Files { paths, step_seconds: u32::try_from(step).unwrap_or(u32::MAX), buffer: BUFFER }
         }
     };
     if options.pool_tenant_label.is_some() && options.output.as_os_str() != "cluster" {
@@ -194,12 +158,11 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     }
     let destination = match options.output.to_str() {
         Some("cluster") => {
-            check_as_of(options.as_of)?;
-            let cluster = ProfileCluster::connect(options.context, options.force_conflicts, &pace).await?;
+            let cluster = ProfileCluster::connect(options.context, options.adopt, &pace).await?;
             Destination::Cluster(Box::new(cluster))
         }
-        Some("stdout" | "-") => Destination::Stdout(options.format),
-        _ => Destination::Folder(Folder { path: options.output, format: options.format }),
+        Some("stdout" | "-") => Destination::Stdout,
+        _ => Destination::Folder(Folder { path: options.output }),
     };
     let path = match options.store {
         Some(path) => path,
@@ -216,29 +179,24 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     tracing::info!(store = %path.display(), source = source_name, "collecting");
     let lease = match &destination {
         Destination::Cluster(cluster) => {
-            let timing = Timing::lasting(Duration::from_secs(options.lease.unsigned_abs()));
-            Some(lease(cluster.api.clone(), &options.profiles_namespace, store.id(), timing))
+            Some(lease(cluster.api.clone(), &options.namespace, store.id(), Timing::lasting(LEASE)))
         }
-        Destination::Folder(_) | Destination::Stdout(_) => None,
+        Destination::Folder(_) | Destination::Stdout => None,
     };
     let mut rounds = Rounds {
         feed,
         source_name,
-        allow_source_change: options.allow_source_change,
+        allow_source_change: options.adopt,
         store,
         destination,
         lease,
-        namespace: options.profiles_namespace,
-        pooling: Pooling {
-            quorum: options.pool_min_namespaces,
-            namespaces: options.pool_namespaces,
-            ..Pooling::default()
-        },
+        namespace: options.namespace,
+        pooling: Pooling { namespaces: options.pool_namespaces, ..Pooling::default() },
         tenant_label: options.pool_tenant_label,
-        rewrite_interval: options.rewrite_interval,
-        replace_other_stores: options.replace_other_stores,
+        rewrite_interval: REWRITE,
+        replace_other_stores: options.adopt,
         pace,
-        as_of: options.as_of,
+        as_of: None,
         metrics,
         progress,
         stop,
@@ -247,16 +205,6 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     match options.every {
         Some(every) => rounds.every(Duration::from_secs(every.unsigned_abs())).await,
         None => rounds.once().await?,
-    }
-    Ok(())
-}
-
-/// A profile in a cluster that claims to be of the future would be ignored there, and would keep newer ones out.
-fn check_as_of(as_of: Option<Timestamp>) -> anyhow::Result<()> {
-    if let Some(as_of) = as_of
-        && as_of.unix_seconds() > clock::now().saturating_add(DAY)
-    {
-        bail!("--as-of {as_of} is in the future: profiles in a cluster show current usage");
     }
     Ok(())
 }
@@ -280,6 +228,17 @@ fn default_store(source: &str, cluster: &ClusterId) -> PathBuf {
 }
 
 impl From {
+    /// The file of `--source` may say how many queries a store bears.
+    fn pace(&self, days: u32) -> anyhow::Result<Pace> {
+        let file = match self {
+            Self::Source(SourceCommand::Prometheus(args)) => args.source.file()?.concurrency,
+            Self::Source(SourceCommand::Influxdb(args)) => args.source.file()?.concurrency,
+            Self::Source(SourceCommand::MetricsApi) | Self::Files { .. } => None,
+        };
+        let pace = Pace { days, ..Pace::default() };
+        Ok(Pace { concurrency: file.map_or(pace.concurrency, usize::from), ..pace })
+    }
+
     /// Kind and address of the source, without secrets.
     fn name(&self) -> anyhow::Result<String> {
         Ok(match self {

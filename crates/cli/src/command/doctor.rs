@@ -1,6 +1,4 @@
-//! `kubectl headroom doctor`: probes the source that the flags name and says what it found. The probing itself is the source's.
-
-use std::path::PathBuf;
+//! `kubectl headroom doctor`: probes a source and says what it found. The probing itself is the source's.
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
@@ -9,32 +7,17 @@ use headroom_kube::kubeconfig::Chosen;
 use headroom_report::{Page, Paint, Table};
 use headroom_sources::diagnosis::{Examination, SourceFinding, SourceVerdict};
 use headroom_sources::files;
-use headroom_sources::http::Url;
 
-use super::seconds;
-use super::source::{Database, InfluxDbArgs, PrometheusArgs, SourceCommand};
+use super::source::Asked;
 use super::source_file::SourceFlag;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// URL of Prometheus, or of a store with the same API
-    #[arg(long, value_name = "URL", conflicts_with_all = ["service", "influxdb", "file"])]
-    prometheus: Option<Url>,
-    /// The store's Service as NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS), reached through the API server
-    #[arg(long, value_name = "SERVICE", conflicts_with_all = ["influxdb", "file"])]
-    service: Option<String>,
-    /// URL of InfluxDB 1; the `url` of --source unless given
-    #[arg(long, value_name = "URL", num_args = 0..=1, conflicts_with = "file")]
-    influxdb: Option<Option<Url>>,
-    /// File to import, CSV with a header or JSON lines; it is read whole, and nothing is stored
-    #[arg(long, value_name = "FILE", conflicts_with = "source")]
-    file: Option<PathBuf>,
-    /// Query step, or the time that each line of a file stands for
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = seconds)]
-    step: i64,
-    #[command(flatten)]
-    database: Database,
+    /// URL of Prometheus or of a store with the same API, its Service as NAMESPACE/SERVICE:PORT, the URL of InfluxDB 1 with `?db=NAME`,
+    /// or a file to import, CSV with a header or JSON lines; the metrics API of the cluster unless given
+    #[arg(value_name = "URL | SERVICE | FILE")]
+    asked: Option<String>,
     #[command(flatten)]
     source: SourceFlag,
     /// Output format
@@ -49,16 +32,19 @@ const EXAMPLES: &str = "Examples:
   kubectl headroom doctor
 
   # Whether usage can be collected from a Prometheus, and what is missing
-  kubectl headroom doctor --prometheus http://prometheus:9090
+  kubectl headroom doctor http://prometheus:9090
 
   # Whether a file can be imported, and what is in it
-  kubectl headroom doctor --file usage.csv
+  kubectl headroom doctor usage.csv
 
   # A file for `--source` of other commands, with what was found
-  kubectl headroom doctor --prometheus http://prometheus:9090 -o source > source.yaml
+  kubectl headroom doctor http://prometheus:9090 -o source > source.yaml
+
+  # InfluxDB with Heapster's data
+  kubectl headroom doctor http://monitoring-influxdb.kube-system:8086?db=k8s
 
   # A store that is reached through the API server, for a script
-  kubectl headroom doctor --service monitoring/prometheus:9090 -o json";
+  kubectl headroom doctor monitoring/prometheus:9090 -o json";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DoctorFormat {
@@ -68,48 +54,32 @@ enum DoctorFormat {
     Source,
 }
 
+/// The seconds that a line of a file stands for.
+const LINE: u32 = 60;
+
 /// Fails if collecting from the place cannot work, so that a script can ask.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
-    let source = args.source();
-    let examination = match (&args.file, &source) {
-        (Some(path), _) => {
-            let findings = files::diagnose(path, u32::try_from(args.step).unwrap_or(u32::MAX), clock::now());
+    let asked = Asked::of(args.asked.as_deref(), args.source)?;
+    let examination = match &asked {
+        Asked::File(path) => {
+            let findings = files::diagnose(path, LINE, clock::now());
             Examination { source: format!("file {}", path.display()), findings }
         }
-        (None, source) => runtime.block_on(source.diagnose(&args.cluster, clock::now()))?,
+        Asked::Source(source) => runtime.block_on(source.diagnose(&args.cluster, clock::now()))?,
     };
-    headroom_report::print(&match args.output {
-        DoctorFormat::Text => page(&examination),
-        DoctorFormat::Json => Page::json(&examination)?,
-        DoctorFormat::Source if args.file.is_some() => bail!("files need no file for --source"),
-        DoctorFormat::Source => Page::ours(runtime.block_on(source.source_file(&args.cluster))?),
+    headroom_report::print(&match (args.output, &asked) {
+        (DoctorFormat::Text, _) => page(&examination),
+        (DoctorFormat::Json, _) => Page::json(&examination)?,
+        (DoctorFormat::Source, Asked::File(_)) => bail!("files need no file for --source"),
+        (DoctorFormat::Source, Asked::Source(source)) => {
+            Page::ours(runtime.block_on(source.source_file(&args.cluster))?)
+        }
     })?;
     if examination.verdict() == SourceVerdict::Bad {
         bail!("usage cannot be collected from this source yet");
     }
     Ok(())
-}
-
-impl Args {
-    /// The source that the flags name; the metrics API if they name none.
-    fn source(&self) -> SourceCommand {
-        let Self { prometheus, service, influxdb, step, database, source, .. } = self;
-        let (step, source) = (*step, source.clone());
-        match influxdb {
-            Some(url) => SourceCommand::Influxdb(Box::new(InfluxDbArgs {
-                url: url.clone(),
-                step,
-                database: database.clone(),
-                source,
-            })),
-            None if prometheus.is_some() || service.is_some() || source.is_given() => {
-                let (url, service) = (prometheus.clone(), service.clone());
-                SourceCommand::Prometheus(Box::new(PrometheusArgs { url, service, step, source }))
-            }
-            None => SourceCommand::MetricsApi,
-        }
-    }
 }
 
 /// Aligned columns, with advice below its finding.

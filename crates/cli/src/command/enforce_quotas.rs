@@ -21,7 +21,7 @@ const EXAMPLES: &str = "Examples:
   headroom-controller enforce-quotas --namespace headroom
 
   # Outside of the cluster, where its API servers reach this machine
-  headroom-controller enforce-quotas --url https://10.0.0.7:8443";
+  headroom-controller enforce-quotas --service https://10.0.0.7:8443";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -35,21 +35,16 @@ pub struct Args {
     /// Address for /healthz, /readyz and /metrics
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     listen_status: SocketAddr,
-    /// Service in front of the replicas, in the same namespace
-    #[arg(long, value_name = "NAME", default_value = "headroom-ledger")]
+    /// Service in front of the replicas, in the same namespace; or an https:// URL by which API servers reach them
+    #[arg(long, value_name = "NAME | URL", default_value = "headroom-ledger")]
     service: String,
-    /// URL by which API servers reach the replicas, instead of the Service
-    #[arg(long)]
-    url: Option<String>,
     /// Leave the ValidatingWebhookConfiguration alone: somebody else writes it
     #[arg(long)]
     no_configure: bool,
-    /// Certificate in PEM, such as cert-manager's; unless given, the leader makes one and keeps it in a Secret
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_certificate: Option<PathBuf>,
-    /// Key of that certificate in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
-    tls_key: Option<PathBuf>,
+    /// Folder with the certificate `tls.crt` and its key `tls.key`, as a Secret such as cert-manager's is mounted; unless given, the leader
+    /// makes one and keeps it in a Secret
+    #[arg(long, value_name = "FOLDER")]
+    tls: Option<PathBuf>,
     /// Namespaces that are never charged, beside kube-system, kube-public, kube-node-lease and the ledger's own
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     exempt_namespaces: Vec<String>,
@@ -68,9 +63,6 @@ pub struct Args {
     /// Leave out of rejections which namespaces use most
     #[arg(long)]
     hide_names: bool,
-    /// Time to go on answering reviews after a signal to stop
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = seconds)]
-    drain: i64,
     /// Context of the kubeconfig
     #[arg(long)]
     context: Option<String>,
@@ -83,6 +75,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 
 /// Shorter than an API server's request, room could be given away twice.
 const SHORTEST_LIFETIME: i64 = 20;
+
+/// The time to go on answering reviews after a signal to stop.
+const DRAIN: Duration = Duration::from_secs(5);
 
 impl Args {
     async fn serve(self) -> anyhow::Result<()> {
@@ -105,21 +100,21 @@ impl Args {
     }
 
     fn options(self) -> Options {
-        let duration = |seconds: i64| Duration::from_secs(seconds.unsigned_abs());
-        let files = self.tls_certificate.zip(self.tls_key);
-        let webhook = Webhook { service: self.service, url: self.url, makes_certificate: files.is_none() };
+        let files = self.tls.map(|folder| (folder.join("tls.crt"), folder.join("tls.key")));
+        let url = self.service.starts_with("https://").then(|| self.service.clone());
+        let webhook = Webhook { service: self.service, url, makes_certificate: files.is_none() };
         Options {
             namespace: self.namespace,
             exempt_namespaces: self.exempt_namespaces,
             exempt_groups: self.exempt_groups,
             resource_quotas: self.resource_quotas,
-            request_lifetime: duration(self.request_lifetime),
+            request_lifetime: Duration::from_secs(self.request_lifetime.unsigned_abs()),
             message_names: !self.hide_names,
             webhook: (!self.no_configure).then_some(webhook),
             files,
             client_authority: self.client_ca,
             clock: clock::now,
-            drain: duration(self.drain),
+            drain: DRAIN,
         }
     }
 }

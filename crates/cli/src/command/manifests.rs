@@ -10,19 +10,27 @@ use headroom_objects::manifest::Manifest;
 
 use crate::manifest::{self, ManifestError, ReadOptions};
 
+/// Manifests in files.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct Manifests {
+pub struct ManifestFiles {
     /// Files, folders, or `-` for standard input; may be given more than once
     #[arg(short = 'f', long = "filename", value_name = "PATH", num_args = 1.., value_delimiter = ',')]
     pub files: Vec<PathBuf>,
-    /// Folder of a kustomization, which `kubectl kustomize` builds; may be given more than once
-    #[arg(short = 'k', long = "kustomize", value_name = "FOLDER")]
-    pub kustomizations: Vec<PathBuf>,
     /// Read folders within folders too
     #[arg(short = 'R', long)]
     pub recursive: bool,
     #[arg(skip)]
     read: OnceLock<Vec<Manifest>>,
+}
+
+/// Manifests in files, or that kustomize builds.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Manifests {
+    #[command(flatten)]
+    pub of_files: ManifestFiles,
+    /// Folder of a kustomization, which `kubectl kustomize` builds; may be given more than once
+    #[arg(short = 'k', long = "kustomize", value_name = "FOLDER")]
+    pub kustomizations: Vec<PathBuf>,
 }
 
 /// Several errors, which are printed one a line.
@@ -42,9 +50,24 @@ pub fn all<T, E: fmt::Display>(results: impl IntoIterator<Item = Result<T, E>>) 
     if problems.is_empty() { Ok(values) } else { Err(ErrorList(problems).into()) }
 }
 
+impl ManifestFiles {
+    /// They are read once. The error is all problems.
+    pub fn read(&self) -> anyhow::Result<Vec<Manifest>> {
+        if let Some(read) = self.read.get() {
+            return Ok(read.clone());
+        }
+        let read = all(self.read_all())?;
+        Ok(self.read.get_or_init(|| read).clone())
+    }
+
+    fn read_all(&self) -> Vec<Result<Manifest, ManifestError>> {
+        ReadOptions::manifests(self.recursive).read_all(&self.files, &mut io::stdin().lock())
+    }
+}
+
 impl Manifests {
     pub fn is_given(&self) -> bool {
-        !self.files.is_empty() || !self.kustomizations.is_empty()
+        !self.of_files.files.is_empty() || !self.kustomizations.is_empty()
     }
 
     /// An error if files are given and hold no objects; `verb` says what they were wanted for.
@@ -55,19 +78,9 @@ impl Manifests {
         Ok(())
     }
 
-    /// Those of files first, which are read once. The error is all problems.
-    pub fn read(&self, is_strict: bool) -> anyhow::Result<Vec<Manifest>> {
-        if let Some(read) = self.read.get() {
-            return Ok(read.clone());
-        }
-        let read = all(self.read_all(is_strict))?;
-        Ok(self.read.get_or_init(|| read).clone())
-    }
-
-    /// The same, with each problem in place of what cannot be read.
-    pub fn read_all(&self, is_strict: bool) -> Vec<Result<Manifest, ManifestError>> {
-        let mut manifests =
-            ReadOptions::manifests(self.recursive, is_strict).read_all(&self.files, &mut io::stdin().lock());
+    /// Those of files first, with each problem in place of what cannot be read.
+    pub fn read_all(&self) -> Vec<Result<Manifest, ManifestError>> {
+        let mut manifests = self.of_files.read_all();
         for folder in &self.kustomizations {
             match manifest::kustomized(folder) {
                 Ok(built) => manifests.extend(built.into_iter().map(Ok)),

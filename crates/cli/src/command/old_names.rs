@@ -13,10 +13,10 @@ pub const OLD_NAMES: [(&str, &str); 14] = [
     ("recommend quota", "kubectl headroom recommend bounds"),
     ("recommend limits", "kubectl headroom recommend bounds"),
     ("recommend images", "kubectl headroom recommend image IMAGE"),
-    ("doctor prometheus", "kubectl headroom doctor --prometheus URL"),
-    ("doctor influxdb", "kubectl headroom doctor --influxdb URL"),
+    ("doctor prometheus", "kubectl headroom doctor URL"),
+    ("doctor influxdb", "kubectl headroom doctor URL?db=NAME"),
     ("doctor metrics-api", "kubectl headroom doctor"),
-    ("doctor files", "kubectl headroom doctor --file FILE"),
+    ("doctor files", "kubectl headroom doctor FILE"),
     ("ledger check", "headroom-controller check-ledgers"),
 ];
 

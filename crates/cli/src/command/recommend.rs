@@ -29,10 +29,11 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use headroom_report::Exit;
 use headroom_report::progress::Progress;
+use headroom_rightsize::report::Order;
 use headroom_workloads::inventory::Inventory;
 
 pub use self::apply::as_command;
-pub use self::arguments::{Args, UsageArgs};
+pub use self::arguments::{Args, NamedStore, UsageArgs};
 use self::arguments::{From, What};
 pub use self::bounds::for_page as bounds_for_page;
 pub use self::quota_trends::Trend;
@@ -52,9 +53,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         bail!("write `recommend {word}` first and options after it; a pod of that name is `pod/{word}`");
     }
     args.check_write()?;
-    let store = &args.usage.store;
-    let is_behind_service = matches!(args.usage.address()?, Some(Address::Service(_)));
-    args.target.needs_cluster = is_behind_service || store.from == Some(From::MetricsApi);
+    args.target.needs_cluster = matches!(args.usage.address()?, Some(Address::Service(_)));
     if args.is_of_files() {
         args.target.check_single()?;
     }
@@ -64,8 +63,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let declined = args.write.as_ref().map(|_| write::declined()).transpose()?;
     let choices = Choices {
         usage: Some(&args.usage),
-        containers: &args.container,
-        order: args.sort_by,
+        order: Order::Waste,
         lowers_limits: args.rule.lower_limits,
         names_skipped: true,
         declined: declined.as_ref(),
@@ -81,15 +79,14 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let from = args.usage.source(&mut opened, &inventory, args.target.wants_cluster())?;
     let history = match from {
         From::Profiles => None,
-        From::Prometheus | From::MetricsApi => {
+        From::Store => {
             workloads::check_readable(&args, &mut opened, &mut inventory)?;
             let pods = std::mem::take(&mut inventory.pods);
             let namespaces = inventory.namespaces();
-            Some(store::read(&args.usage, &args.target, from, &mut opened, &namespaces, pods, &progress)?)
+            Some(store::read(&args.usage, &args.target, &mut opened, &namespaces, pods, &progress)?)
         }
     };
-    let mut report = run::recommend(&mut opened, inventory, history, &choices, &progress)?.report;
-    report.allows_blocked = args.allow_blocked;
+    let report = run::recommend(&mut opened, inventory, history, &choices, &progress)?.report;
     let exit_at_best = if report.source.is_partial { Exit::Error } else { Exit::Ok };
     let has_failed = print::print(&args, &report)?;
     let exit = if has_failed { Exit::Refused } else { Exit::Ok }.max(exit_at_best);
@@ -98,9 +95,8 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
             paths.iter().cloned().partition(|path| write::is_chart(path));
         let manifests = match paths.as_slice() {
             [] if !charts.is_empty() => Vec::new(),
-            [] => args.manifests.read(args.target.is_strict)?,
-            paths => ReadOptions::manifests(args.manifests.recursive, args.target.is_strict)
-                .read(paths, &mut std::io::empty())?,
+            [] => args.manifests.read()?,
+            paths => ReadOptions::manifests(args.manifests.recursive).read(paths, &mut std::io::empty())?,
         };
         let charts = (charts.as_slice(), args.values_path.as_str());
         let paths = if paths.is_empty() { &args.manifests.files } else { &paths };

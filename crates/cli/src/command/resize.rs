@@ -22,10 +22,10 @@ use headroom_resizer::decision::{Event, Mode, Note, Record, Rules};
 use headroom_resizer::running::{Modes, Running};
 use headroom_resizer::{Resizer, RoundOutcome};
 use headroom_workloads::WorkloadRef;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::changes::{COMPONENT, Resizes};
-use super::cluster_args::{is_kind, named, one_by_one};
+use super::cluster_args::{is_kind, named, one_by_one, profiles_namespace};
 use super::describe::{DescribeFormat, DescribeOutput};
 
 const EXAMPLES: &str = "Examples:
@@ -43,8 +43,6 @@ const EXAMPLES: &str = "Examples:
 
 /// The pause between rounds, and about how long a harmful change stays.
 const PAUSE: Duration = Duration::from_secs(15);
-
-const RECORDS: &str = "headroom";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("changed").args(["names", "all"]))]
@@ -76,17 +74,7 @@ pub struct Args {
     #[arg(short, long, requires = "changed")]
     yes: bool,
     #[command(flatten)]
-    records: Records,
-    #[command(flatten)]
     cluster: Chosen,
-}
-
-/// The place of what `headroom-controller resize` stores.
-#[derive(Debug, Clone, clap::Args)]
-pub struct Records {
-    /// Namespace of the records, where the controller runs
-    #[arg(long = "records", value_name = "NAMESPACE", default_value = RECORDS, env = "HEADROOM_NAMESPACE")]
-    place: String,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
@@ -102,12 +90,12 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
             api.greet(&server).await.map(|_| api)
         })
         .map_err(anyhow::Error::msg)?;
-    let (cluster, default_namespace) = LiveCluster::connect(&args.cluster).map_err(anyhow::Error::msg)?;
+    let (mut cluster, default_namespace) = LiveCluster::connect(&args.cluster).map_err(anyhow::Error::msg)?;
     let namespace = args.namespace.clone().unwrap_or(default_namespace);
     let mut resizer = Resizer {
         runtime: runtime.handle().clone(),
+        records: home(&mut cluster),
         cluster,
-        records: args.records.place.clone(),
         modes: Modes { least: Mode::On, unasked: Mode::On, most: Mode::On },
         rules: Rules::default(),
         signals: None,
@@ -129,9 +117,10 @@ type WorkloadNotes = Vec<(String, Vec<Note>)>;
 
 impl Args {
     fn show(&self) -> anyhow::Result<Exit> {
-        let found = self.records.read(&self.cluster, |own| {
-            (!self.all_namespaces).then(|| vec![self.namespace.clone().unwrap_or_else(|| own.to_owned())])
-        })?;
+        let (mut cluster, _) = LiveCluster::connect(&self.cluster).map_err(anyhow::Error::msg)?;
+        let namespaces =
+            |own: &str| (!self.all_namespaces).then(|| vec![self.namespace.clone().unwrap_or_else(|| own.to_owned())]);
+        let found = read_records(&self.cluster, namespaces, &home(&mut cluster))?;
         headroom_report::print(&match self.output.output {
             DescribeFormat::Table => found.page(),
             DescribeFormat::Json => Page::json(&found)?,
@@ -142,7 +131,7 @@ impl Args {
 
     fn resize(&self, resizer: &mut Resizer, namespace: &str, place: &str) -> anyhow::Result<Exit> {
         let (found, workloads) = self.read(resizer, namespace)?;
-        let records = if self.dry_run { resizer.records().unwrap_or_default() } else { self.records(resizer)? };
+        let records = if self.dry_run { resizer.records().unwrap_or_default() } else { needed_records(resizer)? };
         let mut noted = WorkloadNotes::new();
         for running in &workloads {
             let record = records.get(&running.workload).cloned().unwrap_or_default();
@@ -226,8 +215,7 @@ impl Args {
 
     /// The context is always named, because the current one may be another later.
     fn undo_command(&self, names: &[String], namespace: &str) -> String {
-        let place = (self.records.place != RECORDS).then_some(self.records.place.as_str());
-        undo_command(names, namespace, place) + &self.cluster.as_words()
+        undo_command(names, namespace) + &self.cluster.as_words()
     }
 
     /// The chosen workloads of the namespace.
@@ -255,12 +243,6 @@ impl Args {
         Ok((found, chosen))
     }
 
-    fn records(&self, resizer: &Resizer) -> anyhow::Result<BTreeMap<WorkloadRef, Record>> {
-        let context =
-            || format!("cannot list the records in namespace {}, which every change needs", self.records.place);
-        resizer.records().with_context(context)
-    }
-
     /// Only on a terminal can anybody be asked.
     fn confirmed(&self, question: &str) -> anyhow::Result<bool> {
         if self.yes {
@@ -274,38 +256,46 @@ impl Args {
     }
 }
 
-impl Records {
-    /// Reads what is known about resizes in the namespaces that are chosen by the context's own; None is all of them.
-    pub fn read(
-        &self,
-        cluster: &Chosen,
-        namespaces: impl FnOnce(&str) -> Option<Vec<String>>,
-    ) -> anyhow::Result<Resizes> {
-        tokio::runtime::Runtime::new()?.block_on(async {
-            let config = kubeconfig::config(cluster).await.map_err(|problem| anyhow!(problem))?;
-            let namespaces = namespaces(&config.default_namespace);
-            let api = ApiClient::new(proxy::client(config).map_err(|problem| anyhow!(problem))?);
-            let unread = |error: ApiError| anyhow!("cannot list the records in namespace {}: {error}", self.place);
-            let mut records = headroom_resizer::records(&api, &self.place).await.map_err(unread)?;
-            records.retain(|workload, _| namespaces.as_ref().is_none_or(|all| all.contains(&workload.namespace)));
-            let selector = format!("reportingComponent={COMPONENT}");
-            let options = ListOptions { field_selector: &selector, most: 5_000, ..ListOptions::WHOLE };
-            let mut events = Vec::new();
-            for namespace in namespaces.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect()) {
-                let path = ApiPath::of_version("v1").collection(namespace.as_deref(), "events");
-                // Without Events, only the records are known.
-                events.extend(api.list(&path, options, value).await.map(|(_, found)| found).unwrap_or_default());
-            }
-            Ok(Resizes::new(&records, &events, clock::now()))
-        })
-    }
+/// The namespace in which `headroom-controller resize` keeps its records: the chart puts it where the policy reads history.
+fn home(cluster: &mut dyn ClusterReader) -> String {
+    let admission = Admission::read(cluster, PolicySource::Cluster, &[]);
+    profiles_namespace(admission.settings().unwrap_or(&Value::Null))
+}
+
+/// Reads what is known about resizes in the namespaces that are chosen by the context's own; None is all of them.
+pub fn read_records(
+    cluster: &Chosen,
+    namespaces: impl FnOnce(&str) -> Option<Vec<String>>,
+    home: &str,
+) -> anyhow::Result<Resizes> {
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let config = kubeconfig::config(cluster).await.map_err(|problem| anyhow!(problem))?;
+        let namespaces = namespaces(&config.default_namespace);
+        let api = ApiClient::new(proxy::client(config).map_err(|problem| anyhow!(problem))?);
+        let unread = |error: ApiError| anyhow!("cannot list the records in namespace {home}: {error}");
+        let mut records = headroom_resizer::records(&api, home).await.map_err(unread)?;
+        records.retain(|workload, _| namespaces.as_ref().is_none_or(|all| all.contains(&workload.namespace)));
+        let selector = format!("reportingComponent={COMPONENT}");
+        let options = ListOptions { field_selector: &selector, most: 5_000, ..ListOptions::WHOLE };
+        let mut events = Vec::new();
+        for namespace in namespaces.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect()) {
+            let path = ApiPath::of_version("v1").collection(namespace.as_deref(), "events");
+            // Without Events, only the records are known.
+            events.extend(api.list(&path, options, value).await.map(|(_, found)| found).unwrap_or_default());
+        }
+        Ok(Resizes::new(&records, &events, clock::now()))
+    })
+}
+
+fn needed_records(resizer: &Resizer) -> anyhow::Result<BTreeMap<WorkloadRef, Record>> {
+    let context = || format!("cannot list the records in namespace {}, which every change needs", resizer.records);
+    resizer.records().with_context(context)
 }
 
 /// Owners of pods may have any name, so no word is more than one to a shell.
-fn undo_command(names: &[String], namespace: &str, records: Option<&str>) -> String {
+fn undo_command(names: &[String], namespace: &str) -> String {
     let names = names.iter().map(String::as_str);
     let words = names.chain(["--undo", "--namespace", namespace]);
-    let words = words.chain(records.into_iter().flat_map(|place| ["--records", place]));
     words.fold("kubectl headroom resize".to_owned(), |command, word| command + " " + &quoted(word))
 }
 
@@ -332,8 +322,8 @@ mod tests {
     fn a_name_is_one_word_of_the_command_to_undo() {
         let names = ["rollout/x; touch PWNED", "deployment/web"].map(str::to_owned);
         assert_eq!(
-            undo_command(&names, "shop", Some("a b")),
-            "kubectl headroom resize 'rollout/x; touch PWNED' deployment/web --undo --namespace shop --records 'a b'"
+            undo_command(&names, "shop"),
+            "kubectl headroom resize 'rollout/x; touch PWNED' deployment/web --undo --namespace shop"
         );
     }
 }

@@ -23,7 +23,7 @@ use headroom_resizer::decision::{Mode, Rules};
 use headroom_resizer::metrics::{PassCounts, ResizerMetrics};
 use headroom_resizer::running::Modes;
 use headroom_resizer::signals::Signals;
-use headroom_sources::http::{Http, Url};
+use headroom_sources::http::Http;
 use headroom_sources::prometheus::Prometheus;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -50,6 +50,8 @@ const EXAMPLES: &str = "Examples:
 const STUCK_AFTER: i64 = 15 * 60;
 /// The log line of a failure, as of an API server that is away.
 const AWAY: &str = "the cluster cannot be read; all pods are left as they are";
+/// The time until another replica may work after one was killed.
+const LEASE: Duration = Duration::from_secs(15);
 /// The pause of a replica that does not lead.
 const STANDBY: Duration = Duration::from_secs(2);
 
@@ -71,9 +73,6 @@ pub struct Args {
     /// Time from one look at the cluster to the next
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = seconds)]
     every: i64,
-    /// Lease duration: time until another replica may work after one was killed
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = seconds)]
-    lease: i64,
     /// Namespaces that are never looked at, beside the program's own
     #[arg(
         long,
@@ -82,9 +81,10 @@ pub struct Args {
         default_value = "kube-system,kube-public,kube-node-lease"
     )]
     exempt_namespaces: Vec<String>,
-    /// Prometheus or a store with the same API, for throttling, pressure and the alerts of teams
-    #[arg(long, value_name = "URL")]
-    prometheus: Option<Url>,
+    /// URL of Prometheus or of a store with the same API, or its Service as NAMESPACE/SERVICE:PORT, for throttling, pressure and the
+    /// alerts of teams
+    #[arg(long, value_name = "URL | SERVICE")]
+    prometheus: Option<Address>,
     #[command(flatten)]
     source: SourceFlag,
     /// Context of the kubeconfig
@@ -138,7 +138,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         namespace: args.namespace.clone(),
         name: "headroom-resizer",
         holder: Holder { suffix: name.clone(), name: name.clone(), is_dead_after: None },
-        timing: Timing::lasting(Duration::from_secs(args.lease.unsigned_abs())),
+        timing: Timing::lasting(LEASE),
         clock: clock::now,
         renewed: Mutex::default(),
     });
@@ -209,7 +209,7 @@ fn pass(resizer: &mut Resizer, exempt: &[String], metrics: &ResizerMetrics, goes
 impl Args {
     async fn signals(&self, api: &ApiClient) -> anyhow::Result<Option<Signals>> {
         let file = self.source.file()?;
-        let Some(address) = Address::of(self.prometheus.as_ref(), None, file)? else { return Ok(None) };
+        let Some(address) = Address::of(self.prometheus.as_ref(), file)? else { return Ok(None) };
         let options = options(file, &address, 60)?;
         let http = match address {
             Address::Url(_) => Http::new(&options.endpoint)?,

@@ -1,5 +1,8 @@
 //! The sources of usage as they are named on the command line of `collect` and `doctor`.
 
+use std::path::PathBuf;
+use std::str::FromStr;
+
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
 use headroom_kube::kubeconfig::{self, Chosen};
@@ -24,64 +27,66 @@ pub enum SourceCommand {
 
 #[derive(Debug, Args)]
 pub struct PrometheusArgs {
-    /// Such as http://prometheus.monitoring:9090, with the path in front of the API if there is one
-    #[arg(required_unless_present_any = ["service", "source"])]
-    pub(super) url: Option<Url>,
-    /// Reach it through the API server instead: NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS); by a port-forward with a
-    /// token, user or certificate authority, else by the API server's proxy
-    #[arg(long, value_name = "SERVICE", conflicts_with = "url")]
-    pub(super) service: Option<String>,
-    /// Query step
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
-    pub(super) step: i64,
+    /// URL such as http://prometheus.monitoring:9090, with the path in front of the API if there is one; or its Service as
+    /// NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS), which is reached through the API server
+    #[arg(value_name = "URL | SERVICE", required_unless_present = "source")]
+    pub(super) address: Option<Address>,
     #[command(flatten)]
     pub(super) source: SourceFlag,
 }
 
 #[derive(Debug, Args)]
 pub struct InfluxDbArgs {
-    /// Such as http://monitoring-influxdb.kube-system:8086
+    /// Such as http://monitoring-influxdb.kube-system:8086, with `?db=NAME` after it unless the database is `k8s`, Heapster's
     #[arg(required_unless_present = "source")]
     pub(super) url: Option<Url>,
-    /// Query step
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = super::seconds)]
-    pub(super) step: i64,
-    #[command(flatten)]
-    pub(super) database: Database,
     #[command(flatten)]
     pub(super) source: SourceFlag,
 }
 
-/// The part of an InfluxDB that is read.
-#[derive(Debug, Clone, Args)]
-pub(super) struct Database {
-    /// Database; `k8s`, Heapster's, unless given
-    #[arg(long = "database", value_name = "NAME")]
-    name: Option<String>,
-    /// Condition for every query, such as "cluster = 'prod'", where several clusters share a database
-    #[arg(long = "where", value_name = "CONDITION", default_value = "")]
-    condition: String,
-    /// Retention policy to read; the database's default unless given
-    #[arg(long, value_name = "NAME")]
-    retention_policy: Option<String>,
-}
+/// Names the database, as in InfluxDB's own API.
+const DATABASE: &str = "?db=";
+/// The query step unless the file has another, in seconds.
+const STEP: i64 = 60;
 
-/// The address of a store: the flags, or else the file.
+/// The place of a store with Prometheus' API.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Address {
+pub enum Address {
     Url(Url),
     Service(ForwardTarget),
 }
 
-impl Address {
-    /// None if neither a flag nor the file names a store.
-    pub fn of(url: Option<&Url>, service: Option<&str>, file: &SourceFile) -> anyhow::Result<Option<Self>> {
-        let is_given = url.is_some() || service.is_some();
-        let url = if is_given { url.cloned() } else { file.url.as_deref().map(Url::from) };
-        match if is_given { service } else { file.service.as_deref() } {
-            Some(service) => Ok(Some(Self::Service(service_named(service)?))),
-            None => Ok(url.map(Self::Url)),
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if is_url(text) {
+            return Ok(Self::Url(Url::from(text)));
         }
+        let service = ForwardTarget::parse(text).map(Self::Service);
+        // It may have a password in it, which the store's reader refuses without repeating it.
+        service.or_else(|| text.contains('@').then(|| Self::Url(Url::from(text)))).ok_or_else(|| {
+            "expected a URL that begins with http:// or https://, or a service as NAMESPACE/SERVICE:PORT, with a /PATH after it \
+             if the API is below one"
+                .to_owned()
+        })
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme))
+}
+
+impl Address {
+    /// The one that is given, or else that of the file; none if neither names a store.
+    pub(super) fn of(given: Option<&Self>, file: &SourceFile) -> anyhow::Result<Option<Self>> {
+        if given.is_some() {
+            return Ok(given.cloned());
+        }
+        let of_file = file.url.as_ref().or(file.service.as_ref());
+        of_file
+            .map(|text| text.parse().map_err(|expected| anyhow!("`{text}` in the file of --source: {expected}")))
+            .transpose()
     }
 
     /// Empty if the store is behind a Service.
@@ -102,6 +107,43 @@ impl std::fmt::Display for Address {
     }
 }
 
+/// Any source of usage, as `doctor` is asked about it.
+#[derive(Debug)]
+pub(super) enum Asked {
+    Source(SourceCommand),
+    /// A file to import.
+    File(PathBuf),
+}
+
+impl Asked {
+    /// Finds out what is meant: a file that is there, InfluxDB by the database in its URL, or else a store with Prometheus' API.
+    /// Nothing and no file of `--source` stand for the metrics API.
+    pub fn of(typed: Option<&str>, source: SourceFlag) -> anyhow::Result<Self> {
+        let file = PathBuf::from(typed.unwrap_or_default());
+        if file.is_file() {
+            return Ok(Self::File(file));
+        }
+        let named = match typed {
+            None if !source.is_given() => return Ok(Self::Source(SourceCommand::MetricsApi)),
+            None => source.file()?.url.as_deref(),
+            typed => typed,
+        };
+        let is_influxdb = named.is_some_and(|named| is_url(named) && named.contains(DATABASE));
+        Ok(Self::Source(match typed {
+            typed if is_influxdb => {
+                let url = typed.map(Url::from);
+                SourceCommand::Influxdb(Box::new(InfluxDbArgs { url, source }))
+            }
+            typed => {
+                let address = typed.map(|typed| {
+                    typed.parse().map_err(|expected| anyhow!("`{typed}` is no file and no store: {expected}"))
+                });
+                SourceCommand::Prometheus(Box::new(PrometheusArgs { address: address.transpose()?, source }))
+            }
+        }))
+    }
+}
+
 impl SourceCommand {
     /// Kind and address, without secrets. A store of the collector belongs to one of them.
     pub fn name(&self) -> anyhow::Result<String> {
@@ -113,10 +155,8 @@ impl SourceCommand {
                 format!("prometheus at {}{}", args.address()?, matchers.chain(tenant).collect::<String>())
             }
             Self::Influxdb(args) => {
-                let database = args.database.name.iter().map(|name| format!(", database {name}"));
-                let condition = Some(&args.database.condition).filter(|condition| !condition.is_empty());
-                let condition = condition.map(|condition| format!(" where {condition}"));
-                format!("influxdb at {}{}", args.url()?, database.chain(condition).collect::<String>())
+                let matchers = args.source.file()?.matchers.iter().map(|matchers| format!(" where {matchers}"));
+                format!("influxdb at {}{}", args.url()?, matchers.collect::<String>())
             }
             Self::MetricsApi => "metrics-api".to_owned(),
         })
@@ -170,9 +210,12 @@ impl SourceCommand {
                 let http = args.http(cluster, &options).await?;
                 let names = prometheus::detect(http, &options).await?;
                 let file = args.source.file()?.clone();
-                file.with_address(args.url.as_ref(), args.service.as_deref()).with_names(names).to_yaml()
+                file.with_address(args.address.as_ref()).with_names(names).to_yaml()
             }
-            Self::Influxdb(args) => args.source.file()?.clone().with_address(args.url.as_ref(), None).to_yaml(),
+            Self::Influxdb(args) => {
+                let address = args.url.clone().map(Address::Url);
+                args.source.file()?.clone().with_address(address.as_ref()).to_yaml()
+            }
             Self::MetricsApi => Err(anyhow!("the metrics API needs no file for --source")),
         }
     }
@@ -180,14 +223,15 @@ impl SourceCommand {
 
 impl PrometheusArgs {
     fn address(&self) -> anyhow::Result<Address> {
-        let address = Address::of(self.url.as_ref(), self.service.as_deref(), self.source.file()?)?;
+        let address = Address::of(self.address.as_ref(), self.source.file()?)?;
         address.context(
             "the file of --source names no `url` and no `service`: name the store in it or on the command line",
         )
     }
 
     fn options(&self) -> anyhow::Result<prometheus::PrometheusOptions> {
-        options(self.source.file()?, &self.address()?, self.step)
+        let file = self.source.file()?;
+        options(file, &self.address()?, file.step()?.unwrap_or(STEP))
     }
 
     async fn http(&self, cluster: &Chosen, options: &prometheus::PrometheusOptions) -> anyhow::Result<Http> {
@@ -213,15 +257,6 @@ pub(super) fn options(
         step_seconds: u32::try_from(step)?,
         accept_partial: file.accept_partial,
         ..prometheus::PrometheusOptions::new(file.endpoint(&address.url())?)
-    })
-}
-
-/// Reads NAMESPACE/SERVICE:PORT.
-fn service_named(text: &str) -> anyhow::Result<ForwardTarget> {
-    ForwardTarget::parse(text).ok_or_else(|| {
-        anyhow!(
-            "`{text}` is not a service: expected NAMESPACE/SERVICE:PORT, with a /PATH after it if the API is below one"
-        )
     })
 }
 
@@ -254,13 +289,13 @@ impl InfluxDbArgs {
     }
 
     fn options(&self) -> anyhow::Result<influxdb::InfluxdbOptions> {
-        let file = self.source.file()?;
+        let (file, url) = (self.source.file()?, self.url()?);
+        let (url, database) = url.split_once(DATABASE);
         Ok(influxdb::InfluxdbOptions {
-            database: self.database.name.clone(),
-            condition: self.database.condition.clone(),
-            retention_policy: self.database.retention_policy.clone(),
-            step_seconds: u32::try_from(self.step)?,
-            ..influxdb::InfluxdbOptions::new(file.endpoint(&self.url()?)?)
+            database: database.map(str::to_owned),
+            condition: file.matchers.clone().unwrap_or_default(),
+            step_seconds: u32::try_from(file.step()?.unwrap_or(STEP))?,
+            ..influxdb::InfluxdbOptions::new(file.endpoint(&url)?)
         })
     }
 }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::seconds;
+use super::source::Address;
 
 const TEMPLATE: &str = include_str!("source.yaml");
 
@@ -99,9 +100,12 @@ impl SourceFile {
     }
 
     /// The same with the address that was named on the command line.
-    pub fn with_address(self, url: Option<&Url>, service: Option<&str>) -> Self {
-        let (url, service) = (url.map(Url::to_string), service.map(str::to_owned));
-        if url.is_some() || service.is_some() { Self { url, service, ..self } } else { self }
+    pub fn with_address(self, address: Option<&Address>) -> Self {
+        match address {
+            Some(Address::Url(url)) => Self { url: Some(url.to_string()), service: None, ..self },
+            Some(Address::Service(service)) => Self { url: None, service: Some(service.to_string()), ..self },
+            None => self,
+        }
     }
 
     /// The same with names that were detected.
@@ -115,7 +119,7 @@ impl SourceFile {
         self.token_file.is_some() || self.user.is_some() || self.identity.is_some() || !self.header_files.is_empty()
     }
 
-    /// The query step of `kubectl headroom`, in seconds.
+    /// The query step, in seconds.
     pub fn step(&self) -> anyhow::Result<Option<i64>> {
         let read = |text: &String| seconds(text).map_err(|expected| anyhow!("step is `{text}`: {expected}"));
         self.step.as_ref().map(read).transpose()

@@ -10,7 +10,6 @@ mod server;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +20,7 @@ use headroom_kube::{clock, signals};
 use headroom_report::list_writer::{Form, ListWriter};
 use headroom_report::{Exit, Page, Paint, complain, progress, terminal};
 use headroom_rightsize::output::markdown;
+use headroom_rightsize::report::price::Prices;
 use headroom_rightsize::write::patches;
 use headroom_workloads::inventory::Inventory;
 use headroom_workloads::owner::WorkloadRef;
@@ -29,10 +29,10 @@ use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_args::{Opened, TargetArgs};
+use super::cluster_args::{Opened, TargetArgs, profiles_namespace};
 use super::memory::Memory;
-use super::recommend::{self, UsageArgs};
-use super::resize::Records;
+use super::recommend::{self, NamedStore, UsageArgs};
+use super::resize;
 use super::resize::changes::Resizes;
 use super::snapshot;
 use super::snapshot::{Advice, SnapshotFields};
@@ -48,7 +48,7 @@ Examples:
   kubectl headroom ui -A --settings cluster-admission-policy.yaml
 
   # Usage of two weeks from your Prometheus, and what it costs
-  kubectl headroom ui -A --service monitoring/prometheus:9090 --price-cpu 23EUR --price-memory 3EUR
+  kubectl headroom ui -A --prometheus monitoring/prometheus:9090 --price 23EUR,3EUR
 
   # A snapshot, without a cluster
   kubectl headroom ui --cluster-dir cluster.json
@@ -58,19 +58,14 @@ Keep the printed address secret: it gives access to everything that you may read
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Port on 127.0.0.1; a free one unless given
+    /// Port on 127.0.0.1, such as one that SSH forwards, without opening a browser here; a free port unless given
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Only print the address
-    #[arg(long)]
-    no_open: bool,
-    /// Folder of the page as `make page` builds it; else the page that is built into this program
-    #[arg(long, value_name = "FOLDER")]
-    site: Option<PathBuf>,
+    /// Prices of a core and of a GiB of memory for a month, such as `23EUR,3EUR`, `$23,$3` or `23`
+    #[arg(long, value_name = "CORE,GIB", help_heading = "Prices")]
+    price: Option<Prices>,
     #[command(flatten)]
-    records: Records,
-    #[command(flatten)]
-    usage: UsageArgs,
+    store: NamedStore,
     #[command(flatten)]
     target: TargetArgs,
 }
@@ -81,22 +76,19 @@ const USAGE_AGE: Duration = Duration::from_secs(600);
 /// The source of usage, and the last recommendations by namespace.
 struct Sizing {
     usage: UsageArgs,
-    records: Records,
     last: Mutex<BTreeMap<Option<String>, (Instant, Advice)>>,
 }
 
-pub fn run(mut args: Args) -> anyhow::Result<Exit> {
+pub fn run(args: Args) -> anyhow::Result<Exit> {
     if args.target.wants_cluster() {
         complain!("reading {}", args.target.cluster.described());
     }
-    args.usage.settle(&args.target)?;
+    let mut usage = UsageArgs::for_page(args.price, args.store);
+    usage.settle(&args.target)?;
     // Wrong arguments are reported before a browser is opened.
     args.target.check()?;
-    let site = match &args.site {
-        Some(folder) => Site::read(folder)?,
-        None => Site::embedded()?,
-    };
-    let sizing = Sizing { usage: args.usage, records: args.records, last: Mutex::default() };
+    let site = Site::find()?;
+    let sizing = Sizing { usage, last: Mutex::default() };
     let target = args.target;
     let answer = move |question| {
         let answered = match question {
@@ -111,22 +103,22 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         answered.map_err(|error| format!("{error:#}"))
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let ended = runtime.block_on(serve(site, args.port.unwrap_or(0), !args.no_open, Box::new(answer)));
+    let ended = runtime.block_on(serve(site, args.port, Box::new(answer)));
     // Do not wait for a read of the cluster that is in progress.
     runtime.shutdown_background();
     ended.map(|()| Exit::Ok)
 }
 
 /// Serves the page on a port of 127.0.0.1 until the program is stopped.
-async fn serve(site: Site, port: u16, opens: bool, answer: Answer) -> anyhow::Result<()> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+async fn serve(site: Site, port: Option<u16>, answer: Answer) -> anyhow::Result<()> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.unwrap_or(0)));
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let address = listener.local_addr()?;
     let key = PageSecret::new(random()?);
     let url = format!("http://{address}/{}/", key.text());
     headroom_report::print(&Page::ours(format!("Open {url} in a browser; Ctrl-C ends it.\n")))?;
     // Deleted when the program ends.
-    let redirect = if opens && terminal::sees_output() { Some(redirect_to(&url)?) } else { None };
+    let redirect = if port.is_none() && terminal::sees_output() { Some(redirect_to(&url)?) } else { None };
     if let Some(file) = &redirect {
         // OK if it fails, because the address is printed.
         let _ = open::that_detached(file.path());
@@ -160,7 +152,7 @@ fn take(target: &TargetArgs, sizing: Option<&Sizing>, namespace: Option<String>)
     let advise = |opened: &mut Opened, inventory| {
         let Some(sizing) = sizing else { return Ok(Advice::default()) };
         let mut advice = sizing.advice(opened, inventory, &target)?;
-        advice.resizes = sizing.resizes(opened, &target);
+        advice.resizes = Sizing::resizes(opened, &target);
         Ok(advice)
     };
     // Compressed at once: a large cluster has hundreds of megabytes.
@@ -250,9 +242,11 @@ impl Sizing {
     }
 
     /// Reads what the controller did and would do; none where it does not run, or this user may not see it.
-    fn resizes(&self, opened: &Opened, target: &TargetArgs) -> Option<Resizes> {
+    fn resizes(opened: &Opened, target: &TargetArgs) -> Option<Resizes> {
         let namespaces = |_: &str| opened.scope.parts().into_iter().map(|of| of.map(str::to_owned)).collect();
-        let found = target.wants_cluster().then(|| self.records.read(&target.cluster, namespaces))?;
+        let found = target
+            .wants_cluster()
+            .then(|| resize::read_records(&target.cluster, namespaces, &profiles_namespace(&opened.settings)))?;
         found.ok().filter(|found| !found.is_empty())
     }
 }

@@ -12,9 +12,6 @@ use super::cluster_args::{TargetArgs, add_admission};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only the version of this program, without the cluster
-    #[arg(long)]
-    client: bool,
     #[command(flatten)]
     cluster: Chosen,
 }
@@ -24,9 +21,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     // Builds of the Makefile and of releases say what they are made of.
     let commit = option_env!("HEADROOM_COMMIT").map(|commit| format!(" (commit {commit})")).unwrap_or_default();
     writeln!(page, "kubectl-headroom {}{commit}", env!("CARGO_PKG_VERSION"));
-    if !args.client
-        && let Err(problem) = add_cluster(&mut page, args.cluster)
-    {
+    if let Err(problem) = add_cluster(&mut page, args.cluster) {
         complain!("note: the versions in the cluster are not known: {problem:#}");
     }
     headroom_report::print(&page)?;

@@ -22,8 +22,10 @@ use headroom_workloads::kinds;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cluster_args::{About, ObjectFormat, Opened, TargetArgs, add_admission, find, is_kind, named, one_by_one};
-use super::manifests::Manifests;
+use super::cluster_args::{
+    About, ObjectFormat, OfflineFlag, Opened, TargetArgs, add_admission, find, is_kind, named, one_by_one,
+};
+use super::manifests::{self, Manifests};
 use super::recommend;
 
 const EXAMPLES: &str = "\
@@ -55,9 +57,6 @@ pub struct Args {
     /// The image of a container that sets nothing, as in a pod of its own
     #[arg(long, conflicts_with_all = ["names", "files", "kustomizations"])]
     image: Option<String>,
-    /// The name of that container, for rules that choose by it
-    #[arg(long, value_name = "NAME", requires = "image", default_value = "any")]
-    container: String,
     /// Only this value, such as `requests.memory`
     #[arg(long, value_name = "FIELD")]
     value: Option<String>,
@@ -66,6 +65,8 @@ pub struct Args {
     output: ObjectFormat,
     #[command(flatten)]
     target: TargetArgs,
+    #[command(flatten)]
+    offline: OfflineFlag,
 }
 
 /// The answer about one object.
@@ -79,7 +80,8 @@ struct Answer {
     decision: ObjectDecision,
 }
 
-pub fn run(args: Args) -> anyhow::Result<Exit> {
+pub fn run(mut args: Args) -> anyhow::Result<Exit> {
+    args.target.offline = Some(args.offline.is_given);
     if args.target.all_namespaces {
         bail!("--all-namespaces is not supported here; use -n");
     }
@@ -132,11 +134,11 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 impl Args {
     /// The manifests, or a pod of the image.
     fn manifests(&self) -> anyhow::Result<Vec<Manifest>> {
-        let mut manifests = self.manifests.read(self.target.is_strict)?;
+        let mut manifests = manifests::all(self.manifests.read_all())?;
         self.manifests.require_objects(&manifests, "explain")?;
         if let Some(image) = &self.image {
             let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "any"},
-                "spec": {"containers": [{"name": self.container, "image": image}]}});
+                "spec": {"containers": [{"name": "any", "image": image}]}});
             manifests.push(Manifest { object, origin: Origin { file: image.into(), line: 1, document: 0 } });
         }
         if let Some(name) = self

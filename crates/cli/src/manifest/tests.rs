@@ -16,23 +16,20 @@ fn folders_give_their_manifests_in_name_order() {
     write("kustomization.yaml", "no");
     write("notes.txt", "no");
     let names = |recursive| -> Vec<String> {
-        let read =
-            ReadOptions::manifests(recursive, false).read(&[folder.path().to_owned()], &mut io::empty()).unwrap();
+        let read = ReadOptions::manifests(recursive).read(&[folder.path().to_owned()], &mut io::empty()).unwrap();
         read.iter().map(|manifest| manifest.object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!((names(false), names(true)), (vec!["a".into(), "b".into()], vec!["a".into(), "b".into(), "c".into()]));
     let empty = tempfile::tempdir().unwrap();
-    let error = ReadOptions::manifests(false, false)
-        .read(&[empty.path().to_owned()], &mut io::empty())
-        .unwrap_err()
-        .to_string();
+    let error =
+        ReadOptions::manifests(false).read(&[empty.path().to_owned()], &mut io::empty()).unwrap_err().to_string();
     assert!(error.ends_with("holds no manifests: expected files that end in .yaml, .yml or .json"), "{error}");
 }
 
 #[test]
 fn a_dash_is_standard_input() {
     let mut stdin = "\n{apiVersion: v1, kind: Pod}\n".as_bytes();
-    let found = ReadOptions::manifests(false, false).read(&[PathBuf::from("-")], &mut stdin).unwrap();
+    let found = ReadOptions::manifests(false).read(&[PathBuf::from("-")], &mut stdin).unwrap();
     assert_eq!(found[0].origin.to_string(), "standard input:2");
 }
 
@@ -47,7 +44,7 @@ fn links_lead_to_files_only_and_no_file_is_endless() {
         symlink(target, folder.path().join(link)).unwrap();
     }
     let read = |longest| {
-        let reading = ReadOptions { recursive: true, is_strict: false, longest };
+        let reading = ReadOptions { recursive: true, longest };
         reading.read(&[folder.path().to_owned()], &mut io::empty()).map_err(|error| error.to_string())
     };
     assert_eq!(read(27).unwrap().len(), 2);
@@ -64,14 +61,13 @@ fn a_folder_may_have_other_yaml_where_a_file_may_not() {
     write("values.yaml", "image: nginx");
     write("workflow.yaml", "on: [push]");
     write("list.yaml", "- hosts: all");
-    let read = |path: PathBuf, is_strict| {
-        let read = ReadOptions::manifests(false, is_strict).read_all(&[path], &mut io::empty());
+    let read = |path: PathBuf| {
+        let read = ReadOptions::manifests(false).read_all(&[path], &mut io::empty());
         (read.len(), read.iter().filter(|read| read.is_err()).count())
     };
-    assert_eq!(read(folder.path().to_owned(), false), (1, 0));
-    assert_eq!(read(folder.path().to_owned(), true), (5, 4));
-    assert_eq!(read(folder.path().join("app.yaml"), false), (2, 1));
+    assert_eq!(read(folder.path().to_owned()), (1, 0));
+    assert_eq!(read(folder.path().join("app.yaml")), (2, 1));
     // Half an object is a mistake.
     write("half.yaml", "kind: Pod");
-    assert_eq!(read(folder.path().to_owned(), false), (2, 1));
+    assert_eq!(read(folder.path().to_owned()), (2, 1));
 }

@@ -261,7 +261,7 @@ fn a_missing_kind_is_reported() {
     let said = Live::new([]).run("recommend image nginx");
     assert_eq!(said.code, 2);
     let expected = "error: no usage history: `headroom-controller collect` gathers it by image, also of pods that are gone; \
-                    or name a metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL\n";
+                    or name a metrics store with --prometheus, by its URL or as NAMESPACE/SERVICE:PORT\n";
     assert_eq!(said.err, expected);
 }
 
@@ -363,7 +363,7 @@ fn each_page_of_a_long_list_is_read_once() {
 
 #[test]
 fn files_override_the_cluster() {
-    let said = Live::new([limits(), team("3")]).run("check -f app.yaml --cluster-dir new.yaml --live");
+    let said = Live::new([limits(), team("3")]).run("check -f app.yaml --cluster-dir new.yaml --context here");
     assert_eq!(said.code, 1);
     assert!(said.out.contains("exceeded quota: team") && !said.out.contains("maximum memory"), "{}", said.out);
 }
@@ -491,14 +491,9 @@ fn wrong_names_are_answered_with_the_nearest() {
     let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let live = Live::new([namespace("shop"), namespace("lab")]);
     let mut text = String::new();
-    for command in [
-        "describe quota -n shp",
-        "why web -n shp",
-        "why web",
-        "why web --context gone",
-        "recommend -A --from profiles",
-        CHECK_LEDGERS,
-    ] {
+    for command in
+        ["describe quota -n shp", "why web -n shp", "why web", "why web --context gone", "recommend -A", CHECK_LEDGERS]
+    {
         let Said { code, out, err } = live.run(command);
         let name = if command == CHECK_LEDGERS { "headroom-controller" } else { "kubectl headroom" };
         writeln!(text, "$ {name} {command}\n{err}{out}exit code {code}\n").unwrap();

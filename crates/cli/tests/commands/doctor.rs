@@ -30,16 +30,16 @@ fn store() -> FakeServer {
 #[test]
 fn it_has_text_and_json_output() {
     let store = store();
-    let diagnosis = doctor(&["--prometheus", &store.url()], &[]);
+    let diagnosis = doctor(&[&store.url()], &[]);
     let text = String::from_utf8(diagnosis.stdout).unwrap();
     assert!(diagnosis.status.success(), "{text}");
     assert!(text.starts_with(&format!("prometheus at {}\n", store.url())), "{text}");
-    let diagnosis = doctor(&["--prometheus", &store.url(), "-o", "json"], &[]);
+    let diagnosis = doctor(&[&store.url(), "-o", "json"], &[]);
     let findings: Value = serde_json::from_slice(&diagnosis.stdout).unwrap();
     assert_eq!(findings["findings"][1]["subject"], "memory metric");
     assert_eq!(findings["findings"][1]["verdict"], "good");
 
-    let diagnosis = doctor(&["--prometheus", &format!("http://127.0.0.1:{}", free_port())], &[]);
+    let diagnosis = doctor(&[&format!("http://127.0.0.1:{}", free_port())], &[]);
     assert_eq!(diagnosis.status.code(), Some(1));
     let text = String::from_utf8(diagnosis.stdout).unwrap();
     assert!(text.contains("FAIL   connection   cannot reach"), "{text}");
@@ -50,7 +50,7 @@ fn it_has_text_and_json_output() {
 fn a_store_is_reached_through_the_proxy_of_the_environment() {
     let proxy = store();
     let url = format!("ann:se%40cret@127.0.0.1:{}", proxy.port);
-    let output = doctor(&["--prometheus", "http://store.example:9090"], &[("HTTP_PROXY", &url)]);
+    let output = doctor(&["http://store.example:9090"], &[("HTTP_PROXY", &url)]);
     let text = text_of(&output);
     assert!(text.contains("ok     memory metric"), "{text}");
     assert!(!text.contains("se%40cret") && !text.contains("se@cret"), "{text}");
@@ -59,7 +59,7 @@ fn a_store_is_reached_through_the_proxy_of_the_environment() {
     // `ann:se@cret` in base64.
     assert!(asked.iter().all(|head| head.contains("Basic YW5uOnNlQGNyZXQ=")), "{asked:?}");
 
-    let output = doctor(&["--prometheus", &proxy.url()], &[("HTTP_PROXY", "http://127.0.0.1:1")]);
+    let output = doctor(&[&proxy.url()], &[("HTTP_PROXY", "http://127.0.0.1:1")]);
     assert!(text_of(&output).contains("ok     memory metric"), "this machine needs no proxy: {}", text_of(&output));
 }
 
@@ -104,24 +104,24 @@ fn an_identity_can_be_set_if_it_does_not_follow_from_the_url() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "identity: google").unwrap();
     let source = file.path().to_str().unwrap();
-    let output = doctor(&["--prometheus", &store.url(), "--source", source], &environment);
+    let output = doctor(&[&store.url(), "--source", source], &environment);
     let expected = format!("Google, token of the metadata server at `http://{host}`");
     assert!(
         text_of(&output).contains(&expected) && text_of(&output).contains("ok     memory metric"),
         "{}",
         text_of(&output)
     );
-    let output = doctor(&["--prometheus", &store.url()], &environment);
+    let output = doctor(&[&store.url()], &environment);
     assert!(text_of(&output).contains("answers 401"), "{}", text_of(&output));
 }
 
 #[test]
 fn a_password_in_a_url_is_refused_and_never_shown() {
     for arguments in [
-        ["--prometheus", "http://ann:hunter2@127.0.0.1:1"].as_slice(),
-        &["--prometheus", "http://ann:hunter2@[127.0.0.1"],
-        &["--prometheus", "ann:hunter2@127.0.0.1:1"],
-        &["--influxdb", "http://ann:hunter2@127.0.0.1:1"],
+        ["http://ann:hunter2@127.0.0.1:1"].as_slice(),
+        &["http://ann:hunter2@[127.0.0.1"],
+        &["ann:hunter2@127.0.0.1:1"],
+        &["http://ann:hunter2@127.0.0.1:1?db=k8s"],
     ] {
         let said = text_of(&doctor(arguments, &[]));
         assert!(said.contains("has a user or password in it: name `user`"), "{arguments:?}: {said}");
@@ -133,7 +133,7 @@ fn a_password_in_a_url_is_refused_and_never_shown() {
 fn it_writes_the_file_that_other_commands_read() {
     let store = store();
     let folder = tempfile::tempdir().unwrap();
-    let written = doctor(&["--prometheus", &store.url(), "-o", "source"], &[]);
+    let written = doctor(&[&store.url(), "-o", "source"], &[]);
     let text = String::from_utf8(written.stdout).unwrap();
     assert!(text.contains(&format!("\nurl: \"{}\"\n", store.url())), "{text}");
     assert!(text.contains("\nmetrics:\n  # Counter of CPU seconds.\n  cpu: \"container_cpu_usage"), "{text}");
@@ -148,7 +148,7 @@ fn it_writes_the_file_that_other_commands_read() {
 
 #[test]
 fn the_cluster_of_a_service_is_chosen_as_everywhere() {
-    let service = ["--service", "monitoring/prometheus:9090"];
+    let service = ["monitoring/prometheus:9090"];
     let said = text_of(&doctor(&[&service[..], &["--kubeconfig", "gone", "--as", "eve"]].concat(), &[]));
     assert_eq!(said, "error: no cluster: `gone` does not exist\n");
 }

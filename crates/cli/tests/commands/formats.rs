@@ -32,7 +32,6 @@ fn yaml_says_what_json_says() {
         "why -f docs/examples/shop/app",
         "describe limits -n shop",
         "describe quota -n shop",
-        "recommend -n shop",
     ] {
         let said = |format: &str| {
             let arguments = format!("{command} --cluster-dir docs/examples/shop/cluster -o {format}");

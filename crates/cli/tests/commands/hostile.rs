@@ -37,7 +37,7 @@ fn no_name_acts_on_a_terminal_or_a_log() {
     };
     let mut commands = vec![
         "snapshot -n shop --cluster-dir cluster --cluster-dir running -o -".to_owned(),
-        "recommend -f app.yaml --cluster-dir cluster -o rows".to_owned(),
+        "recommend -f app.yaml --cluster-dir cluster -o csv".to_owned(),
         "recommend deployment/web -n shop --cluster-dir cluster --cluster-dir running".to_owned(),
         "why web -n shop --cluster-dir cluster --cluster-dir running".to_owned(),
     ];
@@ -51,7 +51,7 @@ fn no_name_acts_on_a_terminal_or_a_log() {
     commands.extend(formats("describe quota -n shop --cluster-dir cluster --cluster-dir running", "table json yaml"));
     commands.extend(formats(
         "recommend -f app.yaml --cluster-dir cluster",
-        "table wide json yaml csv markdown html sarif junit kustomize helm",
+        "table wide json csv markdown pull-request html kustomize helm",
     ));
     for command in &commands {
         let arguments: Vec<&str> = command.split(' ').collect();

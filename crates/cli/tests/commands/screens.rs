@@ -80,5 +80,5 @@ fn the_other_commands_fit_the_terminal() {
         let clock = out.find(" s behind this machine").expect(out);
         out.replace(&store.url(), "http://store:9090").replace(&out[clock - 10..clock], "1234567890")
     };
-    check("doctor", &here(), &format!("doctor --prometheus {}", store.url()), 0, constant);
+    check("doctor", &here(), &format!("doctor {}", store.url()), 0, constant);
 }

@@ -37,8 +37,9 @@ fn files_are_links_on_terminals_that_have_them() {
     assert!(shown.contains("\u{1b}]8;;file:///") && shown.contains(link), "{shown:?}");
     assert!(!on_a_terminal(&[]).contains("\u{1b}]8"));
     let folder = folder(&[("app.yaml", &pod("a", "{}"))]);
-    let check = ["check", "-f", "app.yaml", "--offline", "--color"];
-    let piped = |color: &str| said(program(folder.path()).args(check).arg(color).env("TERM_PROGRAM", "vscode"));
+    let check = ["check", "-f", "app.yaml", "--offline"];
+    let piped =
+        |color: &str| said(program(folder.path()).args(["--color", color]).args(check).env("TERM_PROGRAM", "vscode"));
     for color in ["auto", "always", "never"] {
         assert!(!piped(color).out.contains("\u{1b}]8"), "a pipe has no links: {color}");
     }
@@ -50,10 +51,10 @@ fn colours_are_used_on_terminals_unless_disabled() {
     assert!(!on_a_terminal(&[("NO_COLOR", "1")]).contains('\u{1b}'));
     assert!(!on_a_terminal(&[("TERM", "dumb")]).contains('\u{1b}'));
     let folder = folder(&[("app.yaml", &pod("a", "{}"))]);
-    let check = ["check", "-f", "app.yaml", "--offline", "--color"];
-    assert!(headroom(folder.path(), &[&check[..], &["always"]].concat()).out.contains("\u{1b}[32madmitted"));
-    assert!(!headroom(folder.path(), &[&check[..], &["never"]].concat()).out.contains('\u{1b}'));
-    assert!(!headroom(folder.path(), &["check", "-f", "app.yaml", "--offline"]).out.contains('\u{1b}'));
+    let check = ["check", "-f", "app.yaml", "--offline"];
+    assert!(headroom(folder.path(), &[&["--color", "always"], &check[..]].concat()).out.contains("\u{1b}[32madmitted"));
+    assert!(!headroom(folder.path(), &[&["--color", "never"], &check[..]].concat()).out.contains('\u{1b}'));
+    assert!(!headroom(folder.path(), &check).out.contains('\u{1b}'));
 }
 
 /// The progress line appears before the store answers, and only on a terminal.
@@ -68,7 +69,7 @@ fn waiting_for_a_store_is_shown_to_a_person() {
         }
         Reply::Bytes(b"HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_vec())
     });
-    let arguments = format!("recommend -f app.yaml --offline --prometheus {}", server.url());
+    let arguments = format!("recommend -f app.yaml --cluster-dir app.yaml --prometheus {}", server.url());
     let message = "Asking the metrics store what it has";
     let mut command = terminal(&arguments, folder.path());
     let output = command.env("TERM", "xterm").env("KUBECONFIG", "/dev/null").stdin(Stdio::null()).output().unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ const PROFILES: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/usagepro
 #[test]
 fn a_killed_import_loses_and_repeats_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let csv = folder.path().join("usage.csv");
+    let csv = folder.path().join("csv");
     write_csv(&csv, IMAGES);
     kill_repeatedly(|name| import(&csv, &folder.path().join(name)).spawn().unwrap());
     assert!(read_folder(&folder.path().join("killed")) == read_folder(&folder.path().join("calm")));
@@ -32,7 +32,7 @@ fn a_killed_import_loses_and_repeats_nothing() {
 #[test]
 fn a_full_disk_is_named_and_overcome() {
     let folder = tempfile::tempdir().unwrap();
-    let csv = folder.path().join("usage.csv");
+    let csv = folder.path().join("csv");
     write_csv(&csv, IMAGES);
     let calm = folder.path().join("calm");
     assert!(import(&csv, &calm).spawn().unwrap().wait().unwrap().success());
@@ -83,48 +83,59 @@ fn holder(server: &ApiServer) -> String {
 /// final profiles are those of the collector that sees everything.
 #[test]
 fn two_collectors_killed_while_they_publish_never_write_at_the_same_time() {
-    const LEASE_DURATION: Duration = Duration::from_secs(2);
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let ((server, writes), (calm, _)) = (recording_server(), recording_server());
     let [url, url_of_calm] = [&server, &calm].map(ApiServer::listen);
     let contexts = [("server", url.as_str(), "default"), ("calm", &url_of_calm, "default")];
     fs::write(folder.join("kubeconfig"), kubeconfig(&contexts)).unwrap();
-    write_csv(&folder.join("all.csv"), SHARED_IMAGES);
-    write_csv(&folder.join("some.csv"), SHARED_IMAGES / 10);
+    write_csv(&folder.join("all"), SHARED_IMAGES);
+    write_csv(&folder.join("some"), SHARED_IMAGES / 10);
     let start = |context: &str, store: &str, csv: &str| -> Child {
-        let flags = "--rewrite-interval 1s --lease 2s --replace-other-stores --context";
         Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-            .arg("collect")
-            .args(flags.split(' '))
-            .args([context, "--store"])
+            .args(["collect", "--adopt", "--context", context, "--store"])
             .arg(folder.join(store))
-            .args(["files", "--buffer", "64Ki"])
-            .arg(folder.join(csv))
+            .arg("files")
+            .args(files_of(&folder.join(csv)))
+            .env("HOSTNAME", store)
             .env("KUBECONFIG", folder.join("kubeconfig"))
             .stderr(Stdio::null())
             .spawn()
             .unwrap()
     };
+    // As if the Lease of one that was killed had run out.
+    let expire = |killed: &str| {
+        if holder(&server).starts_with(killed) {
+            server.edit(LEASE, &json!({"spec": {"holderIdentity": ""}}));
+        }
+    };
     let begun = Instant::now();
-    assert!(start("calm", "calm.redb", "all.csv").wait().unwrap().success());
+    assert!(start("calm", "calm.redb", "all").wait().unwrap().success());
     let whole = begun.elapsed();
 
     // So that much of the time is spent on writing.
     server.delay(2..=2);
     for kill in 0..KILLS {
-        let mut all = start("server", "all.redb", "all.csv");
-        let mut some = start("server", "some.redb", "some.csv");
+        let mut all = start("server", "all.redb", "all");
+        let mut some = start("server", "some.redb", "some");
         std::thread::sleep(whole * (kill * 7 % KILLS + 1) * 3 / KILLS);
-        let (first, second) = if kill % 2 == 0 { (&mut all, &mut some) } else { (&mut some, &mut all) };
+        let mut both = [(&mut all, "all.redb"), (&mut some, "some.redb")];
+        if kill % 2 == 1 {
+            both.reverse();
+        }
+        let [(first, killed), (second, other)] = both;
         first.kill().unwrap();
         first.wait().unwrap();
-        // Now the other one may take the Lease.
-        std::thread::sleep(whole + if kill % 4 == 0 { LEASE_DURATION } else { Duration::ZERO });
+        if kill % 4 == 0 {
+            expire(killed);
+        }
+        std::thread::sleep(whole + if kill % 4 == 0 { Duration::from_secs(2) } else { Duration::ZERO });
         second.kill().unwrap();
         second.wait().unwrap();
+        expire(killed);
+        expire(other);
     }
-    for (store, csv) in [("some.redb", "some.csv"), ("all.redb", "all.csv")] {
+    for (store, csv) in [("some.redb", "some"), ("all.redb", "all")] {
         assert!(start("server", store, csv).wait().unwrap().success());
     }
 
@@ -140,23 +151,32 @@ fn two_collectors_killed_while_they_publish_never_write_at_the_same_time() {
 
 fn import(csv: &Path, output: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
-    command.args(["collect", "--as-of", "2026-11-21T00:00:00Z", "--store"]).arg(output.with_extension("redb"));
-    command.arg("--output").arg(output).args(["files", "--buffer", "64Ki"]).arg(csv);
+    command.args(["collect", "--store"]).arg(output.with_extension("redb"));
+    command.arg("--output").arg(output).arg("files").args(files_of(csv));
     command.stderr(Stdio::null()).stdout(Stdio::null());
     command
 }
 
-/// A line for each of ten minutes and of many images, so that sums are committed many times.
-fn write_csv(path: &Path, images: usize) {
-    let mut text = String::from("time,namespace,pod,container,image,cpu,memory\n");
-    for image in 0..images {
-        for minute in 0..10 {
-            let time = NOW - DAY + minute as i64 * 60;
-            let name = format!("team-{},app-{image},main,shop/app-{}:1.{image}", image % 7, image % 500);
-            text += &format!("{time},{name},0.{:03},{}Mi\n", (image * 7 + minute * 13) % 1000, 1 + image % 900);
+fn files_of(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// A line for each of ten minutes and of many images, in many files, each of which is committed.
+fn write_csv(folder: &Path, images: usize) {
+    fs::create_dir(folder).unwrap();
+    for (number, images) in (0..images).collect::<Vec<_>>().chunks(20).enumerate() {
+        let mut text = String::from("time,namespace,pod,container,image,cpu,memory\n");
+        for image in images {
+            for minute in 0..10 {
+                let time = NOW - DAY + minute as i64 * 60;
+                let name = format!("team-{},app-{image},main,shop/app-{}:1.{image}", image % 7, image % 500);
+                text += &format!("{time},{name},0.{:03},{}Mi\n", (image * 7 + minute * 13) % 1000, 1 + image % 900);
+            }
         }
+        fs::write(folder.join(format!("{number:03}.csv")), text).unwrap();
     }
-    fs::write(path, text).unwrap();
 }
 
 /// The histories of the objects that a reader finds: the roots, and the pages that they list.

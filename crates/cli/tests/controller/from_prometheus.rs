@@ -51,16 +51,15 @@ fn open_metrics() -> String {
 /// interpolated. Returns the history of nginx and the log.
 fn collect(url: &str, folder: &Path) -> (Value, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-        .args(["collect", "prometheus", url, "--once", "--days", "1", "--max-query-range", "6h"])
-        .args(["--format", "json", "--store"])
+        .args(["collect", "prometheus", url, "--days", "1", "--store"])
         .arg(folder.join("usage.redb"))
         .arg("--output")
         .arg(folder.join("profiles"))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let root = std::fs::read_to_string(folder.join("profiles/headroom/usage-26.json")).unwrap();
-    let root: Value = serde_json::from_str(&root).unwrap();
+    let root = std::fs::read_to_string(folder.join("profiles/headroom/usage-26.yaml")).unwrap();
+    let root: Value = serde_saphyr::from_str(&root).unwrap();
     let own = &root["spec"]["images"]["docker,io/library/nginx"]["own"]["shop"];
     (own["all"]["windows"]["7d"].clone(), String::from_utf8(output.stderr).unwrap())
 }

@@ -125,7 +125,7 @@ impl Scene {
         let status = SocketAddr::from(([127, 0, 0, 1], servers::free_port()));
         let program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
             .current_dir(self.folder.path())
-            .args(["enforce-quotas", "--no-configure", "--tls-certificate=tls.crt", "--tls-key=tls.key"])
+            .args(["enforce-quotas", "--no-configure", "--tls=."])
             .args(["--listen", &replica.to_string(), "--listen-status", &status.to_string()])
             .arg(format!("--request-lifetime={}s", REQUEST_LIFETIME.as_secs()))
             .env("KUBECONFIG", "kubeconfig")

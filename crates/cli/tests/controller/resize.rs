@@ -29,6 +29,8 @@ struct Cluster {
     pods: usize,
 }
 
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/headroom/leases/headroom-resizer";
+
 /// A program that is killed at the end.
 struct Program(Child, String);
 
@@ -109,7 +111,7 @@ impl Cluster {
         let folder = self.folder.path();
         fs::write(folder.join("usage.csv"), csv).unwrap();
         let collected = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-            .args(["collect", "files", "--step", "10m", "--format", "json", "--pool-min-namespaces", "1"])
+            .args(["collect", "files", "--step", "10m"])
             .arg(folder.join("usage.csv"))
             .arg("--store")
             .arg(folder.join("usage.redb"))
@@ -120,7 +122,8 @@ impl Cluster {
         assert!(collected.status.success(), "{collected:?}");
         let files = fs::read_dir(folder.join("profiles/headroom")).unwrap();
         for file in files {
-            let mut profile: Value = serde_json::from_str(&fs::read_to_string(file.unwrap().path()).unwrap()).unwrap();
+            let mut profile: Value =
+                serde_saphyr::from_str(&fs::read_to_string(file.unwrap().path()).unwrap()).unwrap();
             // Files have no workloads; the only pod of an image has the image's history.
             if let Some(same) = profile.pointer_mut("/spec/images/docker,io~1library~1nginx/own/shop/all/same") {
                 *same = json!(["1,27", "web/app"]);
@@ -151,7 +154,7 @@ impl Cluster {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let log = fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
         let program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-            .args(["resize", "--every", "1s", "--lease", "2s", "--listen-status", &address])
+            .args(["resize", "--every", "1s", "--listen-status", &address])
             .args(more)
             .env("KUBECONFIG", self.folder.path().join("kubeconfig"))
             .stderr(log)
@@ -366,7 +369,16 @@ fn killed_replicas_lower_each_pod_once_whatever_fails() {
     let is_lowered = |place: usize| cluster.requests(place) == LOWERED;
     for kill in 0..12_u64 {
         std::thread::sleep(Duration::from_millis(300 + kill * 577 % 1900));
-        replicas[kill as usize % 2] = cluster.start();
+        let place = kill as usize % 2;
+        replicas[place].0.kill().unwrap();
+        replicas[place].0.wait().unwrap();
+        // As if the Lease of one that was killed had run out.
+        let name = format!("-{}", replicas[place].0.id());
+        let holder = cluster.server.get(LEASE).map(|lease| lease["spec"]["holderIdentity"].clone());
+        if holder.is_some_and(|holder| holder.as_str().is_some_and(|holder| holder.ends_with(&name))) {
+            cluster.server.edit(LEASE, &json!({"spec": {"holderIdentity": ""}}));
+        }
+        replicas[place] = cluster.start();
         cluster.kubelet(Kubelet::Done);
         cluster.uses(100, 250 * MI);
     }

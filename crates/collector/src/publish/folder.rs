@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use headroom_core::cluster::usage::Root;
 use serde_json::Value;
 
-use super::format::ProfileFormat;
+use super::format;
+
+const ENDING: &str = ".yaml";
 
 pub struct Folder {
     pub path: PathBuf,
-    pub format: ProfileFormat,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -32,11 +33,11 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
             Err(error) => return Err(failed(error)),
         };
-        let (root, ending) = (root.to_string(), format!(".{}", self.format.name()));
+        let root = root.to_string();
         let mut there = BTreeMap::new();
         for entry in entries {
             let file = entry.map_err(failed)?.file_name();
-            let Some(name) = file.to_str().and_then(|file| file.strip_suffix(&ending)) else { continue };
+            let Some(name) = file.to_str().and_then(|file| file.strip_suffix(ENDING)) else { continue };
             if name.starts_with(&root) {
                 there.extend(self.get(namespace, name)?.map(|object| (name.to_owned(), object)));
             }
@@ -47,10 +48,7 @@ impl Folder {
     fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, FolderError> {
         let path = self.path_of(namespace, name);
         match fs::read_to_string(&path) {
-            Ok(text) => Ok(match self.format {
-                ProfileFormat::Json => serde_json::from_str(&text).ok(),
-                ProfileFormat::Yaml => serde_saphyr::from_str(&text).ok(),
-            }),
+            Ok(text) => Ok(serde_saphyr::from_str(&text).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
             Err(error) => Err(FolderError { path, error }),
@@ -63,7 +61,7 @@ impl Folder {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        headroom_report::write_file(&path, &self.format.write(object)).map_err(failed)
+        headroom_report::write_file(&path, &format::write(object)).map_err(failed)
     }
 
     pub fn delete(&self, namespace: &str, name: &str) -> Result<(), FolderError> {
@@ -75,6 +73,6 @@ impl Folder {
     }
 
     fn path_of(&self, namespace: &str, name: &str) -> PathBuf {
-        self.path.join(namespace).join(format!("{name}.{}", self.format.name()))
+        self.path.join(namespace).join(format!("{name}{ENDING}"))
     }
 }

@@ -36,7 +36,7 @@ pub enum PublishError {
     Store(#[from] StoreError),
     #[error(
         "it was written from another store ({store}), which knows more: {lost}; wait until this store knows as much, \
-         collect with that store, or replace what it knows with --replace-other-stores"
+         collect with that store, or replace what it knows with --adopt"
     )]
     OtherStore { store: String, lost: Lost },
 }

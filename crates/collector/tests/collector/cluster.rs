@@ -10,7 +10,6 @@ use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::cluster::ProfileCluster;
 use headroom_collector::publish::folder::Folder;
-use headroom_collector::publish::format::ProfileFormat;
 use headroom_collector::publish::{Destination, PublishError, Published, Publisher};
 use headroom_collector::store::Store;
 use headroom_core::cluster::usage::Root;
@@ -265,7 +264,7 @@ fn no_profile_of_ten_thousand_namespaces_is_large() {
 async fn damaged_files_are_written_again() {
     let (_folder, store) = spread(200);
     let output = tempfile::tempdir().unwrap();
-    let destination = Destination::Folder(Folder { path: output.path().to_owned(), format: ProfileFormat::Yaml });
+    let destination = Destination::Folder(Folder { path: output.path().to_owned() });
     publish_to(&store, &destination, NOW, None, false).await.unwrap();
     let good = files(&output.path().join("headroom"));
     let names: Vec<&PathBuf> = good.keys().collect();

@@ -148,6 +148,6 @@ async fn a_missing_namespace_is_named() {
     assert_eq!(
         error,
         "there is no namespace `headroom` for the profiles: create it, or name another \
-         with --profiles-namespace"
+         with --namespace"
     );
 }

@@ -42,7 +42,7 @@ fn a_store_refuses_another_cluster_and_another_source() {
     assert_eq!(
         said(store.claim(&origin(id("prod"), "metrics-api"), false).unwrap_err()),
         "the store `usage.redb` was filled from prometheus at http://p:9090, and not from metrics-api: choose another \
-         file with --store; or, if both have the usage of the same workloads, go on with --allow-source-change"
+         file with --store; or, if both have the usage of the same workloads, go on with --adopt"
     );
     store.claim(&origin(id("prod"), "metrics-api"), true).unwrap();
     store.claim(&origin(id("prod"), "metrics-api"), false).unwrap();

@@ -3,7 +3,6 @@
 use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::folder::Folder;
-use headroom_collector::publish::format::ProfileFormat;
 use headroom_collector::publish::{Destination, Published, Publisher};
 use headroom_collector::store::Store;
 use headroom_core::cluster::usage::Root;
@@ -75,7 +74,7 @@ async fn a_new_store_replaces_no_longer_history_until_it_knows_as_much() {
     let expected = format!(
         "{root}: it was written from another store ({}), which knows more: {JOB} in namespace lab has 2 days of \
          history, and this store has 1; wait until this store knows as much, collect with that store, or replace what \
-         it knows with --replace-other-stores",
+         it knows with --adopt",
         old.id()
     );
     assert!(kept(&published).contains(&expected), "{:?}", kept(&published));
@@ -174,7 +173,7 @@ async fn newer_profiles_are_kept() {
     publish(&store, server.start().await, NOW - DAY).await.unwrap();
     let before = server.histories();
     let writes = server.writes();
-    // Like `--as-of` with a wrong year.
+    // Like a clock with a wrong year.
     let published = publish(&store, server.start().await, NOW - 400 * DAY).await.unwrap();
     assert_eq!((published.deleted, published.written, server.histories()), (0, 0, before));
     assert_eq!(server.writes(), writes);
@@ -187,33 +186,31 @@ async fn files_of_profiles_are_treated_like_a_cluster() {
     let young = open(young_folder.path());
     let (source, hour) = last_hour();
     fill(&young, &source, &["lab"], hour).await;
-    for format in [ProfileFormat::Yaml, ProfileFormat::Json] {
-        let path = target.path().join(format.name());
-        let destination = Destination::Folder(Folder { path: path.clone(), format });
-        let publish = async |store: &Store, as_of: i64| -> Published {
-            let metrics = CollectorMetrics::default();
-            let publisher = Publisher {
-                store,
-                destination: &destination,
-                namespace: "headroom",
-                pooling: &Pooling { quorum: 1, ..Pooling::default() },
-                restricted: None,
-                rewrite_interval: 6 * HOUR,
-                replace_other_stores: false,
-                lease: None,
-                metrics: &metrics,
-            };
-            publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await.unwrap()
+    let path = target.path();
+    let destination = Destination::Folder(Folder { path: path.to_owned() });
+    let publish = async |store: &Store, as_of: i64| -> Published {
+        let metrics = CollectorMetrics::default();
+        let publisher = Publisher {
+            store,
+            destination: &destination,
+            namespace: "headroom",
+            pooling: &Pooling { quorum: 1, ..Pooling::default() },
+            restricted: None,
+            rewrite_interval: 6 * HOUR,
+            replace_other_stores: false,
+            lease: None,
+            metrics: &metrics,
         };
-        let read = |image: &str| -> Value {
-            let name = format!("headroom/{}.{}", Root::of(image), format.name());
-            serde_saphyr::from_str(&std::fs::read_to_string(path.join(name)).unwrap()).unwrap()
-        };
-        assert_eq!(publish(&old, NOW).await.written, 64);
-        let (shop, lab) = (read(NGINX), read(JOB));
-        assert_eq!(kept(&publish(&young, NOW + HOUR).await).len(), 2);
-        assert_eq!((read(NGINX), read(JOB)), (shop, lab));
-    }
+        publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await.unwrap()
+    };
+    let read = |image: &str| -> Value {
+        let name = format!("headroom/{}.yaml", Root::of(image));
+        serde_saphyr::from_str(&std::fs::read_to_string(path.join(name)).unwrap()).unwrap()
+    };
+    assert_eq!(publish(&old, NOW).await.written, 64);
+    let (shop, lab) = (read(NGINX), read(JOB));
+    assert_eq!(kept(&publish(&young, NOW + HOUR).await).len(), 2);
+    assert_eq!((read(NGINX), read(JOB)), (shop, lab));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -47,7 +47,7 @@ pub fn chosen_by_pod(pod: &Pod<'_>, notes: &mut Vec<String>) -> Result<Option<Es
 }
 
 /// A list of restricted namespaces that is older is not believed, because its collector no longer runs. More than a
-/// collector's `--rewrite-interval`, after which it writes what has not changed.
+/// collector's interval, after which it writes what has not changed.
 const MAX_AGE_OF_RESTRICTIONS: Duration = Duration::from_secs(24 * 3_600);
 
 /// True if each of these roots says that the namespace does not ask for fewer estimates. Otherwise the Namespace

@@ -73,7 +73,7 @@ impl World {
         let user = "system:serviceaccount:headroom:headroom-collector";
         write_kubeconfig(&impersonating(&self.kubeconfig, user), &path("kubeconfig")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_headroom-controller-under-test"));
-        command.args(["collect", "prometheus", &self.prometheus.url(), "--once", "--store"]).arg(path("usage.redb"));
+        command.args(["collect", "prometheus", &self.prometheus.url(), "--store"]).arg(path("usage.redb"));
         command.env("KUBECONFIG", path("kubeconfig"));
         within(600, "usage is collected", async || {
             let collected = command.output().unwrap();

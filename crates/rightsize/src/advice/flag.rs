@@ -106,15 +106,15 @@ impl Flag {
             }
             Self::Nightly(_) => {
                 "nightly: it uses so much CPU in the same few hours of each day, and little otherwise; the request does not cover \
-                 them: if it must not be slowed down then, use --cpu-percentile p99"
+                 them: if it must not be slowed down then, use --cpu p99"
             }
             Self::Weekly(_) => {
                 "weekly: it uses so much CPU on the same days of each week, and little otherwise; the request does not cover \
-                 them: if it must not be slowed down then, use --cpu-percentile p99"
+                 them: if it must not be slowed down then, use --cpu p99"
             }
             Self::Bursts => {
                 "bursts: it uses over three times its usual CPU for minutes at a time; the request covers 95% of the time: if \
-                 it must not be slowed down in the rest, use --cpu-percentile p99"
+                 it must not be slowed down in the rest, use --cpu p99"
             }
             Self::BriefPeak => {
                 "only one minute: memory was at the peak that the request covers for a minute or two, and is far below else: \

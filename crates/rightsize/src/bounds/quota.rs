@@ -51,8 +51,6 @@ pub struct Evidence<'a> {
     pub namespaces: &'a [String],
     pub consumers: &'a [WorkloadConsumer],
     pub past: &'a [Past],
-    /// Sizes for the recommended requests alone, in place of the larger of these and today's.
-    pub is_right_sized: bool,
     pub now: Timestamp,
 }
 
@@ -317,7 +315,7 @@ impl Evidence<'_> {
             (base.plus(&more), peak, growth)
         };
         let (of_today, of_after) = (whole(today), whole(after));
-        let is_today = !self.is_right_sized && of_today.0 > of_after.0;
+        let is_today = of_today.0 > of_after.0;
         let (need, (total, peak, growth)) = if is_today { (today, of_today) } else { (after, of_after.clone()) };
         let mut reason = match peak {
             Some(peak) => format!("{} was the peak of {DAYS} days", rounded(name, &peak)),
@@ -329,7 +327,7 @@ impl Evidence<'_> {
         if let Some(growth) = growth {
             reason.push_str(&format!(", {} for {DAYS} days of growth", rounded(name, &growth)));
         }
-        if !self.is_right_sized && *used > total {
+        if *used > total {
             return (rounded(name, used), format!("{used} is used now; {reason}"));
         }
         let enough = rounded(name, &of_after.0);

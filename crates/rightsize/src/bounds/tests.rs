@@ -241,15 +241,14 @@ fn past(of: &Outcome) -> Vec<Past> {
     NAMES.iter().enumerate().map(|(at, name)| of_name(at, name)).collect()
 }
 
-fn proposal(world: &World, is_right_sized: bool) -> super::quota::QuotaProposal {
+fn proposal(world: &World) -> super::quota::QuotaProposal {
     let (mut cluster, admission) = (cluster(world.objects()), Admission::assumed());
     let namespaces = ["shop".to_owned()];
     let past = past(&world.replay(-HOURS..0, |app| &app.request, &mut |_, _| true));
     let consumers = world.consumers(&mut cluster);
     let now = Timestamp::from_unix_seconds(1_795_255_200).unwrap();
-    let evidence = Evidence { namespaces: &namespaces, consumers: &consumers, past: &past, is_right_sized, now };
-    let recreated: &[WorkloadConsumer] = if is_right_sized { &consumers } else { &[] };
-    let simulation = trial::begin(&namespaces, recreated, &admission, &mut cluster);
+    let evidence = Evidence { namespaces: &namespaces, consumers: &consumers, past: &past, now };
+    let simulation = trial::begin(&namespaces, &admission, &mut cluster);
     let mut proposals = propose(&evidence, &admission, &mut cluster).unwrap();
     let tried = trial::end(&simulation, proposals.iter().map(|quota| &quota.object), &admission, &mut cluster).unwrap();
     assert!(tried.is_passed() && tried.objects == 5, "{tried:?}");
@@ -263,18 +262,17 @@ fn proposal(world: &World, is_right_sized: bool) -> super::quota::QuotaProposal 
 fn quotas_refuse_nothing_that_ran_beside_the_usual_rules() {
     type Rule = fn(&World, &Outcome) -> Amounts;
     type Pods = fn(&App) -> &Amounts;
-    let (now, right_sized): (Pods, Pods) = (|app| &app.request, |app| &app.right_sized);
-    let rules: [(&str, Pods, Rule); 5] = [
-        ("recommend bounds", now, |world, _| hard_of(&proposal(world, false).amounts)),
-        ("recommend bounds --right-sized", right_sized, |world, _| hard_of(&proposal(world, true).amounts)),
-        ("peak + 20%", now, |_, before| before.peak().map(|peak| (peak * 6 + 4) / 5)),
-        ("sum of requests", now, |world, _| {
+    let now: Pods = |app| &app.request;
+    let rules: [(&str, Rule); 4] = [
+        ("recommend bounds", |world, _| hard_of(&proposal(world).amounts)),
+        ("peak + 20%", |_, before| before.peak().map(|peak| (peak * 6 + 4) / 5)),
+        ("sum of requests", |world, _| {
             let each = world.0.iter().filter(|app| app.kind != "Job");
             each.fold([0; 3], |sum, app| {
                 [0, 1, 2].map(|at| sum[at] + app.request[at] * app.pods[HOURS as usize].max(1))
             })
         }),
-        ("sum of requests x 2", now, |world, _| {
+        ("sum of requests x 2", |world, _| {
             let each = world.0.iter().filter(|app| app.kind != "Job");
             each.fold([0; 3], |sum, app| {
                 [0, 1, 2].map(|at| sum[at] + 2 * app.request[at] * app.pods[HOURS as usize].max(1))
@@ -282,14 +280,14 @@ fn quotas_refuse_nothing_that_ran_beside_the_usual_rules() {
         }),
     ];
     let mut table = String::new();
-    for (name, pods, rule) in rules {
+    for (name, rule) in rules {
         let (mut refused, mut created, mut unused, mut namespaces) = ([0; 2], [0; 2], 0, [0; 2]);
         for seed in 0..40 {
             let world = World::new(seed);
-            let hard = rule(&world, &world.replay(-HOURS..0, pods, &mut |_, _| true));
+            let hard = rule(&world, &world.replay(-HOURS..0, now, &mut |_, _| true));
             for (at, hours) in [(0, -HOURS..0), (1, 0..HOURS)] {
-                let mut fits = |app: &App, used: &Amounts| (0..3).all(|at| used[at] + pods(app)[at] <= hard[at]);
-                let outcome = world.replay(hours, pods, &mut fits);
+                let mut fits = |app: &App, used: &Amounts| (0..3).all(|at| used[at] + now(app)[at] <= hard[at]);
+                let outcome = world.replay(hours, now, &mut fits);
                 refused[at] += outcome.refused;
                 created[at] += outcome.created + outcome.refused;
                 namespaces[at] += u64::from(outcome.refused > 0);
@@ -298,7 +296,7 @@ fn quotas_refuse_nothing_that_ran_beside_the_usual_rules() {
         }
         let _ = writeln!(
             table,
-            "{name:30} before {:5} of {} ({} namespaces), after {:5} of {} ({} namespaces), unused {}%",
+            "{name:19} before {:5} of {} ({} namespaces), after {:5} of {} ({} namespaces), unused {}%",
             refused[0],
             created[0],
             namespaces[0],
@@ -309,12 +307,12 @@ fn quotas_refuse_nothing_that_ran_beside_the_usual_rules() {
         );
     }
     expect![[r#"
-        recommend bounds               before     0 of 23768 (0 namespaces), after     1 of 23405 (1 namespaces), unused 56%
-        recommend bounds --right-sized before     0 of 23768 (0 namespaces), after     1 of 23405 (1 namespaces), unused 56%
-        peak + 20%                     before     0 of 23768 (0 namespaces), after   986 of 23911 (18 namespaces), unused 42%
-        sum of requests                before 30942 of 47154 (40 namespaces), after 79166 of 85477 (40 namespaces), unused 11%
-        sum of requests x 2            before    65 of 23768 (5 namespaces), after    85 of 23449 (9 namespaces), unused 48%
-    "#]].assert_eq(&table);
+        recommend bounds    before     0 of 23768 (0 namespaces), after     1 of 23405 (1 namespaces), unused 56%
+        peak + 20%          before     0 of 23768 (0 namespaces), after   986 of 23911 (18 namespaces), unused 42%
+        sum of requests     before 30942 of 47154 (40 namespaces), after 79166 of 85477 (40 namespaces), unused 11%
+        sum of requests x 2 before    65 of 23768 (5 namespaces), after    85 of 23449 (9 namespaces), unused 48%
+    "#]]
+    .assert_eq(&table);
 }
 
 /// The same by the evaluation of each pod, with the LimitRange that is proposed.
@@ -326,7 +324,7 @@ fn each_pod_that_ran_is_admitted_by_the_proposed_bounds() {
     let source = (ReportSource::default(), Vec::new());
     let report = Recommendations::new(source, Vec::new(), Vec::new(), Vec::new(), Prices::default(), Order::Name);
     let range = limits::propose(&["shop".to_owned()], &consumers, &report, &mut bounded).unwrap().remove(0);
-    let quota = proposal(&world, false);
+    let quota = proposal(&world);
     bounded.put(range.object.clone()).unwrap();
     let mut refused = |hard: &Amounts, hours| {
         let mut fits = |app: &App, used: &Amounts| {

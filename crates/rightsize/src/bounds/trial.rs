@@ -7,8 +7,6 @@ use headroom_objects::kinds::metadata;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::consumer::WorkloadConsumer;
-
 /// The outcome with the proposed bounds, if all that runs were recreated.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,20 +35,9 @@ impl BoundsTrial {
     }
 }
 
-/// Things as they are, of which the proposals change the bounds. What would be recreated is as it is written, or as it is once
-/// these consumers are right-sized.
-pub fn begin(
-    namespaces: &[String],
-    right_sized: &[WorkloadConsumer],
-    admission: &Admission,
-    cluster: &mut Overlay,
-) -> Simulation {
-    let mut subjects = Subjects::find(cluster, Some(namespaces), &|_| true, admission);
-    for consumer in right_sized {
-        if let Some(subject) = subjects.found.iter_mut().find(|subject| subject.key == consumer.key) {
-            subject.object = consumer.right_sized.clone();
-        }
-    }
+/// Things as they are, of which the proposals change the bounds. What would be recreated is as it is written.
+pub fn begin(namespaces: &[String], admission: &Admission, cluster: &mut Overlay) -> Simulation {
+    let subjects = Subjects::find(cluster, Some(namespaces), &|_| true, admission);
     Simulation::begin(subjects, admission, cluster)
 }
 

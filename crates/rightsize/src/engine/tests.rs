@@ -75,16 +75,8 @@ fn advised_with(
     (estimates["namespace"], estimates["replayTime"]) = (json!("headroom"), json!(now.to_string()));
     let settings = ParsedSettings::of(&json!({"estimates": estimates}));
     let autoscalers = &Autoscalers::default();
-    let engine = Engine {
-        usage,
-        autoscalers,
-        settings: &settings,
-        admission: None,
-        now,
-        containers: &[],
-        lowers_limits,
-        declined: None,
-    };
+    let engine =
+        Engine { usage, autoscalers, settings: &settings, admission: None, now, lowers_limits, declined: None };
     engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
 }
 

@@ -80,7 +80,7 @@ pub fn text(report: &Recommendations) -> String {
 
 /// The advice for all workloads but those that nothing is written for.
 fn advised(report: &Recommendations) -> impl Iterator<Item = (&Workload, &ContainerAdvice, &ResourceAdvice)> {
-    let written = report.containers().filter(|(of, _)| report.allows_blocked || of.blocked.is_none());
+    let written = report.containers().filter(|(of, _)| of.blocked.is_none());
     written
         .flat_map(|(workload, container)| container.resources.iter().map(move |advice| (workload, container, advice)))
 }

@@ -18,8 +18,6 @@ use crate::report::{Recommendations, Total};
 #[derive(Debug, Clone, Copy)]
 pub struct View {
     pub is_wide: bool,
-    /// Nothing but the rows, for scripts.
-    pub is_bare: bool,
     pub charset: Charset,
     pub paint: Paint,
 }
@@ -80,15 +78,11 @@ const WIDE: [&str; 13] = [
 
 pub fn page(report: &Recommendations, view: View) -> Page {
     let mut page = Page::new();
-    if view.is_bare {
-        page.table(rows(report, view).without_header());
-        return page;
-    }
     if !report.headline().is_empty() {
         writeln!(page, "{}", report.headline());
         page.gap();
     }
-    let blocked = "Blocked, and left out of files and patches unless --allow-blocked is given:";
+    let blocked = "Blocked, and left out of files and patches:";
     first(&mut page, view, blocked, &report.blocked());
     first(&mut page, view, "Fix first:", &report.risks);
     writeln!(page, "{}", report.about());
@@ -184,7 +178,7 @@ struct Units {
 }
 
 impl Units {
-    fn of(report: &Recommendations, view: View) -> Self {
+    fn of(report: &Recommendations) -> Self {
         let unit = |resource: Resource| {
             let advices = report.containers().filter_map(|(_, container)| container.resource(resource));
             let amounts = advices.flat_map(|advice| {
@@ -193,8 +187,7 @@ impl Units {
                     .into_iter()
                     .flatten()
             });
-            // Without a header nobody could tell.
-            if view.is_bare { Unit::MiB } else { Unit::of(resource.name(), amounts) }
+            Unit::of(resource.name(), amounts)
         };
         Self { memory: unit(Resource::Memory), storage: unit(Resource::EphemeralStorage) }
     }
@@ -210,7 +203,7 @@ impl Units {
 }
 
 fn rows(report: &Recommendations, view: View) -> Table {
-    let units = Units::of(report, view);
+    let units = Units::of(report);
     let [memory, storage] =
         [("MEMORY", units.memory), ("STORAGE", units.storage)].map(|(name, unit)| format!("{name} ({})", unit.name()));
     let mut header =
@@ -404,7 +397,7 @@ mod tests {
         let lines: Vec<String> = (1..=FEW + 2).map(|number| format!("line {number}")).collect();
         let shown = |is_wide| {
             let mut page = Page::new();
-            let view = View { is_wide, is_bare: false, charset: Charset::Ascii, paint: Paint::OFF };
+            let view = View { is_wide, charset: Charset::Ascii, paint: Paint::OFF };
             first(&mut page, view, "Blocked:", &lines);
             page.to_string()
         };

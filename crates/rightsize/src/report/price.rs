@@ -23,7 +23,7 @@ pub struct Currency(String);
 
 /// A price such as `23`, `23EUR` or `$23`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Price {
+struct Price {
     /// The amount, in thousandths of the unit of money.
     thousandths: i64,
     pub currency: Option<Currency>,
@@ -38,11 +38,17 @@ const USUAL: (i64, i64) = (8_000, 1_000);
 
 const GIBIBYTE: i128 = 1 << 30;
 
-impl Prices {
-    /// Two prices, of which one may name the currency of both.
-    pub fn new(cpu: Option<Price>, memory: Option<Price>) -> Result<Self, String> {
-        let [(cpu, of_cpu), (memory, of_memory)] =
-            [cpu, memory].map(|price| price.map_or((None, None), |price| (Some(price.thousandths), price.currency)));
+/// The price of a core and, after a comma, of a GiB: `23EUR,3EUR`. Either may be missing, and one may name the currency of both.
+impl FromStr for Prices {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (cpu, memory) = text.split_once(',').unwrap_or((text, ""));
+        let price = |text: &str| match text.trim() {
+            "" => Ok((None, None)),
+            text => text.parse::<Price>().map(|price| (Some(price.thousandths), price.currency)),
+        };
+        let ((cpu, of_cpu), (memory, of_memory)) = (price(cpu)?, price(memory)?);
         if let (Some(one), Some(other)) = (&of_cpu, &of_memory)
             && one != other
         {
@@ -50,7 +56,9 @@ impl Prices {
         }
         Ok(Self { cpu, memory, currency: of_cpu.or(of_memory) })
     }
+}
 
+impl Prices {
     /// None where nobody says what anything costs.
     pub fn money(&self, cores: &Quantity, bytes: &Quantity) -> Option<Money> {
         if self.cpu.is_none() && self.memory.is_none() {
@@ -158,18 +166,17 @@ mod tests {
 
     #[test]
     fn amounts_cost_what_their_prices_say() {
-        let check = |cpu: Option<&str>, memory: Option<&str>, cores: &str, bytes: &str, expected: Option<&str>| {
-            let price = |text: Option<&str>| text.map(|text| text.parse().unwrap());
-            let prices = Prices::new(price(cpu), price(memory)).unwrap();
+        let check = |prices: &str, cores: &str, bytes: &str, expected: Option<&str>| {
+            let prices: Prices = prices.parse().unwrap();
             let money = prices.money(&quantity(cores), &quantity(bytes));
             assert_eq!(money.map(|money| money.to_string()).as_deref(), expected);
         };
-        check(None, None, "1", "1Gi", None);
-        check(Some("20"), Some("2.5"), "1500m", "2Gi", Some("35.00"));
-        check(Some("20"), None, "-250m", "2Gi", Some("-5.00"));
-        check(None, Some("3"), "1", "512Mi", Some("1.50"));
-        check(Some("0.01"), None, "1m", "0", Some("0.00"));
-        check(Some("0.01"), None, "-1m", "0", Some("0.00"));
+        check("", "1", "1Gi", None);
+        check("20,2.5", "1500m", "2Gi", Some("35.00"));
+        check("20", "-250m", "2Gi", Some("-5.00"));
+        check(",3", "1", "512Mi", Some("1.50"));
+        check("0.01", "1m", "0", Some("0.00"));
+        check("0.01", "-1m", "0", Some("0.00"));
     }
 
     #[test]
@@ -196,17 +203,16 @@ mod tests {
 
     #[test]
     fn a_price_is_a_number_with_the_currency_of_both() {
-        for wrong in ["", "-1", "1e3", "a", "EUR", "1000000000", "$1EUR", "1 EUR", "1,5", "1.2.3"] {
-            assert!(wrong.parse::<Price>().is_err(), "{wrong}");
+        for wrong in ["-1", "1e3", "a", "EUR", "1000000000", "$1EUR", "1 EUR", "1,5,", "1.2.3"] {
+            assert!(wrong.parse::<Prices>().is_err(), "{wrong}");
         }
-        let check = |cpu: &str, memory: &str, expected: Result<&str, &str>| {
-            let prices = Prices::new(Some(cpu.parse().unwrap()), Some(memory.parse().unwrap()));
-            let shown = prices.map(|prices| prices.to_string());
+        let check = |prices: &str, expected: Result<&str, &str>| {
+            let shown = prices.parse::<Prices>().map(|prices| prices.to_string());
             assert_eq!(shown.as_deref().map_err(String::as_str), expected);
         };
-        check("23", "3", Ok("23.00 a core, 3.00 a GiB"));
-        check("23EUR", "3", Ok("23.00 EUR a core, 3.00 EUR a GiB"));
-        check("$23.40", "3$", Ok("$23.40 a core, $3.00 a GiB"));
-        check("23EUR", "$3", Err("one price is in EUR, the other in $: give both in one currency"));
+        check("23,3", Ok("23.00 a core, 3.00 a GiB"));
+        check("23EUR,3", Ok("23.00 EUR a core, 3.00 EUR a GiB"));
+        check("$23.40, 3$", Ok("$23.40 a core, $3.00 a GiB"));
+        check("23EUR,$3", Err("one price is in EUR, the other in $: give both in one currency"));
     }
 }

@@ -59,8 +59,7 @@ impl Recommendations {
     /// The changes of all workloads that differ from their recommendations, but for those that would be blocked, in the order in
     /// which they fit.
     pub fn changes(&self) -> Vec<RecommendedChange<'_>> {
-        let mut passing: Vec<&Workload> =
-            self.workloads.iter().filter(|of| self.allows_blocked || of.blocked.is_none()).collect();
+        let mut passing: Vec<&Workload> = self.workloads.iter().filter(|of| of.blocked.is_none()).collect();
         passing.sort_by_key(|of| of.turn);
         passing.into_iter().map(RecommendedChange::from).filter(|change| !change.containers.is_empty()).collect()
     }
@@ -70,7 +69,7 @@ impl Recommendations {
         let differing =
             self.workloads.iter().filter(|of| of.containers.iter().any(|of| ContainerChange::of(of).is_some()));
         let why = |of: &Workload| {
-            let blocked = of.blocked.as_ref().filter(|_| !self.allows_blocked);
+            let blocked = of.blocked.as_ref();
             of.why_unpatched().or_else(|| Some(blocked?.to_string()))
         };
         differing.filter_map(|of| Some(format!("left out: {} {}: {}", of.key.namespace, of.key, why(of)?))).collect()

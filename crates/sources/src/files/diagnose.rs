@@ -92,7 +92,11 @@ fn step(usual: Option<i64>, step_seconds: u32) -> Option<SourceFinding> {
     let found = format!("most samples of a container are {usual} s apart, and each counts for {step_seconds} s");
     Some(match usual == i64::from(step_seconds) {
         true => SourceFinding::good("step", format!("{usual} s")),
-        false => SourceFinding::doubtful("step", found, format!("pass --step {usual}s here and to `collect`")),
+        false => SourceFinding::doubtful(
+            "step",
+            found,
+            format!("pass --step {usual}s to `headroom-controller collect files`"),
+        ),
     })
 }
 

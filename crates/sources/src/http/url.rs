@@ -20,6 +20,12 @@ impl Url {
     pub fn has_credentials(&self) -> bool {
         self.has_credentials
     }
+
+    /// The URL before a text in it, and what follows that.
+    pub fn split_once(&self, separator: &str) -> (Self, Option<&str>) {
+        let (before, after) = self.shown.split_once(separator).map_or((self.as_str(), None), |(a, b)| (a, Some(b)));
+        (Self { shown: before.to_owned(), ..*self }, after)
+    }
 }
 
 impl<T: AsRef<str>> From<T> for Url {

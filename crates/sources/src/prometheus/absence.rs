@@ -178,7 +178,10 @@ impl fmt::Display for Absence {
                     f.write_str(", and that samples, also those of recording rules, are at most 4 minutes apart")?;
                 }
                 match Timestamp::from_unix_seconds(*at) {
-                    Some(at) => write!(f, "; `kubectl headroom recommend --as-of {at}` reads what was there then"),
+                    Some(at) => write!(
+                        f,
+                        "; with `estimates: {{replayTime: \"{at}\"}}` in a file of --settings, what was there then is read"
+                    ),
                     None => Ok(()),
                 }
             }

@@ -153,7 +153,8 @@ async fn a_missing_database_or_one_not_from_heapster_is_reported() {
     let mut options = self::options(&server);
     options.database = Some("other".to_owned());
     let text = refused(&options).await;
-    let expected = "database `other` has nothing at all: name the database with --database";
+    let expected =
+        "database `other` has nothing at all: name the database after the URL, as in `http://influxdb:8086?db=NAME`";
     assert!(text.ends_with(expected), "{text}");
     options.database = None;
     fill(&server, "", "requests,host=a value=1 0\n");

@@ -16,7 +16,6 @@ use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::Destination;
 use headroom_collector::publish::folder::Folder;
-use headroom_collector::publish::format::ProfileFormat;
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
 use headroom_core::amount::Quantity;
@@ -89,7 +88,7 @@ async fn collect(folder: &Path) -> Cluster {
         source_name: "files".to_owned(),
         allow_source_change: false,
         store: Store::open(&folder.join("usage.redb")).unwrap(),
-        destination: Destination::Folder(Folder { path: folder.join("profiles"), format: ProfileFormat::Yaml }),
+        destination: Destination::Folder(Folder { path: folder.join("profiles") }),
         lease: None,
         namespace: "headroom".to_owned(),
         tenant_label: None,

@@ -145,7 +145,7 @@ spec:
         - collect
         - {{ $source.type }}
         {{- if include "headroom.collector.service" . }}
-        - --service={{ $source.service }}
+        - {{ $source.service }}
         {{- else if has $source.type (list "prometheus" "influxdb") }}
         - {{ $source.url | quote }}
         {{- end }}
@@ -155,14 +155,12 @@ spec:
         {{- range $source.args }}
         - {{ . | quote }}
         {{- end }}
-        {{- if $isPeriodic }}
-        - --once
-        {{- else }}
+        {{- if not $isPeriodic }}
         - --every={{ $collector.every }}
         - --listen=0.0.0.0:8080
         {{- end }}
         - --store=/var/lib/headroom/usage.redb
-        - --profiles-namespace={{ .Release.Namespace }}
+        - --namespace={{ .Release.Namespace }}
         {{- with $collector.pool.namespaces }}
         - {{ printf "--pool-namespaces=%s" (join "," .) | quote }}
         {{- end }}

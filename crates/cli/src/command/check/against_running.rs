@@ -116,7 +116,7 @@ impl Proposed {
     fn read(args: &Args) -> anyhow::Result<Self> {
         let mut proposed = Self::default();
         let (mut manifests, mut problems) = (Vec::new(), Vec::new());
-        for read in args.manifests.read_all(args.target.is_strict) {
+        for read in args.manifests.read_all() {
             match read {
                 Ok(manifest) => manifests.push(manifest),
                 Err(ManifestError::Malformed(Malformed { origin, is_other_yaml: true, .. })) => {

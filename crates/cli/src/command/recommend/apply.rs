@@ -7,10 +7,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use headroom_core::truncate::{count_of, on_one_line};
 use headroom_kube::ApiPath;
 use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
+use headroom_kube::clock;
 use headroom_report::{Exit, Page, Paint, WholeFile, ask, complain};
 use headroom_rightsize::report::Recommendations;
 use headroom_rightsize::write::patches::{self, Patch, RecommendedChange};
@@ -36,9 +37,6 @@ pub struct Patching {
     /// Take over fields from their managers, such as Helm or kubectl
     #[arg(long, requires = "patch")]
     force_conflicts: bool,
-    /// Script that restores the previous values
-    #[arg(long, value_name = "FILE", default_value = "headroom-rollback.sh", requires = "patch")]
-    rollback: PathBuf,
 }
 
 /// An object with its patch.
@@ -54,9 +52,6 @@ pub async fn run(
     target: &TargetArgs,
 ) -> anyhow::Result<Exit> {
     let cluster = &target.cluster.described();
-    if args.rollback.symlink_metadata().is_ok() {
-        bail!("`{}` exists already: choose another file with --rollback", args.rollback.display());
-    }
     let kubectl = kubectl(target);
     let (changes, left_out) = report.changes_of_cluster(&kubectl);
     left_out::warn(&left_out);
@@ -86,8 +81,9 @@ pub async fn run(
         complain!("nothing was changed");
         return Ok(exit_at_best);
     }
-    keep(&args.rollback, &rollback, cluster)?;
-    complain!("wrote {0}: run `sh {0}` to restore the current values", args.rollback.display());
+    let script = rollback_file();
+    keep(&script, &rollback, cluster)?;
+    complain!("wrote {0}: run `sh {0}` to restore the current values", script.display());
     for (done, change) in changes.iter().enumerate() {
         if let Err(error) = change.apply(&api, args, false).await {
             complain!("error: {}: {}", change.patch, worded(&error));
@@ -151,6 +147,12 @@ fn is_wanted(changes: usize, cluster: &str) -> anyhow::Result<bool> {
         return Ok(false);
     };
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
+}
+
+/// A name for each run: `headroom-rollback-20261125-143000.sh`, in UTC.
+fn rollback_file() -> PathBuf {
+    let now = jiff::Timestamp::from_second(clock::now()).unwrap_or_default();
+    PathBuf::from(now.strftime("headroom-rollback-%Y%m%d-%H%M%S.sh").to_string())
 }
 
 /// Never over another file, which may be what an earlier run has to be put back with.

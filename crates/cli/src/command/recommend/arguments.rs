@@ -7,17 +7,15 @@ use anyhow::bail;
 use clap::ValueEnum;
 use headroom_core::cluster::label_selector::LabelSelector;
 use headroom_rightsize::output::findings::Gate;
-use headroom_rightsize::report::Order;
-use headroom_rightsize::report::price::{Price, Prices};
+use headroom_rightsize::report::price::Prices;
 use headroom_rightsize::write::patches;
-use headroom_sources::http::Url;
 
 use super::apply::Patching;
 use super::rule::RuleArgs;
 use crate::command::cluster_args::TargetArgs;
-use crate::command::manifests::Manifests;
+use crate::command::manifests::ManifestFiles;
 use crate::command::source::Address;
-use crate::command::source_file::SourceFlag;
+use crate::command::source_file::{SourceFile, SourceFlag};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -25,25 +23,16 @@ pub struct Args {
     #[command(subcommand)]
     pub(super) of: Option<What>,
     /// Workloads such as `deployment/web`, `rollout canary` or `pod/db-0`; all running workloads of the namespace unless given
-    #[arg(value_name = "KIND/NAME", conflicts_with_all = ["files", "kustomizations"])]
+    #[arg(value_name = "KIND/NAME", conflicts_with = "files")]
     pub(super) objects: Vec<String>,
     #[command(flatten)]
-    pub(super) manifests: Manifests,
+    pub(super) manifests: ManifestFiles,
     /// Only workloads with these labels, such as `app=web,tier!=cache`
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub(super) selector: Option<LabelSelector<'static>>,
-    /// Only workloads of these kinds, such as `Deployment,Rollout`
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
-    pub(super) kind: Vec<String>,
-    /// Only containers whose name matches; `*` stands for any characters
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
-    pub(super) container: Vec<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = RecommendFormat::Table)]
     pub(super) output: RecommendFormat,
-    /// Sort workloads by
-    #[arg(long, value_enum, default_value_t = Order::Waste)]
-    pub(super) sort_by: Order,
     /// Exit with 1 if a container is at `risk` (OOM-killed, throttled, above its request most of the time, or without one), if a
     /// recommendation would be `blocked`, or if a request is missing or off its recommendation by more than a percentage such as `50%`
     #[arg(long, value_name = "risk | blocked | PERCENT", value_delimiter = ',')]
@@ -53,11 +42,8 @@ pub struct Args {
     pub(super) values_path: String,
     /// Write the recommendations into manifests: those of -f, or these files and folders; or into the values*.yaml of charts.
     /// Nothing else in them changes
-    #[arg(long, value_name = "PATH", num_args = 0.., conflicts_with = "kustomizations")]
+    #[arg(long, value_name = "PATH", num_args = 0..)]
     pub(super) write: Option<Vec<PathBuf>>,
-    /// Write and patch also what would be rejected, or would stop its rollout
-    #[arg(long)]
-    pub(super) allow_blocked: bool,
     #[command(flatten)]
     pub(super) patch: Patching,
     #[command(flatten)]
@@ -68,62 +54,58 @@ pub struct Args {
     pub(super) target: TargetArgs,
 }
 
-/// The prices of requests.
-#[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "Prices")]
-pub struct Costs {
-    /// Price of a core for a month, such as `23`, `23EUR` or `$23`
-    #[arg(long, value_name = "PRICE")]
-    pub(super) price_cpu: Option<Price>,
-    /// Price of a GiB of memory for a month
-    #[arg(long, value_name = "PRICE")]
-    pub(super) price_memory: Option<Price>,
-}
-
 /// The source of usage, and the prices of requests.
 #[derive(Debug, Clone, clap::Args)]
 pub struct UsageArgs {
-    #[command(flatten)]
-    pub(super) costs: Costs,
+    /// Prices of a core and of a GiB of memory for a month, such as `23EUR,3EUR`, `$23,$3` or `23`
+    #[arg(long, value_name = "CORE,GIB", help_heading = "Prices")]
+    pub(super) price: Option<Prices>,
     /// Read the trends of quotas too.
     #[arg(skip)]
     pub(super) wants_trends: bool,
     /// Read the peaks of quotas too.
     #[arg(skip)]
     pub(super) wants_past: bool,
+    /// The source, once it was chosen for many readings.
+    #[arg(skip)]
+    pub(super) settled: Option<From>,
     #[command(flatten)]
     pub(super) store: Store,
-    #[command(flatten)]
-    pub(super) source: SourceFlag,
 }
 
 /// The source of usage, and how much of it is read.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Source of usage")]
 pub struct Store {
-    /// Source of usage; UsageProfiles where the collector has published some, else the metrics store unless given
-    #[arg(long, value_enum, value_name = "SOURCE")]
-    pub(super) from: Option<From>,
-    /// URL of Prometheus, or of a store with the same API
-    #[arg(long, value_name = "URL", conflicts_with = "service")]
-    pub(super) prometheus: Option<Url>,
-    /// The store's Service as NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS), reached through the API server
-    #[arg(long, value_name = "SERVICE")]
-    pub(super) service: Option<String>,
+    #[command(flatten)]
+    pub(super) named: NamedStore,
     /// Days of history to read from a metrics store, today included
-    #[arg(long, default_value_t = 14, value_parser = clap::value_parser!(u16).range(1..=30))]
+    #[arg(long, default_value_t = DAYS, value_parser = clap::value_parser!(u16).range(1..=30))]
     pub(super) days: u16,
 }
 
+/// The days that are read unless a number of them is asked for.
+const DAYS: u16 = 14;
+
+/// A metrics store, and what is needed to read it.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Source of usage")]
+pub struct NamedStore {
+    /// URL of Prometheus or of a store with the same API, or its Service as NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS), reached
+    /// through the API server; UsageProfiles where the collector has published some, else a store that you choose, unless given
+    #[arg(long, value_name = "URL | SERVICE")]
+    pub(super) prometheus: Option<Address>,
+    #[command(flatten)]
+    pub(super) source: SourceFlag,
+}
+
 /// A source of usage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
-    /// The history that `headroom-controller collect` has published, by image and workload
+    /// The history that `headroom-controller collect` has published, by image and workload.
     Profiles,
-    /// A store with Prometheus' API, named by --service or --prometheus or chosen on a terminal
-    Prometheus,
-    /// One current sample per container, from metrics-server
-    MetricsApi,
+    /// A store with Prometheus' API, or the metrics API where there is none.
+    Store,
 }
 
 const EXAMPLES: &str = "Examples:
@@ -131,10 +113,10 @@ const EXAMPLES: &str = "Examples:
   kubectl headroom recommend deployment/web
 
   # The whole cluster as an HTML report, with the savings
-  kubectl headroom recommend -A -o html --price-cpu 23EUR --price-memory 3EUR > report.html
+  kubectl headroom recommend -A -o html --price 23EUR,3EUR > report.html
 
   # From two weeks of usage in your Prometheus, in the cluster or elsewhere
-  kubectl headroom recommend -A --service monitoring/prometheus:9090
+  kubectl headroom recommend -A --prometheus monitoring/prometheus:9090
   kubectl headroom recommend -A --source source.yaml
 
   # Write the requests into manifests; comments, order and quotes stay
@@ -153,8 +135,11 @@ const EXAMPLES: &str = "Examples:
   # Sandboxes and CI runners, or what does not run here yet, by what others of the image used
   kubectl headroom recommend image agent-sandbox -n ci
 
+  # By the rule of KRR
+  kubectl headroom recommend -A --prometheus monitoring/prometheus:9090 --cpu p95+0% --memory peak+15%
+
   # A gate: fail if a request of the shop is off by more than half
-  kubectl headroom recommend -n shop -l app=shop --fail-on 50% -o junit > report.xml
+  kubectl headroom recommend -n shop -l app=shop --fail-on 50%
 
 Without --patch, nothing in the cluster changes. A new memory limit is recommended only where there is one, a CPU limit never.
 
@@ -167,20 +152,15 @@ because it would be blocked, or nothing could be written or patched, 2 not every
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RecommendFormat {
     Table,
-    /// The rows of the table only
-    Rows,
     /// The table with changes, distributions, limits, QoS classes, kills, throttling, restarts, autoscalers and images
     Wide,
     Json,
-    Yaml,
     Csv,
     Markdown,
     /// The text of a pull request for --write
     PullRequest,
     /// One page that needs no network
     Html,
-    Sarif,
-    Junit,
     /// A patch for each workload
     Kustomize,
     /// Values for a chart
@@ -190,7 +170,7 @@ pub enum RecommendFormat {
 impl RecommendFormat {
     /// True if a program reads it that expects a valid document, whatever is in it.
     pub fn is_for_programs(self) -> bool {
-        matches!(self, Self::Json | Self::Yaml | Self::Csv | Self::Sarif | Self::Junit)
+        matches!(self, Self::Json | Self::Csv)
     }
 }
 
@@ -220,25 +200,20 @@ It reads the history that `headroom-controller collect` has published, or a metr
 
 const BOUNDS_EXAMPLES: &str = "Examples:
   # Beside today's quotas and LimitRange, with the reason for each value
-  kubectl headroom recommend bounds -n shop --service monitoring/prometheus:9090
+  kubectl headroom recommend bounds -n shop --prometheus monitoring/prometheus:9090
 
-  # To commit, for all namespaces, once the recommended requests are applied
-  kubectl headroom recommend bounds -A --right-sized -o yaml > bounds.yaml
+  # To commit, for all namespaces; once more after the recommended requests are applied, for quotas of those alone
+  kubectl headroom recommend bounds -A -o yaml > bounds.yaml
 
 Exit codes: 0 done, 1 something that runs would be rejected, 2 not everything could be read.";
 
 #[derive(Debug, clap::Args)]
 pub struct BoundsArgs {
-    /// Size quotas for the recommended requests alone; unless given, today's fit as well
-    #[arg(long = "right-sized")]
-    pub(super) is_right_sized: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = BoundsFormat::Table)]
     pub(super) output: BoundsFormat,
     #[command(flatten)]
     pub(super) store: Store,
-    #[command(flatten)]
-    pub(super) source: SourceFlag,
     #[command(flatten)]
     pub(super) target: TargetArgs,
 }
@@ -252,8 +227,6 @@ pub struct ImageArgs {
     pub(super) output: BoundsFormat,
     #[command(flatten)]
     pub(super) store: Store,
-    #[command(flatten)]
-    pub(super) source: SourceFlag,
     #[command(flatten)]
     pub(super) target: TargetArgs,
 }
@@ -295,7 +268,7 @@ impl FromStr for FailOn {
 impl Args {
     /// True if the workloads are those of manifests.
     pub fn is_of_files(&self) -> bool {
-        self.manifests.is_given()
+        !self.manifests.files.is_empty()
     }
 
     /// Rejects contradictory arguments of `--write`.
@@ -325,15 +298,28 @@ impl Args {
 }
 
 impl UsageArgs {
+    pub fn for_page(price: Option<Prices>, named: NamedStore) -> Self {
+        Self { price, wants_trends: false, wants_past: false, settled: None, store: Store { named, days: DAYS } }
+    }
+
+    /// Bounds are not sized by money.
+    pub(super) fn for_bounds(store: Store) -> Self {
+        Self { price: None, wants_trends: false, wants_past: true, settled: None, store }
+    }
+
     /// The store that is named by a flag or in the file of `--source`.
     pub(super) fn address(&self) -> anyhow::Result<Option<Address>> {
-        Address::of(self.store.prometheus.as_ref(), self.store.service.as_deref(), self.source.file()?)
+        self.store.named.address()
+    }
+
+    pub(super) fn file(&self) -> anyhow::Result<&SourceFile> {
+        self.store.named.source.file()
     }
 }
 
-impl Costs {
-    pub(super) fn prices(&self) -> anyhow::Result<Prices> {
-        Prices::new(self.price_cpu.clone(), self.price_memory.clone()).map_err(anyhow::Error::msg)
+impl NamedStore {
+    pub(super) fn address(&self) -> anyhow::Result<Option<Address>> {
+        Address::of(self.prometheus.as_ref(), self.source.file()?)
     }
 }
 
@@ -355,23 +341,23 @@ mod tests {
     #[test]
     fn contradictory_arguments_are_rejected() {
         for wrong in [
-            "--prometheus http://a --service a/b:1",
-            "--from influxdb",
+            "--prometheus prometheus:9090",
             "--days 0",
             "--days 31",
             "--fail-on x",
-            "--price-cpu 1e3",
+            "--price 1e3",
             "-l a=(",
             "-n a -A",
             "deployment/web -f a.yaml",
-            "-k a --write",
-            "--cpu-percentile p42",
-            "--memory-margin much",
+            "-k a",
+            "--cpu p42",
+            "--cpu p95+much",
+            "--memory 15%",
         ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
-        let args = parse("--fail-on 20%,risk --kind deployment,Rollout deployment/web").unwrap();
-        assert_eq!((args.kind.len(), args.objects.len()), (2, 1));
+        let args = parse("--fail-on 20%,risk --cpu p95+10% deployment/web").unwrap();
+        assert_eq!(args.objects.len(), 1);
         let gate = args.gate();
         assert_eq!((gate.off_by_percent, gate.risk), (Some(20), true));
     }

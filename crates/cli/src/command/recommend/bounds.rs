@@ -19,7 +19,7 @@ use headroom_workloads::inventory::Inventory;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::arguments::{BoundsArgs, BoundsFormat, Costs, UsageArgs};
+use super::arguments::{BoundsArgs, BoundsFormat, UsageArgs};
 use super::run::recommend_inventory;
 use crate::command::cluster_args::{Scope, TargetArgs, elsewhere};
 use crate::command::rbac_hint;
@@ -54,16 +54,16 @@ struct Shown {
 /// Proposes quotas and LimitRanges, and tries them together.
 pub fn for_page(target: &TargetArgs, usage: &UsageArgs) -> anyhow::Result<impl Serialize> {
     let usage = UsageArgs { wants_past: true, ..usage.clone() };
-    let found = find(target, &usage, false, &Progress::hidden())?;
+    let found = find(target, &usage, &Progress::hidden())?;
     let heading = heading(&found);
     let yaml = found.documents().into_iter().map(|document| Ok(manifest::page(&heading, &[document])?.to_string()));
     Ok(Shown { yaml: yaml.collect::<anyhow::Result<_>>()?, about: found.source.to_string(), found })
 }
 
 pub fn run(args: BoundsArgs) -> anyhow::Result<Exit> {
-    let BoundsArgs { is_right_sized, output, store, source, target } = args;
-    let usage = UsageArgs { costs: Costs::default(), wants_trends: false, wants_past: true, store, source };
-    let found = find(&target, &usage, is_right_sized, &Progress::for_people())?;
+    let BoundsArgs { output, store, target } = args;
+    let usage = UsageArgs::for_bounds(store);
+    let found = find(&target, &usage, &Progress::for_people())?;
     headroom_report::print(&match output {
         BoundsFormat::Table => page(&found, Paint::for_stdout()),
         BoundsFormat::Json => Page::json(&found)?,
@@ -76,12 +76,7 @@ pub fn run(args: BoundsArgs) -> anyhow::Result<Exit> {
     })
 }
 
-fn find(
-    target: &TargetArgs,
-    usage: &UsageArgs,
-    is_right_sized: bool,
-    progress: &Progress,
-) -> anyhow::Result<BoundsOutput> {
+fn find(target: &TargetArgs, usage: &UsageArgs, progress: &Progress) -> anyhow::Result<BoundsOutput> {
     let mut opened = target.open()?;
     let asked = opened.scope.clone();
     if let Scope::In(asked) = &asked {
@@ -113,14 +108,13 @@ fn find(
     WorkloadConsumer::right_size(&mut consumers, &report);
     let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
     let (cluster, admission) = (&mut opened.cluster, &opened.admission);
-    let recreated: &[WorkloadConsumer] = if is_right_sized { &consumers } else { &[] };
-    let simulation = trial::begin(&namespaces, recreated, admission, cluster);
+    let simulation = trial::begin(&namespaces, admission, cluster);
     let (notes, source) = (report.all_notes(), report.source.clone());
     let mut found = BoundsOutput { notes, source, is_partial, ..BoundsOutput::default() };
     let is_asked = |namespace: &&String| matches!(&asked, Scope::All) || asked.parts().contains(&Some(namespace));
     let asked: Vec<String> = namespaces.iter().filter(is_asked).cloned().collect();
     found.limit_ranges = limits::propose(&asked, &consumers, &report, cluster).map_err(|problem| anyhow!(problem))?;
-    let evidence = quota::Evidence { namespaces: &namespaces, consumers: &consumers, past: &past, is_right_sized, now };
+    let evidence = quota::Evidence { namespaces: &namespaces, consumers: &consumers, past: &past, now };
     found.quotas = quota::propose(&evidence, admission, cluster).map_err(|problem| anyhow!(problem))?;
     if past.is_empty() {
         found

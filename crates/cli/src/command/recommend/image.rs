@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, anyhow, bail};
 use headroom_collector::collect_loop::{Feed, Rounds};
 use headroom_collector::profile::Pooling;
+use headroom_collector::publish::Destination;
 use headroom_collector::publish::folder::Folder;
-use headroom_collector::publish::{Destination, format as profile_format};
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store as collected;
 use headroom_core::amount::Quantity;
@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use self::profile_reader::{Image, ProfileReader, Selection};
-use super::arguments::{BoundsFormat, From, ImageArgs};
+use super::arguments::{BoundsFormat, ImageArgs};
 use super::store::client;
 use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
 use crate::command::rbac_hint::advised;
@@ -99,7 +99,7 @@ fn published(opened: &mut Opened) -> anyhow::Result<Vec<Value>> {
     profiles.map_err(|problem| match problem.is_unknown_kind() {
         true => anyhow!(
             "no usage history: `headroom-controller collect` gathers it by image, also of pods that are gone; or name a \
-             metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"
+             metrics store with --prometheus, by its URL or as NAMESPACE/SERVICE:PORT"
         ),
         false => anyhow!(advised(problem, opened.scope.is_all())),
     })
@@ -109,18 +109,8 @@ impl ImageArgs {
     /// The UsageProfiles that the collector would publish from the metrics store that is named. A metrics store has pods that are
     /// gone under names of which nobody knows the workload, so it is read as the collector reads it, into a folder that goes again.
     fn of_store(&self, settings: &Value) -> anyhow::Result<Option<Vec<Value>>> {
-        let (store, file) = (&self.store, self.source.file()?);
-        let address = Address::of(store.prometheus.as_ref(), store.service.as_deref(), file)?;
-        let address = match (store.from, address) {
-            (Some(From::MetricsApi), _) => {
-                bail!("the metrics API has no usage of pods that are gone: choose --from profiles or --from prometheus")
-            }
-            (Some(From::Profiles), _) | (None, None) => return Ok(None),
-            (_, Some(address)) => address,
-            (Some(From::Prometheus), None) => {
-                bail!("name the metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL")
-            }
-        };
+        let file = self.store.named.source.file()?;
+        let Some(address) = self.store.named.address()? else { return Ok(None) };
         let as_of = ParsedSettings::of(settings).replay_time();
         let mut options = source::options(file, &address, file.step()?.unwrap_or(STEP))?;
         options.as_of = as_of.map(Timestamp::unix_seconds);
@@ -141,17 +131,14 @@ impl ImageArgs {
                 source_name: address.to_string(),
                 allow_source_change: false,
                 store: collected::Store::open(&folder.path().join("store"))?,
-                destination: Destination::Folder(Folder {
-                    path: profiles.clone(),
-                    format: profile_format::ProfileFormat::Json,
-                }),
+                destination: Destination::Folder(Folder { path: profiles.clone() }),
                 lease: None,
                 namespace: NAMESPACE.to_owned(),
                 pooling: Pooling::default(),
                 tenant_label: None,
                 rewrite_interval: 0,
                 replace_other_stores: false,
-                pace: Pace { days: u32::from(store.days), ..Pace::default() },
+                pace: Pace { days: u32::from(self.store.days), ..Pace::default() },
                 as_of,
                 metrics: Arc::default(),
                 progress: Progress::for_people(),
@@ -160,7 +147,7 @@ impl ImageArgs {
             };
             anyhow::Ok(rounds.once().await?)
         })?;
-        let read = ReadOptions::cluster_dir(true).read(&[profiles], &mut std::io::empty())?;
+        let read = ReadOptions::cluster_dir().read(&[profiles], &mut std::io::empty())?;
         Ok(Some(read.into_iter().map(|manifest| manifest.object).collect()))
     }
 }

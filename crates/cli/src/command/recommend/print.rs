@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use headroom_kube::clock;
 use headroom_report::draw::Charset;
-use headroom_report::{Page, Paint, complain, junit, sarif};
+use headroom_report::{Page, Paint, complain};
 use headroom_rightsize::output::table::{self, View};
 use headroom_rightsize::output::{csv, findings, html, markdown, pull_request};
 use headroom_rightsize::report::Recommendations;
@@ -15,32 +15,26 @@ use super::left_out;
 
 /// Prints the report; true if something in it is an error, or had to be left out of what is written.
 pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
-    let findings = findings::of(report, args.gate());
+    let failures = findings::of(report, args.gate());
     let changes = report.changes();
     let left_out = match args.output {
         RecommendFormat::Kustomize => report.left_out_of_kustomize(),
         _ => report.left_out(),
     };
     let page = match args.output {
-        RecommendFormat::Table | RecommendFormat::Rows | RecommendFormat::Wide => {
+        RecommendFormat::Table | RecommendFormat::Wide => {
             let view = View {
                 is_wide: args.output == RecommendFormat::Wide,
-                is_bare: args.output == RecommendFormat::Rows,
                 charset: Charset::of_stdout(),
                 paint: Paint::for_stdout(),
             };
             table::page(report, view)
         }
         RecommendFormat::Json => Page::json(report)?,
-        RecommendFormat::Yaml => Page::yaml(report)?,
         RecommendFormat::Csv => Page::document(&csv::text(report)),
         RecommendFormat::Markdown => Page::document(&markdown::text(report)),
         RecommendFormat::PullRequest => Page::document(&pull_request::text(report)),
         RecommendFormat::Html => Page::document(&html::text(report, &made_at())),
-        RecommendFormat::Sarif => Page::json(&sarif::log(&findings::RULES, &findings))?,
-        RecommendFormat::Junit => {
-            Page::document(&junit::report("headroom recommend", &findings::cases(report, &findings)))
-        }
         RecommendFormat::Kustomize => patches::commented(&left_out, patches::kustomize(&changes)?),
         RecommendFormat::Helm => {
             let values = patches::helm(&changes, &args.values_path);
@@ -58,14 +52,9 @@ pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
         let headline = Some(report.headline()).filter(|line| !line.is_empty());
         headline.iter().chain(partial).for_each(|line| complain!("warning: {line}"));
     }
-    if matches!(args.output, RecommendFormat::Sarif | RecommendFormat::Junit) {
-        report.source.outage().iter().for_each(|line| complain!("warning: {line}"));
-    }
-    let errors: Vec<_> =
-        findings.iter().filter(|finding| finding.level == headroom_report::FindingLevel::Error).collect();
-    if let Some(first) = errors.first() {
-        let more = if errors.len() > 1 { format!(", and {} more", errors.len() - 1) } else { String::new() };
-        complain!("error: {}: {}{more}", first.subject, first.text);
+    if let Some(first) = failures.first() {
+        let more = if failures.len() > 1 { format!(", and {} more", failures.len() - 1) } else { String::new() };
+        complain!("error: {first}{more}");
     }
     let is_merged = |change: &RecommendedChange<'_>| change.patches().iter().any(|patch| !patch.is_json());
     let writes = match args.output {
@@ -73,7 +62,7 @@ pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
         _ => !changes.is_empty(),
     };
     let is_incomplete = is_written && (report.leaves_out_blocked() || !writes && !left_out.is_empty());
-    Ok(!errors.is_empty() || is_incomplete)
+    Ok(!failures.is_empty() || is_incomplete)
 }
 
 /// `25 November 2026, 14:30 UTC`

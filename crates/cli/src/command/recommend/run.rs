@@ -46,8 +46,6 @@ pub struct Recommended {
 #[derive(Default)]
 pub struct Choices<'a> {
     pub usage: Option<&'a UsageArgs>,
-    /// Patterns of container names; all if empty.
-    pub containers: &'a [String],
     pub order: Order,
     pub lowers_limits: bool,
     /// Containers without a recommendation are named in a note.
@@ -69,7 +67,7 @@ pub fn recommend_inventory(
     if let Some(usage) = usage {
         let from = usage.source(opened, &inventory, target.wants_cluster())?;
         if from != From::Profiles {
-            history = Some(store::read(usage, target, from, opened, &inventory.namespaces(), pods, progress)?);
+            history = Some(store::read(usage, target, opened, &inventory.namespaces(), pods, progress)?);
         }
     }
     let choices = Choices { usage, order: Order::Name, ..Choices::default() };
@@ -106,8 +104,8 @@ pub fn recommend(
     choices: &Choices<'_>,
     progress: &Progress,
 ) -> anyhow::Result<Recommended> {
-    let Choices { usage, containers, order, lowers_limits, names_skipped, declined } = *choices;
-    let reads_storage = usage.map(|usage| usage.source.file()).transpose()?.is_some_and(|file| file.ephemeral_storage);
+    let Choices { usage, order, lowers_limits, names_skipped, declined } = *choices;
+    let reads_storage = usage.map(|usage| usage.file()).transpose()?.is_some_and(|file| file.ephemeral_storage);
     let settings = with_history(opened, reads_storage);
     let is_admission = opened.admission.is_by(&settings);
     let settings = ParsedSettings::of(&settings);
@@ -116,7 +114,7 @@ pub fn recommend(
         None => (profiles(opened), None, Vec::new(), Vec::new(), Vec::new()),
     };
     let read = histories.as_ref().map_or(UsageSource::Profiles, UsageSource::Read);
-    let mut run = InventoryRun { inventory, usage: read, containers, lowers_limits, declined, notes: Vec::new() };
+    let mut run = InventoryRun { inventory, usage: read, lowers_limits, declined, notes: Vec::new() };
     let (workloads, effects) = run.evaluate(opened, &settings, is_admission, progress)?;
     let entries = std::mem::take(&mut run.inventory.entries);
     source.is_partial |= run.is_partial();
@@ -125,7 +123,7 @@ pub fn recommend(
     notes.extend(histories.as_ref().and_then(|_| unmeasured(&workloads)));
     notes.extend(without_advice(&workloads, histories.as_ref()).filter(|_| names_skipped));
     notes.extend(run.all_notes(opened.scope.is_all()));
-    let prices = usage.map(|usage| usage.costs.prices()).transpose()?.unwrap_or_default();
+    let prices = usage.and_then(|usage| usage.price.clone()).unwrap_or_default();
     let source = (source, rule::of(&settings, histories.is_some()));
     let mut report = Recommendations::new(source, workloads, quota_effect::together(effects), notes, prices, order);
     report.cluster.clone_from(&opened.context);
@@ -151,7 +149,6 @@ fn with_history(opened: &Opened, reads_storage: bool) -> Value {
 struct InventoryRun<'a> {
     inventory: Inventory,
     usage: UsageSource<'a>,
-    containers: &'a [String],
     lowers_limits: bool,
     declined: Option<&'a Declined>,
     /// Objects that could not be read.
@@ -169,9 +166,8 @@ impl InventoryRun<'_> {
         let now = settings.now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
         let Inventory { entries, autoscalers, .. } = &self.inventory;
         let (cluster, admission) = (&mut opened.cluster, (!is_admission).then_some(&opened.admission));
-        let (containers, lowers_limits, declined) = (self.containers, self.lowers_limits, self.declined);
-        let engine =
-            Engine { usage: self.usage, autoscalers, settings, admission, now, containers, lowers_limits, declined };
+        let (lowers_limits, declined) = (self.lowers_limits, self.declined);
+        let engine = Engine { usage: self.usage, autoscalers, settings, admission, now, lowers_limits, declined };
         let (mut workloads, mut effects, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         progress.begin(entries.len() as u64, "Recommending");
         for (number, entry) in entries.iter().enumerate() {
@@ -241,7 +237,7 @@ fn without_advice(workloads: &[Workload], histories: Option<&Histories>) -> Opti
     if histories.is_none() && are_unmeasured {
         return Some(
             "no usage data for any container here: `headroom-controller collect` gathers it, and `kubectl headroom doctor` \
-             checks its source; --from prometheus reads a metrics store instead"
+             checks its source; --prometheus names a metrics store to read instead"
                 .to_owned(),
         );
     }

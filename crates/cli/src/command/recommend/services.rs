@@ -46,13 +46,13 @@ impl Services {
             + &if more > 0 { format!(" and {more} more") } else { String::new() };
         let flag = match self.candidates.as_slice() {
             [] => return Ok(None),
-            [only] => format!("--service {}", only.target),
-            _ => "--service NAMESPACE/SERVICE:PORT".to_owned(),
+            [only] => format!("--prometheus {}", only.target),
+            _ => "--prometheus NAMESPACE/SERVICE:PORT".to_owned(),
         };
         if file.has_credentials() {
             bail!(
-                "tokens, passwords and headers are sent only to a store that you name: add {flag} (found: {found}) or \
-                 --prometheus URL"
+                "tokens, passwords and headers are sent only to a store that you name: add {flag} (found: {found}), \
+                 or its URL"
             );
         }
         let remembered = Remembered::read(cluster);
@@ -60,7 +60,7 @@ impl Services {
         if let Some(store) = before {
             let known = self.candidates.iter().find(|candidate| candidate.target.to_string() == store);
             if let Some(Candidate { target, .. }) = known.filter(|known| !known.wants_token) {
-                complain!("using --service {target}, as chosen before");
+                complain!("using --prometheus {target}, as chosen before");
                 return Ok(Some(target.clone()));
             }
             if store.is_empty() {
@@ -79,17 +79,17 @@ impl Services {
         let Some(Candidate { target, wants_token, .. }) = chosen else {
             bail!(
                 "found {found}, but anyone who can create a Service can give it such a name: name the store that you trust \
-                 with {flag}, or use --from metrics-api"
+                 with {flag}"
             );
         };
         if *wants_token {
             bail!(
                 "{target} requires a token: write it into a file with `oc whoami -t > token`, name it as `tokenFile: token` in a \
                  file for --source, with `caFile` for the cluster's service CA or `insecureSkipTlsVerify: true`, and add \
-                 --service {target}"
+                 --prometheus {target}"
             );
         }
-        complain!("using --service {target}");
+        complain!("using --prometheus {target}");
         Ok(Some(target.clone()))
     }
 }

@@ -1,7 +1,6 @@
 //! The source of usage: the one that is named, or UsageProfiles where the collector has published some, or else a metrics
 //! store.
 
-use anyhow::bail;
 use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileName};
 use headroom_core::image::ImageName;
@@ -13,21 +12,13 @@ use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use super::arguments::{From, UsageArgs};
 use super::services::Services;
 use crate::command::cluster_args::{Opened, TargetArgs, profiles_namespace};
+use crate::command::source::Address;
 
 impl UsageArgs {
-    /// The source that is named.
+    /// The source that is named, or was chosen before.
     fn named(&self) -> anyhow::Result<Option<From>> {
-        let store = &self.store;
         let names_store = self.address()?.is_some();
-        match store.from {
-            Some(from) if names_store && from != From::Prometheus => {
-                bail!(
-                    "--prometheus, --service and --source name a metrics store: leave them out, or choose --from prometheus"
-                )
-            }
-            Some(from) => Ok(Some(from)),
-            None => Ok(names_store.then_some(From::Prometheus)),
-        }
+        Ok(self.settled.or(names_store.then_some(From::Store)))
     }
 
     /// The source that is named, or else UsageProfiles if there are some for these images, or else a metrics store.
@@ -40,7 +31,7 @@ impl UsageArgs {
         Ok(match self.named()? {
             Some(from) => from,
             None if !is_of_cluster || has_profiles(opened, inventory) => From::Profiles,
-            None => From::Prometheus,
+            None => From::Store,
         })
     }
 
@@ -55,11 +46,12 @@ impl UsageArgs {
         // Kinds that cannot be listed are reported in the snapshot.
         let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), |problem| problem.to_string());
         let Ok(inventory) = inventory else { return Ok(()) };
-        self.store.from = Some(From::Profiles);
+        self.settled = Some(From::Profiles);
         if !has_profiles(&mut opened, &inventory) {
-            match Services::find(&mut opened, &inventory.namespaces()).chosen(self.source.file()?, &target.cluster) {
+            match Services::find(&mut opened, &inventory.namespaces()).chosen(self.file()?, &target.cluster) {
                 Ok(Some(service)) => {
-                    (self.store.service, self.store.from) = (Some(service.to_string()), Some(From::Prometheus));
+                    self.store.named.prometheus = Some(Address::Service(service));
+                    self.settled = Some(From::Store);
                 }
                 Ok(None) => {}
                 Err(problem) => complain!("note: {problem:#}"),

@@ -23,7 +23,7 @@ use headroom_usage::sample::{Resource, Window};
 use headroom_workloads::owner::{PodOwners, WorkloadRef};
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::{From, UsageArgs};
+use super::arguments::UsageArgs;
 use super::past;
 use super::quota_trends::{self, Trend};
 use super::services::Services;
@@ -56,16 +56,15 @@ const CPU_STEP: u32 = 120;
 pub fn read(
     usage: &UsageArgs,
     target: &TargetArgs,
-    from: From,
     opened: &mut Opened,
     namespaces: &[String],
     pods: PodOwners,
     progress: &Progress,
 ) -> anyhow::Result<StoreHistory> {
     // Before the runtime, since the surroundings have their own.
-    let is_named = usage.address()?.is_some() || from == From::MetricsApi;
+    let is_named = usage.address()?.is_some();
     let services = if is_named { Services::default() } else { Services::find(opened, namespaces) };
-    let service = services.chosen(usage.source.file()?, &target.cluster)?;
+    let service = services.chosen(usage.file()?, &target.cluster)?;
     let refused = services.refused;
     let as_of = ParsedSettings::of(&opened.settings).replay_time().map(Timestamp::unix_seconds);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
@@ -73,7 +72,7 @@ pub fn read(
     let found = runtime.block_on(async {
         let stop = CancellationToken::new();
         tokio::spawn(interrupted(stop.clone()));
-        let mut store = StoreReading { usage, target, from, namespaces, as_of, progress, stop, notes: Vec::new() };
+        let mut store = StoreReading { usage, target, namespaces, as_of, progress, stop, notes: Vec::new() };
         store.read(service, refused, pods).await
     });
     progress.end();
@@ -93,8 +92,7 @@ pub fn hours(
     let address = usage.address()?.ok_or_else(|| anyhow!("no metrics store is read"))?;
     let as_of = ParsedSettings::of(&opened.settings).replay_time().map(Timestamp::unix_seconds);
     let (progress, stop) = (&Progress::hidden(), CancellationToken::new());
-    let from = From::Prometheus;
-    let store = StoreReading { usage, target, from, namespaces: &[], as_of, progress, stop, notes: Vec::new() };
+    let store = StoreReading { usage, target, namespaces: &[], as_of, progress, stop, notes: Vec::new() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(async {
         let reader = store.reader(&address).await?;
@@ -116,7 +114,6 @@ async fn interrupted(stop: CancellationToken) {
 struct StoreReading<'a> {
     usage: &'a UsageArgs,
     target: &'a TargetArgs,
-    from: From,
     namespaces: &'a [String],
     /// `estimates.replayTime`, if set.
     as_of: Option<i64>,
@@ -132,9 +129,6 @@ impl StoreReading<'_> {
         refused: Option<String>,
         pods: PodOwners,
     ) -> anyhow::Result<StoreHistory> {
-        if self.from == From::MetricsApi {
-            return self.of_now(pods).await;
-        }
         if let Some(address) = self.usage.address()?.or(chosen.map(Address::Service)) {
             let reader = self.reader(&address).await?;
             return self.history(reader, address.to_string(), pods).await;
@@ -147,7 +141,7 @@ impl StoreReading<'_> {
                      store's namespace"
                 ),
             };
-            anyhow!("{tried}; name the store with --service NAMESPACE/SERVICE:PORT or --prometheus URL; {error:#}")
+            anyhow!("{tried}; name the store with --prometheus, by its URL or as NAMESPACE/SERVICE:PORT; {error:#}")
         })
     }
 
@@ -170,7 +164,7 @@ impl StoreReading<'_> {
     }
 
     fn options(&self, address: &Address) -> anyhow::Result<PrometheusOptions> {
-        let file = self.usage.source.file()?;
+        let file = self.usage.file()?;
         let step = file.step()?;
         let options = source::options(file, address, step.unwrap_or(STEP))?;
         let cpu_step_seconds = step.is_none().then_some(CPU_STEP);
@@ -238,7 +232,7 @@ impl StoreReading<'_> {
                     .to_owned(),
             );
         }
-        let concurrency = usize::from(self.usage.source.file()?.concurrency.unwrap_or(QUERIES));
+        let concurrency = usize::from(self.usage.file()?.concurrency.unwrap_or(QUERIES));
         let reading =
             history::read(&reader, self.namespaces, window, pods, concurrency, self.progress, &self.stop).await;
         let is_partial = reading.is_interrupted || !reading.problems.is_empty();
@@ -301,7 +295,7 @@ impl StoreReading<'_> {
         let histories = history::read_instant(&source, (!all).then_some(self.namespaces), &pods).await?;
         self.notes.push(
             "no history: the metrics API has one current sample per container, too little to base requests on; name a \
-             metrics store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"
+             metrics store with --prometheus, by its URL or as NAMESPACE/SERVICE:PORT"
                 .to_owned(),
         );
         let source = ReportSource { name: "the metrics API".to_owned(), ..ReportSource::default() };
@@ -317,8 +311,5 @@ impl StoreReading<'_> {
 
 /// A client of the cluster that is looked at.
 pub async fn client(target: &TargetArgs) -> anyhow::Result<kube::Client> {
-    if target.offline {
-        bail!("--offline does not reach a cluster: name the store with --prometheus URL");
-    }
     kubeconfig::client(&target.cluster).await.map_err(anyhow::Error::msg)
 }

@@ -1,10 +1,6 @@
 //! The workloads that are asked about: everything that runs in some namespaces, a few by name, or those of manifests.
 
-use std::collections::BTreeSet;
-
 use anyhow::{anyhow, bail};
-use headroom_core::glob;
-use headroom_core::nearest::nearest;
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader as _, ReadError};
 use headroom_objects::kinds::{ApiKind, labels_of};
@@ -16,15 +12,12 @@ use serde_json::Value;
 
 use super::arguments::Args;
 use super::kustomization;
-use crate::command::cluster_args::{Opened, elsewhere, is_kind, kind_of, named, not_found, one_by_one};
+use crate::command::cluster_args::{Opened, elsewhere, is_kind, named, not_found, one_by_one};
 use crate::command::rbac_hint;
 
 /// Rules and autoscalers that every evaluation reads.
 const RULES: [(&str, &str); 3] =
     [("v1", "LimitRange"), ("v1", "ResourceQuota"), ("autoscaling/v2", "HorizontalPodAutoscaler")];
-
-/// So many names are listed where one matches nothing.
-const MAX_NAMED: usize = 5;
 
 pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Result<Inventory> {
     let mut inventory = if args.is_of_files() {
@@ -53,29 +46,11 @@ pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Re
     Ok(inventory)
 }
 
-/// Keeps the workloads of the given kinds and labels. A filter that matches nothing is an error that names it, and what may have
-/// been meant.
+/// Keeps the workloads with the given labels.
 fn select(args: &Args, entries: &mut Vec<WorkloadEntry>) -> anyhow::Result<()> {
     if entries.is_empty() {
         return Ok(());
     }
-    let found = |names: BTreeSet<String>| names.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
-    let nothing =
-        |flag: &str, typed: &str, names: BTreeSet<String>| match nearest(typed, names.iter().map(String::as_str)) {
-            Some(meant) => anyhow!("{flag} {typed} matches no workload here; did you mean {meant}?"),
-            None => anyhow!("{flag} {typed} matches no workload here; there is {}", found(names)),
-        };
-    let kinds: BTreeSet<String> = entries.iter().map(|entry| entry.key.kind.clone()).collect();
-    let mut wanted = BTreeSet::new();
-    for typed in &args.kind {
-        let meant = kind_of(typed).map_or(typed.as_str(), |(_, kind)| kind);
-        match kinds.iter().find(|kind| kind.eq_ignore_ascii_case(meant)) {
-            Some(kind) => drop(wanted.insert(kind.clone())),
-            None if kind_of(typed).is_some() && args.kind.len() > 1 => {}
-            None => return Err(nothing("--kind", typed, kinds)),
-        }
-    }
-    entries.retain(|entry| args.kind.is_empty() || wanted.contains(&entry.key.kind));
     if let Some(selector) = &args.selector {
         entries.retain(|entry| selector.matches(&labels_of(&entry.object.value())));
     }
@@ -84,13 +59,7 @@ fn select(args: &Args, entries: &mut Vec<WorkloadEntry>) -> anyhow::Result<()> {
             "no workload here has the labels that --selector asks for: `kubectl get deployments --show-labels` lists labels"
         );
     }
-    let containers: BTreeSet<String> = entries.iter().flat_map(WorkloadEntry::containers).collect();
-    let is_named =
-        |pattern: &String| containers.is_empty() || containers.iter().any(|name| glob::matches(pattern, name));
-    match args.container.iter().find(|pattern| !is_named(pattern)) {
-        Some(pattern) => Err(nothing("--container", pattern, containers)),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn of_scope(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
@@ -149,7 +118,7 @@ fn object(opened: &mut Opened, kind: &ApiKind, name: &str) -> anyhow::Result<Val
 
 fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
     let (mut inventory, mut patches) = (Inventory::default(), Vec::new());
-    for manifest in args.manifests.read(args.target.is_strict)? {
+    for manifest in args.manifests.read()? {
         let kind = ApiKind::of(&manifest.object);
         let object = in_namespace(manifest.object, &opened.namespace);
         // The manifests' own autoscalers count, whatever the cluster has.

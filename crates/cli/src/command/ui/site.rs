@@ -18,13 +18,16 @@ const INDEX: &str = "index.html";
 const LIVE: (&str, &str) = ("<html lang=\"en\">", "<html lang=\"en\" data-live>");
 
 impl Site {
-    pub fn embedded() -> anyhow::Result<Self> {
-        if EMBEDDED.is_empty() {
-            bail!(
-                "this program was built without the page: build it with `make kubectl-headroom`, or give the folder that `make page` makes with --site"
-            );
+    /// The page that is built in; or for those who work on it, in a program without one, that of a folder.
+    pub fn find() -> anyhow::Result<Self> {
+        if !EMBEDDED.is_empty() {
+            return Ok(Self::of(EMBEDDED.iter().map(|(name, bytes)| ((*name).to_owned(), Cow::Borrowed(*bytes)))));
         }
-        Ok(Self::of(EMBEDDED.iter().map(|(name, bytes)| ((*name).to_owned(), Cow::Borrowed(*bytes)))))
+        let folder = std::env::var_os("HEADROOM_PAGE").context(
+            "this program was built without the page: build it with `make kubectl-headroom`, or name the folder that `make page` \
+             makes in HEADROOM_PAGE",
+        )?;
+        Self::read(Path::new(&folder))
     }
 
     pub fn read(folder: &Path) -> anyhow::Result<Self> {

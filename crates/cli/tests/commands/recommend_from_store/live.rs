@@ -103,7 +103,7 @@ fn respond(rules: &Rules, stored: &ApiServer, request: &Request) -> Outcome {
     }
 }
 
-const STORE: &str = "--service monitoring/prometheus-k8s:9090";
+const STORE: &str = "--prometheus monitoring/prometheus-k8s:9090";
 
 #[test]
 fn a_named_store_is_read_through_the_api_server() {
@@ -129,7 +129,7 @@ fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
     let settings = here().join("moment.yaml");
     let typed = |answer: &str| {
         let program = env!("CARGO_BIN_EXE_kubectl-headroom");
-        let command = format!("{program} recommend -o rows --settings {}", settings.display());
+        let command = format!("{program} recommend -o csv --settings {}", settings.display());
         let mut script = Command::new("script");
         script.args(["-q", "-e", "-c", &command, "/dev/null"]).current_dir(server.folder.path());
         script.env("HOME", server.folder.path()).env_remove("XDG_CONFIG_HOME").env("KUBECONFIG", &server.kubeconfig);
@@ -141,8 +141,8 @@ fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
     assert!(shown.contains("`7` is none of these numbers"), "{shown}");
     let shown = typed("1\n");
     assert!(shown.contains("Which of these") && shown.contains("remembered in `"), "{shown}");
-    let said = server.recommend("-o rows");
-    let chosen = "using --service monitoring/prometheus-k8s:9090, as chosen before\n";
+    let said = server.recommend("-o csv");
+    let chosen = "using --prometheus monitoring/prometheus-k8s:9090, as chosen before\n";
     assert_eq!((said.code, said.err.starts_with(chosen)), (0, true), "{}", said.err);
 }
 
@@ -161,12 +161,12 @@ fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
         "",
         format!(
             "error: found {found}, but anyone who can create a Service can give it such a name: name the store that you \
-             trust with --service NAMESPACE/SERVICE:PORT, or use --from metrics-api\n"
+             trust with --prometheus NAMESPACE/SERVICE:PORT\n"
         ),
     );
     let refused = format!(
-        "error: tokens, passwords and headers are sent only to a store that you name: add --service \
-         NAMESPACE/SERVICE:PORT (found: {found}) or --prometheus URL\n"
+        "error: tokens, passwords and headers are sent only to a store that you name: add --prometheus \
+         NAMESPACE/SERVICE:PORT (found: {found}), or its URL\n"
     );
     fs::write(server.folder.path().join("secret"), "SECRET").unwrap();
     check("{user: u, passwordFile: secret}", refused.clone());
@@ -192,7 +192,7 @@ fn missing_permissions_to_reach_the_store_are_named() {
     let server = Live::start(Rules { forbidden: vec!["/api/v1/services"], ..rules });
     let said = server.recommend("-o json");
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("that you trust with --service monitoring/prometheus-k8s:9090"), "{}", said.err);
+    assert!(said.err.contains("that you trust with --prometheus monitoring/prometheus-k8s:9090"), "{}", said.err);
 }
 
 /// A recommendation that knows no bounds or autoscalers is not the one that was asked for.
@@ -215,20 +215,20 @@ fn what_may_not_be_read_is_named_and_exits_with_2() {
 #[test]
 fn without_a_store_output_says_that_the_metrics_api_has_no_history() {
     let server = Live::start(Rules { has_metrics_api: true, ..Rules::default() });
-    let said = server.recommend_now("deployment/web --container front");
+    let said = server.recommend_now("deployment/web");
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(said.out.contains("no history: the metrics API has one current sample per container"), "{}", said.out);
     assert!(said.out.contains("1min, 1 pod") && said.out.contains("too little data (1min, 1 pod)"), "{}", said.out);
     // Nothing to write.
-    let said = server.recommend_now("deployment/web --container front -o kustomize");
+    let said = server.recommend_now("deployment/web -o kustomize");
     assert_eq!((said.code, said.out.as_str()), (0, ""), "{}", said.err);
     let server = Live::start(Rules::default());
     let said = server.recommend("");
     assert_eq!(said.code, 2);
     assert!(
         said.err.starts_with(
-            "error: no Service of the cluster looks like a metrics store; name the store with --service \
-             NAMESPACE/SERVICE:PORT or --prometheus URL; "
+            "error: no Service of the cluster looks like a metrics store; name the store with --prometheus, \
+             by its URL or as NAMESPACE/SERVICE:PORT; "
         ),
         "{}",
         said.err
@@ -245,7 +245,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
         asked.map(|request| (request.uri.to_string(), request.body)).collect()
     };
     // There is no terminal for a confirmation, so the patch is only tried.
-    let said = server.recommend(&format!("{STORE} statefulset/db --patch -o rows"));
+    let said = server.recommend(&format!("{STORE} statefulset/db --patch -o csv"));
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(
         said.err.contains("1 object in context test (http://127.0.0.1:")
@@ -260,10 +260,14 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
         "{}",
         tried[0].0
     );
-    let rollback = server.folder.path().join("headroom-rollback.sh");
-    assert!(!rollback.exists());
+    let rollbacks = || {
+        let files = fs::read_dir(server.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let is_it = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("headroom-rollback-");
+        files.filter(is_it).collect::<Vec<_>>()
+    };
+    assert!(rollbacks().is_empty());
 
-    let said = server.recommend(&format!("{STORE} statefulset/db --patch --yes -o rows"));
+    let said = server.recommend(&format!("{STORE} statefulset/db --patch --yes -o csv"));
     assert_eq!(said.code, 0, "{}", said.err);
     let made = patches(&server);
     assert_eq!(made.len(), 3);
@@ -271,6 +275,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     let resources = "/spec/template/spec/containers/0/resources";
     let set = made[2].1.pointer(resources).unwrap();
     assert!(set["limits"]["memory"].is_string() && set["requests"]["cpu"] == "21m", "{set}");
+    let rollback = rollbacks().remove(0);
     let text = fs::read_to_string(&rollback).unwrap();
     let back = r#"{"spec":{"template":{"spec":{"containers":[{"name":"postgres","resources":{"limits":{"memory":"256Mi"},"requests":{"cpu":"100m","memory":"256Mi"}}}]}}}}"#;
     assert!(text.lines().any(|line| line.starts_with("# in context test (http://127.0.0.1:")), "{text}");
@@ -279,18 +284,17 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     );
     assert_eq!(text.lines().last(), Some(command.as_str()));
     // The rollback file of an earlier run is never overwritten.
-    let said = server.recommend(&format!("{STORE} statefulset/db --patch --yes"));
-    assert_eq!(said.code, 2);
-    assert!(said.err.contains("exists already: choose another file with --rollback"), "{}", said.err);
+    server.recommend(&format!("{STORE} statefulset/db --patch --yes"));
+    assert_eq!(fs::read_to_string(&rollback).unwrap(), text);
 
     let server = Live::start(Rules { conflicts: true, ..rules });
-    let said = server.recommend(&format!("{STORE} --patch --yes --allow-blocked -o rows"));
+    let said = server.recommend(&format!("{STORE} --patch --yes -o csv"));
     assert_eq!(said.code, 1);
     assert!(
         said.err.contains("conflict with \"helm\": .spec.template; --force-conflicts takes the fields over"),
         "{}",
         said.err
     );
-    assert!(said.err.contains("nothing was changed: 3 of 3 changes would be rejected"), "{}", said.err);
+    assert!(said.err.contains("nothing was changed: 1 of 1 changes would be rejected"), "{}", said.err);
     assert!(patches(&server).iter().all(|(target, _)| target.contains("dryRun=All")));
 }

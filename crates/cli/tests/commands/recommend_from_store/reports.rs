@@ -25,9 +25,8 @@ fn a_cluster_is_reported_and_gated() {
     let check = |name: &str, arguments: &str| check(name, &format!("-n shop --cluster-dir world {arguments}"), &url);
     check("table.txt", "");
     check("json.txt", "deployment/web -o json");
-    check("kinds.txt", "--kind Rollout,statefulset --sort-by oom-kills");
-    check("risks.txt", "--fail-on risk -o sarif --container postgres");
-    check("fine.txt", "-l app=db --fail-on 2000% -o rows");
+    check("risks.txt", "--fail-on risk -o csv statefulset/db");
+    check("fine.txt", "-l app=db --fail-on 2000% -o csv");
     check("missing.txt", "deployment/wbe");
 }
 
@@ -44,9 +43,6 @@ fn the_error_for_a_store_without_usage_has_advice() {
     let Said { code, err, .. } = recommend("-n shop --cluster-dir world --prometheus http://127.0.0.1:9");
     assert_eq!(code, 2);
     assert!(err.contains("cannot reach `http://127.0.0.1:9"), "{err}");
-    let Said { code, err, .. } = recommend("-n shop --cluster-dir world --from prometheus");
-    assert_eq!(code, 2);
-    assert!(err.contains("name the store with --service NAMESPACE/SERVICE:PORT or --prometheus URL"), "{err}");
 }
 
 #[test]
@@ -149,14 +145,14 @@ fn a_store_that_has_one_bad_moment_is_read_all_the_same() {
         let (code, text) = servers::request(port, method, target, b"").unwrap();
         answer(code, &text)
     });
-    let said = recommend(&format!("-n shop --cluster-dir world -o rows --prometheus {}", server.url()));
+    let said = recommend(&format!("-n shop --cluster-dir world -o json --prometheus {}", server.url()));
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
 }
 
 #[test]
 fn workloads_are_selected_by_manifest_namespace_and_name() {
     let server = prometheus(cluster::history(true));
-    let of = |more: &str| recommend(&format!("--cluster-dir world --prometheus {} -o rows {more}", server.url()));
+    let of = |more: &str| recommend(&format!("--cluster-dir world --prometheus {} -o csv {more}", server.url()));
     assert_eq!(of("-n shop -f world/shop.yaml -l app=db").out, of("-n shop statefulset/db").out);
     assert_eq!(of("-n sh*p").out, of("-n shop").out);
     for (wrong, expected) in
@@ -165,7 +161,7 @@ fn workloads_are_selected_by_manifest_namespace_and_name() {
         let said = of(wrong);
         assert_eq!((said.code, said.err.contains(expected)), (2, true), "{}", said.err);
     }
-    let rule = "-n shop statefulset/db --memory-percentile peak --memory-margin 0% --min-cpu 300m -o wide";
+    let rule = "-n shop statefulset/db --memory peak+0% --cpu p95+300m -o wide";
     let said = recommend(&format!("--cluster-dir world --prometheus {} {rule}", server.url()));
-    assert!(said.out.contains("memory: peak of 30d workload db") && said.out.contains("0.10 -> 0.30"), "{}", said.out);
+    assert!(said.out.contains("memory: peak of 30d workload db") && said.out.contains("0.10 -> 0.32"), "{}", said.out);
 }

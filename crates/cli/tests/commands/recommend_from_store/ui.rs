@@ -39,8 +39,9 @@ fn asked(question: &str, arguments: &str, reads: impl FnOnce(&str, BufReader<Tcp
     std::fs::write(site.path().join("index.html"), "<html lang=\"en\">").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
     command.current_dir(here()).env("KUBECONFIG", "/dev/null").stdout(Stdio::piped());
-    command.args(["ui", "--no-open", "--settings", "moment.yaml", "-n", "shop", "--cluster-dir", "world", "--site"]);
-    let mut running = Running(command.arg(site.path()).args(arguments.split_whitespace()).spawn().unwrap());
+    command.args(["ui", "--settings", "moment.yaml", "-n", "shop", "--cluster-dir", "world"]);
+    command.env("HEADROOM_PAGE", site.path());
+    let mut running = Running(command.args(arguments.split_whitespace()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let (_, url) = line.split_once("http://").unwrap();
@@ -58,7 +59,7 @@ fn asked(question: &str, arguments: &str, reads: impl FnOnce(&str, BufReader<Tcp
 #[test]
 fn the_ui_sizes_from_a_metrics_store_with_prices_and_trends() {
     let server = prometheus(cluster::history(true));
-    let shown = shown(&format!("--prometheus {} --price-cpu 23", server.url()));
+    let shown = shown(&format!("--prometheus {} --price 23", server.url()));
     let source = shown["advice"]["source"].as_str().unwrap();
     assert!(source.starts_with(&format!("Usage from {}", server.url())), "{source}");
     assert!(shown["advice"]["total"]["savedAMonth"].is_string(), "{}", shown["advice"]["total"]);

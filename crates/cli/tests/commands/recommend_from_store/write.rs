@@ -12,8 +12,16 @@ fn an_autoscaler_that_is_not_in_the_manifests_is_named() {
     let text = fs::read_to_string(here().join("world/shop.yaml")).unwrap();
     let without = text.split("---\n").filter(|document| !document.contains("HorizontalPodAutoscaler"));
     fs::write(&manifest, without.collect::<Vec<_>>().join("---\n")).unwrap();
+    let quota = folder.path().join("quota.yaml");
+    let hard = "{requests.cpu: 40, requests.memory: 60Gi}";
+    let spec = format!(
+        "spec: {{hard: {hard}}}\nstatus: {{hard: {hard}, used: {{requests.cpu: 3500m, requests.memory: 5Gi}}}}\n"
+    );
+    let metadata = "metadata: {name: team, namespace: shop}";
+    fs::write(&quota, format!("apiVersion: v1\nkind: ResourceQuota\n{metadata}\n{spec}")).unwrap();
     let said = recommend(&format!(
-        "deployment/web -n shop --cluster-dir world --prometheus {} -o rows --allow-blocked --write {}",
+        "deployment/web -n shop --cluster-dir world --cluster-dir {} --prometheus {} -o csv --write {}",
+        quota.display(),
         server.url(),
         manifest.display()
     ));

@@ -41,7 +41,7 @@ pub enum ClusterError {
     LostTurn,
     #[error(
         "there is no namespace `{namespace}` for the profiles: create it, or name another \
-         with --profiles-namespace"
+         with --namespace"
     )]
     NoNamespace { namespace: String },
     #[error("{message}; to write elsewhere, choose --output with a folder or `stdout`")]

@@ -25,7 +25,7 @@ async fn the_next_pod_gets_the_recommended_requests() {
         "json",
         "--source",
         &source,
-        "--service",
+        "--prometheus",
         STORE,
         "--settings",
         &file,
@@ -46,8 +46,7 @@ async fn the_next_pod_gets_the_recommended_requests() {
     scene.kubectl(&["apply", "-f", definition.to_str().unwrap()]);
     scene.kubectl(&["create", "namespace", "headroom"]);
     scene.shop.cluster.wait_for_definitions().unwrap();
-    let said =
-        scene.collect(&["prometheus", "--service", STORE, "--once", "--store", "usage.redb", "--sample-delay", "1s"]);
+    let said = scene.collect(&["prometheus", STORE, "--store", "usage.redb"]);
     assert_eq!(said.exit, 0, "{}", said.err);
     let next = scene.shop.create(pod(shop, "next", json!({}))).await.unwrap();
     let given = &resources(&next)["requests"];

@@ -48,7 +48,7 @@ async fn a_patch_is_tried_then_applied_and_can_be_rolled_back() {
     scene.shop.create(autoscaler(autoscaling(&scene), shop)).await.unwrap();
     let before = scene.deployment().await;
     let patch = |more: &[&str]| {
-        let recommend = ["recommend", "-n", shop, "--service", STORE, "-o", "rows", "--patch"];
+        let recommend = ["recommend", "-n", shop, "--prometheus", STORE, "-o", "csv", "--patch"];
         scene.run_as(DAN, &[&recommend, more].concat())
     };
     let is_as_before = |deployment: &DynamicObject| {

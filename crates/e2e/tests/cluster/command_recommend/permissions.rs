@@ -24,19 +24,19 @@ async fn each_missing_permission_is_named_with_the_role_that_grants_it() {
     refused(&["-n", shop], &["no metrics store was found, because cannot read services in all namespaces", store]);
     let reach = "this account needs `get services/proxy` or `create pods/portforward` in namespace monitoring: bind it to \
                  the Role headroom-metrics there";
-    refused(&["-n", shop, "--service", STORE], &[reach]);
+    refused(&["-n", shop, "--prometheus", STORE], &[reach]);
 
     scene.grant(EVE, MONITORING, "metrics-reader.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
     refused(
         &["-n", shop],
         &["found monitoring/metrics:9090 (Prometheus)", "trust with --service monitoring/metrics:9090"],
     );
-    let said = scene.run_as(EVE, &["recommend", "-n", shop, "-o", "json", "--service", STORE]);
+    let said = scene.run_as(EVE, &["recommend", "-n", shop, "-o", "json", "--prometheus", STORE]);
     assert_eq!(said.exit, 0, "{}", said.err);
     refused(&["-A"], &["-A needs permission to list in all namespaces", "headroom-reader by a ClusterRoleBinding"]);
 
     scene.grant(EVE, "", "reader.yaml", "clusterrole/headroom-reader", &["list", "pods"]);
-    let said = scene.run_as(EVE, &["recommend", "-A", "--service", STORE]);
+    let said = scene.run_as(EVE, &["recommend", "-A", "--prometheus", STORE]);
     assert_eq!(said.exit, 0, "{}", said.err);
 
     let requests = scene.requests_by(EVE);

@@ -224,7 +224,7 @@ impl Scene {
                 all.extend(["--listen-status".to_owned(), status.to_string()]);
             }
             all.extend(["--listen".to_owned(), address.to_string()]);
-            all.extend([of_file("--tls-certificate", "tls.crt"), of_file("--tls-key", "tls.key")].concat());
+            all.extend(of_file("--tls", "."));
             servers.push(Server { process: self.run(&all), arguments: all, status });
         }
         while self.has_answers().await != [true, true] {
