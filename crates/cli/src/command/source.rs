@@ -210,11 +210,11 @@ impl SourceCommand {
                 let http = args.http(cluster, &options).await?;
                 let names = prometheus::detect(http, &options).await?;
                 let file = args.source.file()?.clone();
-                file.with_address(args.address.as_ref()).with_names(names).to_yaml()
+                at_address(file, args.address.as_ref()).with_names(names).to_yaml()
             }
             Self::Influxdb(args) => {
                 let address = args.url.clone().map(Address::Url);
-                args.source.file()?.clone().with_address(address.as_ref()).to_yaml()
+                at_address(args.source.file()?.clone(), address.as_ref()).to_yaml()
             }
             Self::MetricsApi => Err(anyhow!("the metrics API needs no file for --source")),
         }
@@ -238,6 +238,16 @@ impl PrometheusArgs {
         let Address::Service(target) = self.address()? else { return Ok(Http::new(&options.endpoint)?) };
         Ok(behind_service(client(cluster).await?, target, &options.endpoint).await?)
     }
+}
+
+/// The file with the address that was named on the command line.
+fn at_address(mut file: SourceFile, address: Option<&Address>) -> SourceFile {
+    (file.url, file.service) = match address {
+        Some(Address::Url(url)) => (Some(url.to_string()), None),
+        Some(Address::Service(service)) => (None, Some(service.to_string())),
+        None => return file,
+    };
+    file
 }
 
 /// The way to read the store at this address.

@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::seconds;
-use super::source::Address;
 
 const TEMPLATE: &str = include_str!("source.yaml");
 
@@ -97,15 +96,6 @@ impl SourceFile {
             bail!("`url` and `service` exclude each other");
         }
         Ok(file)
-    }
-
-    /// The same with the address that was named on the command line.
-    pub fn with_address(self, address: Option<&Address>) -> Self {
-        match address {
-            Some(Address::Url(url)) => Self { url: Some(url.to_string()), service: None, ..self },
-            Some(Address::Service(service)) => Self { url: None, service: Some(service.to_string()), ..self },
-            None => self,
-        }
     }
 
     /// The same with names that were detected.

@@ -1,4 +1,4 @@
-//! What `--fail-on` finds in a report: risks, requests that are off, and changes that would be blocked.
+//! The findings for which `--fail-on` fails a run: risks, requests that are off, and changes that would be blocked.
 
 use std::fmt;
 
