@@ -7,7 +7,7 @@ use headroom_kube::retry::Retry;
 use headroom_usage::DAY;
 use headroom_usage::sample::Window;
 
-/// The limits that an operator may choose.
+/// The limits of reading.
 #[derive(Debug, Clone)]
 pub struct Pace {
     /// The number of reads under way at the same time.

@@ -25,8 +25,8 @@ fn a_cluster_is_reported_and_gated() {
     let check = |name: &str, arguments: &str| check(name, &format!("-n shop --cluster-dir world {arguments}"), &url);
     check("table.txt", "");
     check("json.txt", "deployment/web -o json");
-    check("risks.txt", "--fail-on risk -o csv statefulset/db");
-    check("fine.txt", "-l app=db --fail-on 2000% -o csv");
+    check("risks.txt", "--fail-on risk -o markdown statefulset/db");
+    check("fine.txt", "-l app=db --fail-on 2000% -o markdown");
     check("missing.txt", "deployment/wbe");
 }
 
