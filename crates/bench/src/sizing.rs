@@ -146,10 +146,10 @@ impl Scene {
                         },
                         resource,
                         samples,
-                        step_seconds: STEP as u32,
                     };
-                    let cpu = usage.iter().map(|(time, (micros, _))| Sample { time: *time, value: micros * 1000 });
-                    let memory = usage.iter().map(|(time, (_, bytes))| Sample { time: *time, value: *bytes });
+                    let sample = |time: &i64, value: u64| Sample { time: *time, value, seconds: STEP as u64 };
+                    let cpu = usage.iter().map(|(time, (micros, _))| sample(time, micros * 1000));
+                    let memory = usage.iter().map(|(time, (_, bytes))| sample(time, *bytes));
                     let series = vec![of(Resource::Cpu, cpu.collect()), of(Resource::Memory, memory.collect())];
                     gathered.take(Batch::Usage(series), window);
                 }

@@ -1,8 +1,8 @@
 //! The usage of containers, read into memory and kept by workload and container, however often the pods have changed since.
 //!
 //! `discover` finds a metrics store, `query_plan` cuts what is to be read, `read` reads the parts, and `instant` reads the
-//! metrics API once. `course` tells pods and days apart; `distribution`, `timeline` and `evidence` are what is shown of it, and
-//! `overlay` shows it to the policy as a UsageProfile.
+//! metrics API once. `part` assigns what one answer has to workloads, `course` tells pods and days apart; `distribution`,
+//! `timeline` and `evidence` are what is shown of it, and `overlay` shows it to the policy as a UsageProfile.
 
 pub mod course;
 pub mod discover;
@@ -10,23 +10,24 @@ pub mod distribution;
 pub mod evidence;
 mod instant;
 pub mod overlay;
+mod part;
 mod query_plan;
 mod read;
 pub mod timeline;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 
 use headroom_core::cluster::usage::{Resource, Window as Span};
 
 use headroom_sources::prometheus::reader::Throttling;
 use headroom_usage::DAY;
-use headroom_usage::cardinality;
 use headroom_usage::observed::Observed;
 use headroom_usage::profile::History;
 use headroom_usage::sketch::Sketch;
 use headroom_usage::window_merge::OpenHistory;
 
 use course::Course;
+use part::Part;
 
 pub use instant::read as read_instant;
 pub use read::{HistoryReading, read};
@@ -140,27 +141,5 @@ impl Histories {
         for container in part.killed_at_unknown_limit {
             self.containers.entry(container).or_default().lacks_kill_limit = true;
         }
-    }
-}
-
-/// The usage that one query returned.
-#[derive(Debug, Default)]
-struct Part {
-    usage: HashMap<(usize, String), BTreeMap<u32, Observed>>,
-    courses: HashMap<(usize, String), Course>,
-    throttling: HashMap<(usize, String), Throttling>,
-    killed_at_unknown_limit: HashSet<(usize, String)>,
-    /// Pods whose workload is gone.
-    strangers: cardinality::Distinct,
-}
-
-impl Part {
-    /// The usage of a container on the day that is `age` days ago.
-    fn day(&mut self, workload: usize, container: &str, age: u32) -> &mut Observed {
-        self.usage.entry((workload, container.to_owned())).or_default().entry(age).or_default()
-    }
-
-    fn course(&mut self, workload: usize, container: &str) -> &mut Course {
-        self.courses.entry((workload, container.to_owned())).or_default()
     }
 }

@@ -20,8 +20,7 @@ use headroom_usage::sample::{Batch, Resource, SampledContainer, Series, Window};
 
 use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, Literal, POD, Questions, Schema};
 use super::http::{Endpoint, Http};
-use super::{Reach, Sink, Source, SourceError, cluster_id};
-use crate::images::warn_of_unknown;
+use super::{Reach, Sink, Source, SourceError, cluster_id, warn_of_unknown};
 use crate::json_splitter::{self, Split, Splitter};
 
 /// Points in one portion of an answer: what is in memory at a time.
@@ -215,10 +214,9 @@ impl Source for InfluxDb {
                         without_image.insert((pod, name));
                         return;
                     }
-                    let samples = series.samples(query::scale(resource));
+                    let samples = series.samples(query::scale(resource), self.step_seconds);
                     let container = SampledContainer { namespace: namespace.to_owned(), pod, name, image };
-                    let step_seconds = self.step_seconds;
-                    sink(Batch::Usage(vec![Series { container, resource, samples, step_seconds }]));
+                    sink(Batch::Usage(vec![Series { container, resource, samples }]));
                 })
                 .await?;
         }

@@ -20,7 +20,6 @@ pub mod json_splitter;
 
 pub mod cluster_id;
 pub mod diagnosis;
-mod images;
 
 pub mod files;
 pub mod influxdb;
@@ -127,4 +126,17 @@ pub trait Source: Send + Sync {
 
     /// Restores the state of a source. A state that cannot be read is ignored.
     fn remember(&self, _memory: &[u8]) {}
+}
+
+/// Logs that usage of these containers is left out, by namespace, pod and container in order.
+pub(crate) fn warn_of_unknown<'a>(unknown: impl Iterator<Item = (&'a str, (&'a str, &'a str))>) {
+    let unknown: Vec<_> = unknown.collect();
+    for of_namespace in unknown.chunk_by(|(before, _), (namespace, _)| before == namespace) {
+        let [(namespace, (pod, container)), ..] = *of_namespace else { continue };
+        tracing::warn!(
+            namespace,
+            containers = of_namespace.len(),
+            "the image of some containers is not known, so their usage is left out; one is `{container}` of `{pod}`"
+        );
+    }
 }

@@ -101,7 +101,8 @@ pub fn join(metrics: &PodMetrics, pod: &Pod, window: Window, step_seconds: u32) 
                 name: measured.name.clone(),
                 image: container.image.clone().unwrap_or_default(),
             };
-            all.push(Series { container, resource, samples: vec![Sample { time, value }], step_seconds });
+            let samples = vec![Sample { time, value, seconds: step_seconds.into() }];
+            all.push(Series { container, resource, samples });
         }
     }
     all
@@ -377,7 +378,7 @@ mod tests {
         let series = join(&metrics, &pod, Window { from: 600, to: 660 }, 60);
         let reported: Vec<_> =
             series.iter().map(|series| (series.container.image.as_str(), series.resource, series.samples[0])).collect();
-        let sample = |value| Sample { time: 600, value };
+        let sample = |value| Sample { time: 600, value, seconds: 60 };
         assert_eq!(
             reported,
             [

@@ -211,14 +211,14 @@ impl Gathered {
         let Some(place) = self.place(&container.namespace, &container.image) else { return };
         let pod = cardinality::hash(&container.namespace, &container.pod);
         let of = [&*container.namespace, &container.pod, &container.name];
-        for samples in series.samples.chunk_by(|one, next| day_of(one.time) == day_of(next.time)) {
+        for (day, samples) in series.days() {
             let (mut of_pod, before) = (Observed::default(), self.samples);
             for sample in samples {
                 if !window.contains(sample.time) {
                     self.outside += 1;
                 } else if self.impossible.check(sample.value, series.resource, of) {
                     self.samples += 1;
-                    of_pod.add(series.resource, sample.time, sample.value, series.step_seconds.into());
+                    of_pod.add(series.resource, sample.time, sample.value, sample.seconds);
                 }
             }
             if self.samples == before {
@@ -226,7 +226,6 @@ impl Gathered {
             }
             of_pod.pods.add(pod);
             of_pod.busy_pods.add(pod, &of_pod.cpu);
-            let day = samples.first().map_or(0, |sample| day_of(sample.time));
             let row = self.row(place, day);
             if let Some(observed) = self.observed(row) {
                 observed.merge(&of_pod);
@@ -281,8 +280,8 @@ mod tests {
     }
 
     fn series(image: &str, times: &[i64]) -> Batch {
-        let samples = times.iter().map(|time| Sample { time: *time, value: 100 }).collect();
-        Batch::Usage(vec![Series { container: container(image), resource: Resource::Cpu, samples, step_seconds: 60 }])
+        let samples = times.iter().map(|time| Sample { time: *time, value: 100, seconds: 60 }).collect();
+        Batch::Usage(vec![Series { container: container(image), resource: Resource::Cpu, samples }])
     }
 
     const MONTH: Window = Window { from: 0, to: 30 * DAY };

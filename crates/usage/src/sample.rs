@@ -39,13 +39,15 @@ fn cores(nanocores: u64) -> Quantity {
     Quantity::from_units(i64::try_from(nanocores).unwrap_or(i64::MAX)).scaled(1, 1_000_000_000)
 }
 
-/// Usage over one step, at the step's time. NaN, negative, impossible and missing values are no samples.
+/// Usage for some time. NaN, negative, impossible and missing values are no samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// Unix time in seconds.
     pub time: i64,
     /// Nanocores or bytes.
     pub value: u64,
+    /// How long it stands for: a step, or all that a day had between two of its percentiles.
+    pub seconds: u64,
 }
 
 /// The container of a sample or kill.
@@ -64,8 +66,14 @@ pub struct Series {
     pub container: SampledContainer,
     pub resource: Resource,
     pub samples: Vec<Sample>,
-    /// The seconds that each sample stands for.
-    pub step_seconds: u32,
+}
+
+impl Series {
+    /// The samples of each day that they touch, in their order.
+    pub fn days(&self) -> impl Iterator<Item = (u32, &[Sample])> {
+        let days = self.samples.chunk_by(|one, next| day_of(one.time) == day_of(next.time));
+        days.filter_map(|samples| Some((day_of(samples.first()?.time), samples)))
+    }
 }
 
 /// A container was killed because it ran out of memory.

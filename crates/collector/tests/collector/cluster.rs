@@ -195,8 +195,8 @@ fn add_spread(store: &Store, namespaces: std::ops::Range<usize>, now: i64) {
             name: "main".into(),
             image: "nginx".into(),
         };
-        let samples = vec![Sample { time: now - HOUR, value: 1 }];
-        let series = Series { container, resource: Resource::Cpu, samples, step_seconds: 60 };
+        let samples = vec![Sample { time: now - HOUR, value: 1, seconds: 60 }];
+        let series = Series { container, resource: Resource::Cpu, samples };
         gathered.take(Batch::Usage(vec![series]), all);
     }
     store.add_present(all, &gathered, None).unwrap();

@@ -53,17 +53,17 @@ fn pooled(tenants: &[Tenant], pooling: &Pooling) -> Value {
             let sample = |(day, (hour, mebibytes)): (i64, (i64, &u64))| Sample {
                 time: NOW - day * DAY + hour * 3600,
                 value: mebibytes * MIB,
+                seconds: 3600,
             };
             let memory: Vec<Sample> = times.map(sample).collect();
             // As many millicores as mebibytes, and the first pod uses twice as many.
             let factor = if pod == 0 { 2 } else { 1 };
-            let cores = |sample: &Sample| Sample { time: sample.time, value: sample.value / MIB * 1_000_000 * factor };
+            let cores = |of: &Sample| Sample { value: of.value / MIB * 1_000_000 * factor, ..*of };
             let cpu = memory.iter().map(cores).collect();
             let of = [(Resource::Memory, memory), (Resource::Cpu, cpu)].map(|(resource, samples)| Series {
                 container: container.clone(),
                 resource,
                 samples,
-                step_seconds: 3600,
             });
             gathered.take(Batch::Usage(of.into()), always);
             if let Some(mebibytes) = tenant.killed_at {

@@ -40,8 +40,8 @@ fn filled(folder: &std::path::Path) -> Store {
     let mut gathered = Gathered::default();
     for (namespace, pod, image, time, value) in observations() {
         let container = SampledContainer { namespace: namespace.into(), pod, name: "web".into(), image: image.into() };
-        let samples = vec![Sample { time, value }];
-        let series = Series { container, resource: Resource::Memory, samples, step_seconds: 60 };
+        let samples = vec![Sample { time, value, seconds: 60 }];
+        let series = Series { container, resource: Resource::Memory, samples };
         gathered.take(Batch::Usage(vec![series]), always);
     }
     store.add_present(always, &gathered, None).unwrap();
@@ -134,8 +134,8 @@ fn a_tag_with_a_digest_is_found_by_either_and_counted_once_in_all() {
     let always = Window { from: 0, to: NOW };
     for image in ["nginx:1.27".to_owned(), format!("nginx:1.27@{digest}"), format!("nginx@{digest}")] {
         let container = SampledContainer { namespace: "shop".into(), pod: image.clone(), name: "web".into(), image };
-        let samples = vec![Sample { time: NOW - DAY, value: 1 << 20 }];
-        let series = Series { container, resource: Resource::Memory, samples, step_seconds: 60 };
+        let samples = vec![Sample { time: NOW - DAY, value: 1 << 20, seconds: 60 }];
+        let series = Series { container, resource: Resource::Memory, samples };
         gathered.take(Batch::Usage(vec![series]), always);
     }
     store.add_present(always, &gathered, None).unwrap();
@@ -161,14 +161,14 @@ fn a_hot_pod_among_twelve_is_published_whether_a_day_is_read_at_once_or_by_the_h
                     false => 50_000_000,
                 };
                 let times = (window.from..window.to).step_by(STEP as usize);
-                let samples = times.map(|time| Sample { time, value: amount(time) }).collect();
+                let samples = times.map(|time| Sample { time, value: amount(time), seconds: 60 }).collect();
                 let container = SampledContainer {
                     namespace: "shop".into(),
                     pod: format!("shard-{pod}"),
                     name: "shard".into(),
                     image: "shard:1".into(),
                 };
-                let series = Series { container, resource: Resource::Cpu, samples, step_seconds: STEP as u32 };
+                let series = Series { container, resource: Resource::Cpu, samples };
                 gathered.take(Batch::Usage(vec![series]), window);
             }
             store.add_present(window, &gathered, None).unwrap();
@@ -195,8 +195,9 @@ fn a_hot_pod_among_twelve_is_published_whether_a_day_is_read_at_once_or_by_the_h
 fn used(pod: &str, name: &str, mebibytes: u64) -> Batch {
     let (namespace, image) = ("shop".into(), "nginx:1.27".into());
     let container = SampledContainer { namespace, pod: pod.into(), name: name.into(), image };
-    let samples = (1..=60).map(|minute| Sample { time: NOW - DAY + minute * 60, value: mebibytes << 20 }).collect();
-    Batch::Usage(vec![Series { container, resource: Resource::Memory, samples, step_seconds: 60 }])
+    let samples =
+        (1..=60).map(|minute| Sample { time: NOW - DAY + minute * 60, value: mebibytes << 20, seconds: 60 }).collect();
+    Batch::Usage(vec![Series { container, resource: Resource::Memory, samples }])
 }
 
 #[test]

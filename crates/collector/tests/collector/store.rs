@@ -22,8 +22,8 @@ fn gathered(batch: Batch) -> Gathered {
 fn series(namespace: &str, image: &str, time: i64) -> Batch {
     let container =
         SampledContainer { namespace: namespace.into(), pod: "web-0".into(), name: "web".into(), image: image.into() };
-    let samples = vec![Sample { time, value: 1 << 20 }];
-    Batch::Usage(vec![Series { container, resource: Resource::Memory, samples, step_seconds: 60 }])
+    let samples = vec![Sample { time, value: 1 << 20, seconds: 60 }];
+    Batch::Usage(vec![Series { container, resource: Resource::Memory, samples }])
 }
 
 fn piece(namespace: &str, from: i64, to: i64) -> Piece {

@@ -118,19 +118,15 @@ impl Source for Scripted {
         for workload in self.workloads.iter().filter(|workload| workload.namespace == namespace) {
             let (from, to) = (workload.from.max(window.from - margin), workload.to.min(window.to + margin));
             let times = (from..to).filter(|time| time % STEP == 0);
-            let samples: Vec<Sample> = times.map(|time| Sample { time, value: Self::amount(workload, time) }).collect();
+            let samples: Vec<Sample> =
+                times.map(|time| Sample { time, value: Self::amount(workload, time), seconds: STEP as u64 }).collect();
             let container = SampledContainer {
                 namespace: namespace.to_owned(),
                 pod: workload.pod.to_owned(),
                 name: "main".to_owned(),
                 image: workload.image.to_owned(),
             };
-            let series = |resource| Series {
-                container: container.clone(),
-                resource,
-                samples: samples.clone(),
-                step_seconds: STEP as u32,
-            };
+            let series = |resource| Series { container: container.clone(), resource, samples: samples.clone() };
             sink(Batch::Usage(vec![series(Resource::Cpu)]));
             // Samples before a failure must not count.
             let failures = self.failed.lock().unwrap().get(namespace).copied().unwrap_or(0);

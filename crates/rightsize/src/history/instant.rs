@@ -1,40 +1,27 @@
 //! Reads a source of current usage once: the metrics API.
 
+use headroom_sources::prometheus::reader::ContainerRef;
 use headroom_sources::{Source, SourceError};
-use headroom_usage::cardinality;
-use headroom_usage::observed::Kill;
-use headroom_usage::sample::{Batch, Window, is_possible};
-
-use super::{Histories, Part};
+use headroom_usage::sample::{Batch, Window};
 use headroom_workloads::owner::PodOwners;
+
+use super::Histories;
+use super::part::{Part, PodsRead};
 
 /// Reads the current usage of some namespaces, or of all.
 pub async fn read(
     source: &dyn Source,
     namespaces: Option<&[String]>,
-    pods: &PodOwners,
+    owners: PodOwners,
 ) -> Result<Histories, SourceError> {
     let step = i64::from(source.step_seconds());
     let from = source.now().await?.div_euclid(step) * step;
     let window = Window { from, to: from + step };
-    let mut part = Part::default();
+    let (mut part, pods) = (Part::default(), PodsRead { owners, to: window.to });
     let mut take = |batch: Batch| match batch {
-        Batch::Usage(all) => all.into_iter().for_each(|series| {
-            let place = &series.container;
-            let Some(workload) = pods.of_pod(&place.namespace, &place.pod) else { return };
-            for sample in series.samples.iter().filter(|sample| is_possible(sample.value, series.resource)) {
-                let observed = part.day(workload, &place.name, 0);
-                observed.pods.add(cardinality::hash(&place.namespace, &place.pod));
-                observed.add(series.resource, sample.time, sample.value, series.step_seconds.into());
-            }
-        }),
-        Batch::OomKills(all) => all.into_iter().for_each(|kill| {
-            let place = &kill.container;
-            if let Some(workload) = pods.of_pod(&place.namespace, &place.pod) {
-                let of = cardinality::hash(&place.pod, &place.name);
-                let observed = part.day(workload, &place.name, 0);
-                observed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
-            }
+        Batch::Usage(all) => all.iter().for_each(|series| part.add_usage(series, window, &pods)),
+        Batch::OomKills(all) => all.iter().for_each(|kill| {
+            part.add_kill(&ContainerRef::from(&kill.container), (kill.at, kill.memory), true, &pods);
         }),
     };
     match namespaces {

@@ -20,13 +20,12 @@ pub struct Query {
     pub question: Question,
     pub namespaces: Vec<String>,
     pub window: Window,
+    /// Read usage sample by sample: it is not known how long containers were seen, or percentiles are too much for the store.
+    pub by_samples: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
-    /// Percentiles that the store makes.
-    Digest(Resource),
-    /// All samples.
     Usage(Resource),
     Throttling,
     Kills,
@@ -49,16 +48,7 @@ impl Query {
         // Counters are read by the day, and a digest is of a whole day.
         let step = if self.question == Question::Throttling { DAY } else { step };
         let halves = self.window.halves(step)?;
-        Some(halves.map(|window| Self { window, ..self.by_samples() }))
-    }
-
-    /// The same sample by sample, for a store that makes no percentiles, or not of so much.
-    pub fn by_samples(&self) -> Self {
-        let question = match self.question {
-            Question::Digest(resource) => Question::Usage(resource),
-            question => question,
-        };
-        Self { question, ..self.clone() }
+        Some(halves.map(|window| Self { window, by_samples: true, ..self.clone() }))
     }
 }
 
@@ -66,9 +56,9 @@ impl Query {
 impl fmt::Display for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.question {
-            Question::Digest(Resource::Cpu) | Question::Usage(Resource::Cpu) => "cpu usage",
-            Question::Digest(Resource::Memory) | Question::Usage(Resource::Memory) => "memory usage",
-            Question::Digest(_) | Question::Usage(_) => "ephemeral storage",
+            Question::Usage(Resource::Cpu) => "cpu usage",
+            Question::Usage(Resource::Memory) => "memory usage",
+            Question::Usage(Resource::EphemeralStorage) => "ephemeral storage",
             Question::Throttling => "CPU throttling",
             Question::Kills => "out-of-memory kills",
             Question::Course => "hours of usage",
@@ -97,18 +87,17 @@ pub fn plan(
 ) -> VecDeque<Query> {
     let sizes = lives.map(most_containers).unwrap_or_default();
     let steps = DAY.div_euclid(store.step_of(Resource::Cpu).into()).max(1);
-    let by_digest = lives.is_some() && store.can_digest();
-    let usage = if by_digest { Question::Digest } else { Question::Usage };
+    let by_samples = lives.is_none() || !store.can_digest();
     let mut queries = Vec::new();
     for namespaces in batches(namespaces, &sizes, SAMPLES_IN_QUERY.div_euclid(steps)) {
-        let query = |question, window| Query { question, namespaces: namespaces.clone(), window };
+        let query = |question, window| Query { question, namespaces: namespaces.clone(), window, by_samples };
         for window in window.days() {
             for resource in Resource::ALL.into_iter().rev().filter(|resource| store.knows(*resource)) {
-                queries.push(query(usage(resource), window));
+                queries.push(query(Question::Usage(resource), window));
             }
         }
         queries.push(query(Question::Throttling, window));
-        if by_digest {
+        if !by_samples {
             queries.push(query(Question::Course, window));
             queries.push(query(Question::Ended, window));
         }
@@ -118,6 +107,7 @@ pub fn plan(
         question: Question::Kills,
         namespaces: namespaces.to_vec(),
         window,
+        by_samples,
     }));
     queries.sort_by_key(|query| std::cmp::Reverse(query.window.to));
     queries.into()
@@ -169,15 +159,16 @@ mod tests {
     fn what_is_too_much_is_halved_until_nothing_is_left_to_cut() {
         let window = Window { from: 0, to: 900 };
         let query = Query {
-            question: Question::Digest(Resource::Cpu),
+            question: Question::Usage(Resource::Cpu),
             namespaces: vec!["a".to_owned(), "b".to_owned()],
             window,
+            by_samples: false,
         };
         let [first, second] = query.halves(300).unwrap();
         assert_eq!((first.namespaces, second.namespaces.clone()), (vec!["a".to_owned()], vec!["b".to_owned()]));
-        assert_eq!(first.question, Question::Digest(Resource::Cpu));
+        assert!(!first.by_samples && !second.by_samples);
         let [early, late] = second.halves(300).unwrap();
-        assert_eq!(early.question, Question::Usage(Resource::Cpu));
+        assert!(early.by_samples);
         assert_eq!((early.window, late.window), (Window { from: 0, to: 300 }, Window { from: 300, to: 900 }));
         assert!(early.halves(300).is_none());
         assert_eq!(early.to_string(), "cpu usage of namespace b, 1970-01-01T00:00:00Z to 1970-01-01T00:05:00Z");

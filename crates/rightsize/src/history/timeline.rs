@@ -68,7 +68,7 @@ impl Timeline {
                 if !owner::may_be_of(workload, &pod) {
                     continue;
                 }
-                for Sample { time, value } in samples {
+                for Sample { time, value, .. } in samples {
                     let hour = usize::try_from((time - from) / HOUR).ok().and_then(|hour| peaks.get_mut(hour));
                     let value = if resource == Resource::Cpu { in_thousandths(value) } else { in_kibibytes(value) };
                     hour.into_iter().for_each(|peak| *peak = (*peak).max(Some(value)));

@@ -61,12 +61,12 @@ impl<Row> InfluxSeries<Row> {
 }
 
 impl InfluxSeries<Point> {
-    /// Whole nanocores or bytes, of values that are to be multiplied by `scale`.
-    pub fn samples(&self, scale: f64) -> Vec<Sample> {
+    /// Whole nanocores or bytes over so many seconds, of values that are to be multiplied by `scale`.
+    pub fn samples(&self, scale: f64, seconds: u32) -> Vec<Sample> {
         let measured = self.values.iter().filter_map(|&(time, value)| Some((time, value?)));
         measured
             .filter(|(_, value)| value.is_finite() && *value >= 0.0)
-            .map(|(time, value)| Sample { time, value: (value * scale).round() as u64 })
+            .map(|(time, value)| Sample { time, value: (value * scale).round() as u64, seconds: seconds.into() })
             .collect()
     }
 }
@@ -141,8 +141,8 @@ mod tests {
         assert!(portion.more);
         let series = &portion.series[0];
         assert_eq!((series.tag("pod_name"), series.tag("nodename")), ("web-1", ""));
-        let expected = [Sample { time: 600, value: 12_000_000 }, Sample { time: 660, value: 13_500_000 }];
-        assert_eq!(series.samples(1e6), expected);
+        let sample = |time, value| Sample { time, value, seconds: 60 };
+        assert_eq!(series.samples(1e6, 60), [sample(600, 12_000_000), sample(660, 13_500_000)]);
     }
 
     #[test]

@@ -158,10 +158,7 @@ pub async fn of_memory(
 async fn last_answer(api: &Api, question: &PromQl, from: i64, to: i64) -> Result<i64, SourceError> {
     let step = (to - from).div_euclid(200).max(60);
     let mut last = from;
-    let mut take = |row: AnswerSeries| {
-        last = row.points().last().map_or(last, |(time, _)| last.max(*time));
-        Ok(())
-    };
+    let mut take = |row: AnswerSeries| last = row.points().last().map_or(last, |(time, _)| last.max(*time));
     api.range(question, Window { from, to }, u32::try_from(step).unwrap_or(u32::MAX), &mut take).await?;
     Ok(last)
 }

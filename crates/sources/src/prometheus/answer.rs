@@ -56,15 +56,16 @@ impl AnswerSeries {
         self.value.as_ref().map(|pair| pair.1).filter(|value| value.is_finite())
     }
 
-    /// The points as samples: whole nanocores or bytes. Less than nothing is no usage.
-    pub fn samples(&self, resource: Resource) -> impl Iterator<Item = Sample> {
+    /// The points as samples of so many seconds: whole nanocores or bytes. Less than nothing is no usage.
+    pub fn samples(&self, resource: Resource, seconds: u32) -> impl Iterator<Item = Sample> {
+        let seconds = seconds.into();
         let scale = match resource {
             Resource::Cpu => 1e9,
             Resource::Memory | Resource::EphemeralStorage => 1.0,
         };
         self.points().iter().filter(|(_, value)| *value >= 0.0).map(move |&(time, value)| {
             let value = (value * scale).round() as u64;
-            Sample { time, value }
+            Sample { time, value, seconds }
         })
     }
 }
@@ -87,6 +88,12 @@ impl ContainerRef {
         let Self { namespace, pod, container } = self;
         let [namespace, pod, name, image] = [namespace, pod, container, image].map(|text: &str| text.to_owned());
         SampledContainer { namespace, pod, name, image }
+    }
+}
+
+impl From<&SampledContainer> for ContainerRef {
+    fn from(of: &SampledContainer) -> Self {
+        Self { namespace: of.namespace.clone(), pod: of.pod.clone(), container: of.name.clone() }
     }
 }
 
@@ -216,8 +223,8 @@ mod tests {
             br#"{"metric":{"pod":"a"},"values":[[60,"0.5"],[120,"NaN"],[180,"+Inf"],[240.001,"1e-3"],[300,"-1"]]}"#,
         )
         .unwrap();
-        let samples: Vec<_> = row.samples(Resource::Cpu).collect();
-        assert_eq!(samples, [Sample { time: 60, value: 500_000_000 }, Sample { time: 240, value: 1_000_000 }]);
+        let samples: Vec<_> = row.samples(Resource::Cpu, 60).map(|sample| (sample.time, sample.value)).collect();
+        assert_eq!(samples, [(60, 500_000_000), (240, 1_000_000)]);
         assert_eq!((row.label("pod"), row.label("image")), ("a", ""));
     }
 

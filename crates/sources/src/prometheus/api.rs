@@ -27,7 +27,7 @@ pub struct Api {
 }
 
 /// Takes one series of an answer.
-pub type EachRow<'a> = dyn FnMut(AnswerSeries) -> Result<(), SourceError> + Send + 'a;
+pub type EachRow<'a> = dyn FnMut(AnswerSeries) + Send + 'a;
 
 impl Api {
     pub fn new(http: Http, options: &PrometheusOptions) -> Self {
@@ -63,11 +63,7 @@ impl Api {
         let mut rows = Vec::new();
         let time = at.or(self.as_of).map(|at| at.to_string());
         let moment: Vec<_> = time.iter().map(|time| ("time", time.as_str())).collect();
-        self.ask("/api/v1/query", question, &moment, &mut |row| {
-            rows.push(row);
-            Ok(())
-        })
-        .await?;
+        self.ask("/api/v1/query", question, &moment, &mut |row| rows.push(row)).await?;
         Ok(rows)
     }
 
@@ -119,7 +115,8 @@ impl Api {
     ) -> Result<(), SourceError> {
         let mut parameters = vec![("query", question.as_str())];
         parameters.extend(moments);
-        self.elements(path, parameters, Split::ArrayAt(2, "result"), &mut |element| each(answer::row(element)?)).await
+        let mut take = |element: &[u8]| answer::row(element).map(&mut *each);
+        self.elements(path, parameters, Split::ArrayAt(2, "result"), &mut take).await
     }
 
     /// The labels of every series that any of these selectors matches within a window: read from the store's index, so

@@ -210,7 +210,7 @@ impl StoreReader {
         for namespace in self.namespaces(window).await? {
             let images = self.read_images(&[&namespace], window).await?;
             let notes = self
-                .read_usage(&[&namespace], window, &images, &mut |batch| {
+                .read_samples(&[&namespace], window, &images, &mut |batch| {
                     if let Batch::Usage(series) = batch {
                         samples += series.iter().map(|series| series.samples.len()).sum::<usize>();
                         series.iter().for_each(|series| impossible.check_series(series));

@@ -14,7 +14,7 @@ use headroom_sources::prometheus::reader::{ContainerRef, PodSelection, UsageGrou
 use headroom_sources::prometheus::{Matchers, Prometheus, PrometheusOptions, StoreReader, detect, diagnose};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::DAY;
-use headroom_usage::sample::{OomKill, Resource, Sample, Window};
+use headroom_usage::sample::{OomKill, Resource, Series, Window};
 
 use crate::data::{self, Cluster, Read};
 
@@ -97,16 +97,16 @@ fn check_kills(cluster: &Cluster, kills: &[OomKill]) {
 pub async fn check_digests(url: String, span: Window) {
     let http = Http::new(&Endpoint::new(url.clone())).unwrap();
     let reader = StoreReader::connect(http, PrometheusOptions { step_seconds: 60, ..options(url) }).await.unwrap();
-    let namespaces = ["shop".to_owned()];
+    let namespaces = ["shop"];
     for resource in [Resource::Cpu, Resource::Memory] {
         let mut samples: BTreeMap<ContainerRef, Vec<u64>> = BTreeMap::new();
         let mut last = BTreeMap::new();
-        let mut take = |of: ContainerRef, found: &mut dyn Iterator<Item = Sample>| {
-            let found: Vec<Sample> = found.collect();
-            last.extend(found.last().map(|newest| (of.clone(), newest.time)));
-            samples.insert(of, found.into_iter().map(|sample| sample.value).collect());
+        let mut take = |series: Series| {
+            let of = ContainerRef::from(&series.container);
+            last.extend(series.samples.last().map(|newest| (of.clone(), newest.time)));
+            samples.insert(of, series.samples.into_iter().map(|sample| sample.value).collect());
         };
-        reader.usage(&namespaces, resource, span, &mut take).await.unwrap();
+        reader.usage(&namespaces, resource, span, None, &mut take).await.unwrap();
         let mut digests = BTreeMap::new();
         let mut keep = |of, digest| drop(digests.insert(of, digest));
         reader.digests(&namespaces, resource, span, UsageGroup::ALL, &mut keep).await.unwrap();
@@ -140,12 +140,12 @@ async fn percentiles_made_in_the_store_match_its_samples() {
     check_digests(server.url(), shifted(cluster.window)).await;
 }
 
-/// The usage of a day by namespace, workload, container and resource, sorted.
-fn amounts(read: Read) -> BTreeMap<String, Vec<u64>> {
-    let mut found = BTreeMap::<_, Vec<u64>>::new();
+/// The usage of a day by namespace, workload, container and resource: amounts, rising, with their seconds.
+fn amounts(read: Read) -> BTreeMap<String, Vec<(u64, u64)>> {
+    let mut found = BTreeMap::<_, Vec<(u64, u64)>>::new();
     for (key, samples) in read.series {
         let key = format!("{}/{}/{} {:?}", key.namespace, workload::of_pod(&key.pod), key.container, key.resource);
-        found.entry(key).or_default().extend(samples.iter().map(|sample| sample.value));
+        found.entry(key).or_default().extend(samples.iter().map(|sample| (sample.value, sample.seconds)));
     }
     found.values_mut().for_each(|amounts| amounts.sort_unstable());
     found
@@ -183,12 +183,22 @@ pub async fn check_day(url: String, matchers: &str, day: Window) {
         let found = &by_day[&of];
         // A container of `shop` has two images that day, so that its samples are read.
         // VictoriaMetrics rounds by the window.
-        let is_same = found.iter().zip(&expected).all(|(found, expected)| found.abs_diff(*expected) <= 1);
+        let is_same = found.iter().zip(&expected).all(|(found, expected)| found.0.abs_diff(expected.0) <= 1);
         assert!(!of.starts_with("shop") || is_same, "{of}");
-        assert!(found.len().abs_diff(expected.len()) < 5, "{of}: {} of {}", found.len(), expected.len());
+        let [seconds, expected_seconds] =
+            [found, &expected].map(|of| of.iter().map(|(_, seconds)| seconds).sum::<u64>());
+        assert!(seconds.abs_diff(expected_seconds) < 300, "{of}: {seconds} of {expected_seconds}");
         for permille in [500, 750, 900, 950, 990, 1000] {
-            let at = |of: &[u64]| of[(of.len() * permille).div_ceil(1000) - 1];
-            let (found, expected) = (at(found) as f64, at(&expected) as f64);
+            let at = |of: &[(u64, u64)], all: u64| {
+                let mut rest = (all * permille).div_ceil(1000);
+                let found = of.iter().find(|(_, seconds)| {
+                    let is_there = *seconds >= rest;
+                    rest = rest.saturating_sub(*seconds);
+                    is_there
+                });
+                found.unwrap().0 as f64
+            };
+            let (found, expected) = (at(found, seconds), at(&expected, expected_seconds));
             assert!((found / expected - 1.0).abs() < 1.0 / 64.0, "{of} p{permille}: {found} instead of {expected}");
         }
     }

@@ -292,7 +292,7 @@ impl StoreReading<'_> {
     async fn of_now(&mut self, pods: PodOwners) -> anyhow::Result<StoreHistory> {
         let source = metrics_api::MetricsApi::new(self.client().await?, 60);
         let all = self.target.all_namespaces;
-        let histories = history::read_instant(&source, (!all).then_some(self.namespaces), &pods).await?;
+        let histories = history::read_instant(&source, (!all).then_some(self.namespaces), pods).await?;
         self.notes.push(
             "no history: the metrics API has one current sample per container, too little to base requests on; name a \
              metrics store with --prometheus, by its URL or as NAMESPACE/SERVICE:PORT"
