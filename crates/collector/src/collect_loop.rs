@@ -376,7 +376,8 @@ fn following(last: tokio::time::Instant, interval: Duration) -> tokio::time::Ins
     next
 }
 
-fn unread(outcome: BackfillOutcome) -> Result<(), RoundError> {
+/// Fails if anything was left to the next run.
+pub fn unread(outcome: BackfillOutcome) -> Result<(), RoundError> {
     let namespaces = outcome.unread.len();
     match outcome.unread.into_iter().next() {
         None => Ok(()),

@@ -19,6 +19,8 @@ pub struct PrometheusOptions {
     pub ephemeral_storage: bool,
     /// Take an answer in which a part of the store did not take part. What it misses is missed for ever.
     pub accept_partial: bool,
+    /// Read only containers whose image's name contains this, and their kills.
+    pub image: Option<String>,
     /// The moment that the store is asked about in the place of now, in unix seconds.
     pub as_of: Option<i64>,
 }
@@ -33,6 +35,7 @@ impl PrometheusOptions {
             cpu_step_seconds: None,
             ephemeral_storage: false,
             accept_partial: false,
+            image: None,
             as_of: None,
         }
     }

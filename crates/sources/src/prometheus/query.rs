@@ -94,12 +94,16 @@ pub fn numbered(questions: &[PromQl]) -> PromQl {
 pub struct Queries<'a> {
     pub names: &'a Names,
     pub matchers: &'a Matchers,
+    /// Of images, only those whose name contains this.
+    pub image: Option<&'a str>,
+    /// Selects the pods of usage.
+    pub pods: &'a Matchers,
     pub step_seconds: u32,
     /// CPU is averaged between two scrapes also where one lies on the border of a range.
     pub leaves_border: bool,
 }
 
-impl Queries<'_> {
+impl<'a> Queries<'a> {
     /// The usage of each container of these namespaces within each step; none if the store does not have the resource.
     pub fn usage(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<PromQl> {
         self.usage_text(namespaces, resource, with_image).map(PromQl)
@@ -169,7 +173,7 @@ impl Queries<'_> {
         group: UsageGroup,
     ) -> Option<PromQl> {
         let pod = &self.names.usage.pod;
-        let queries = Queries { matchers: &self.matchers.clone().and_all(&group.pods.matchers(pod)), ..*self };
+        let queries = Queries { pods: &self.pods.clone().and_all(&group.pods.matchers(pod)), ..*self };
         let usage = queries.usage_text(namespaces, resource, false)?;
         let of_series = queries.of_series(namespaces, resource).filter(|_| group.has_single_series);
         let mut rank = String::new();
@@ -284,7 +288,7 @@ impl Queries<'_> {
     }
 
     fn images_by(&self, namespaces: &[&str], state: &State, known: impl Fn(Selector) -> String) -> PromQl {
-        let labels = [(state.image.as_str(), PRESENT)];
+        let labels = [(state.image.as_str(), self.image.map_or(PRESENT, Match::Contains))];
         let part = |metric: &str| {
             let known = known(self.state_selector(state, metric, namespaces, &labels));
             format!("max by ({}, {}) ({known})", state.place.labels(), state.image)
@@ -359,13 +363,25 @@ impl Queries<'_> {
         count_of_containers(RESTARTS, &state.place, None, self.matchers)
     }
 
-    /// The namespaces with containers in a usage metric within some seconds.
-    pub fn namespaces(&self, metric: &str, seconds: u32) -> PromQl {
-        let namespace = self.names.usage.namespace.as_str();
-        let mut labels = vec![(namespace, PRESENT)];
-        labels.extend(containers(&self.names.usage));
-        let series = selector(metric, &labels, &self.usage_matchers(metric));
-        PromQl(format!("group by ({namespace}) (last_over_time({series}[{seconds}s]))"))
+    /// The namespaces with containers in a usage metric, or with an image, within some seconds; and the label that names them.
+    pub fn namespaces(&self, seconds: u32) -> Option<(PromQl, &'a str)> {
+        let (namespace, series) = match (self.image, &self.names.state) {
+            (Some(image), Some(state)) => {
+                let namespace = state.place.namespace.as_str();
+                let labels = [(namespace, PRESENT), (state.image.as_str(), Match::Contains(image))];
+                let matchers = self.matchers.clone().and_all(&state.job);
+                (namespace, vec![selector(&state.info, &labels, &matchers), selector(INIT_INFO, &labels, &matchers)])
+            }
+            _ => {
+                let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric))?;
+                let namespace = self.names.usage.namespace.as_str();
+                let mut labels = vec![(namespace, PRESENT)];
+                labels.extend(containers(&self.names.usage));
+                (namespace, vec![selector(metric, &labels, &self.usage_matchers(metric))])
+            }
+        };
+        let seen: Vec<String> = series.iter().map(|series| format!("last_over_time({series}[{seconds}s])")).collect();
+        Some((PromQl(format!("group by ({namespace}) ({})", seen.join(" or "))), namespace))
     }
 
     /// The growth of the usage of ResourceQuotas per second, by its regression line over a week. A quota younger than
@@ -411,7 +427,7 @@ impl Queries<'_> {
     fn usage_selector(&self, metric: &str, namespaces: &[&str]) -> Selector {
         let mut labels = vec![(self.names.usage.namespace.as_str(), Match::OneOf(namespaces))];
         labels.extend(containers(&self.names.usage));
-        selector(metric, &labels, &self.usage_matchers(metric))
+        selector(metric, &labels, &self.usage_matchers(metric).and_all(self.pods))
     }
 
     /// The series of one of kube-state-metrics' metrics in these namespaces.
@@ -543,6 +559,8 @@ pub fn stored_samples(metric: &str, labels: &BTreeMap<String, String>) -> PromQl
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::super::names::Overrides;
     use super::*;
 
@@ -569,9 +587,14 @@ mod tests {
         }
     }
 
+    fn queries<'a>(names: &'a Names, matchers: &'a Matchers) -> Queries<'a> {
+        static ALL: LazyLock<Matchers> = LazyLock::new(Matchers::default);
+        Queries { names, matchers, image: None, pods: &ALL, step_seconds: 60, leaves_border: false }
+    }
+
     fn check(names: &Names, matchers: &str, ask: impl Fn(&Queries) -> PromQl, expected: &str) {
         let matchers = &Matchers::from(matchers.to_owned());
-        assert_eq!(ask(&Queries { names, matchers, step_seconds: 60, leaves_border: false }).as_str(), expected);
+        assert_eq!(ask(&queries(names, matchers)).as_str(), expected);
     }
 
     /// Checks the query for the usage of these namespaces. `$` stands for the selector of containers.
@@ -674,9 +697,8 @@ mod tests {
             |queries| queries.rise(&all, "m"),
             r#"max by (namespace, pod, container) (sum without (id, name) (increase(m{namespace=~"shop|pay-2",pod!="",container!="",container!="POD"}[1d])))"#,
         );
-        let (matchers, step_seconds) = (&Matchers::default(), 60);
-        let owned = [("owner_kind", PRESENT)];
-        let queries = Queries { names: &names, matchers, step_seconds, leaves_border: false };
+        let (matchers, owned) = (Matchers::default(), [("owner_kind", PRESENT)]);
+        let queries = queries(&names, &matchers);
         let owners = queries.state_selector(names.state.as_ref().unwrap(), "kube_pod_owner", &all, &owned);
         assert_eq!(owners.as_str(), r#"kube_pod_owner{namespace=~"shop|pay-2",owner_kind!=""}"#);
     }

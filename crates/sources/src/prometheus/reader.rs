@@ -26,15 +26,18 @@ use super::options::PrometheusOptions;
 use super::probe::{Probe, probe};
 pub use super::query::{PodSelection, UsageGroup};
 use super::query::{PromQl, Queries};
-use super::selector::Matchers;
+use super::selector::{Match, Matchers};
 use crate::SourceError;
 use crate::cluster_id::ClusterId;
 use crate::http::Http;
 
 /// The step of the query that lists namespaces.
 const LISTING_SECONDS: u32 = 300;
+/// The most pods or workloads that one question names.
+const MAX_NAMED: usize = 50;
 
 /// A store whose names are known.
+#[derive(Clone)]
 pub struct StoreReader {
     pub api: Api,
     pub names: Names,
@@ -42,7 +45,11 @@ pub struct StoreReader {
     pub step_seconds: u32,
     cpu_step_seconds: Option<u32>,
     /// True once the store did not understand a question for percentiles.
-    lacks_percentiles: AtomicBool,
+    lacks_percentiles: Arc<AtomicBool>,
+    /// Only containers whose image's name contains this.
+    image: Option<String>,
+    /// Selects the pods whose usage is read.
+    pods: Matchers,
     /// As far as the store knows it.
     pub cluster: ClusterId,
     /// The store's clock when it was asked what it calls things.
@@ -73,10 +80,13 @@ impl StoreReader {
 
     /// Fails if there is nothing to read.
     pub(super) fn new(api: Api, probed: &Probe, options: &PrometheusOptions) -> Result<Self, SourceError> {
-        let (matchers, step_seconds) = (options.matchers.clone(), options.step_seconds.max(1));
+        let (mut matchers, step_seconds) = (options.matchers.clone(), options.step_seconds.max(1));
         let (names, cluster, probed_at) = (probed.names()?, probed.clusters.id(), probed.now);
-        let (cpu_step_seconds, lacks_percentiles) = (options.cpu_step_seconds, AtomicBool::default());
-        let outage_since = None;
+        let (cpu_step_seconds, lacks_percentiles) = (options.cpu_step_seconds, Arc::default());
+        let (outage_since, image, pods) = (None, options.image.clone(), Matchers::default());
+        if let (Some(image), None, Some(label)) = (&image, &names.state, &names.usage_image) {
+            matchers = matchers.and(label, Match::Contains(image));
+        }
         Ok(Self {
             api,
             names,
@@ -84,6 +94,8 @@ impl StoreReader {
             step_seconds,
             cpu_step_seconds,
             lacks_percentiles,
+            image,
+            pods,
             cluster,
             probed_at,
             outage_since,
@@ -103,7 +115,14 @@ impl StoreReader {
     }
 
     pub fn queries(&self) -> Queries<'_> {
-        Queries { names: &self.names, matchers: &self.matchers, step_seconds: self.step_seconds, leaves_border: false }
+        Queries {
+            names: &self.names,
+            matchers: &self.matchers,
+            image: self.image.as_deref(),
+            pods: &self.pods,
+            step_seconds: self.step_seconds,
+            leaves_border: false,
+        }
     }
 
     /// Lists namespaces by the series themselves, every five minutes of the window: the API that lists a label's values is not
@@ -121,10 +140,7 @@ impl StoreReader {
     }
 
     async fn namespaces_in(&self, window: Window, found: &mut BTreeSet<String>) -> Result<(), SourceError> {
-        let label = &self.names.usage.namespace;
-        let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric));
-        let Some(metric) = metric else { return Ok(()) };
-        let question = self.queries().namespaces(metric, LISTING_SECONDS);
+        let Some((question, label)) = self.queries().namespaces(LISTING_SECONDS) else { return Ok(()) };
         // Each step looks back, so all are one later than what they look at.
         let step = i64::from(LISTING_SECONDS);
         let steps = (window.seconds() + step - 1).div_euclid(step);

@@ -9,7 +9,9 @@ pub enum Match<'a> {
     Is(&'a str),
     IsNot(&'a str),
     OneOf(&'a [&'a str]),
-    Begins(&'a str),
+    /// One that begins like one of these.
+    Begins(&'a [&'a str]),
+    Contains(&'a str),
     /// A pattern of ours.
     Like(&'a str),
     Unlike(&'a str),
@@ -23,7 +25,11 @@ impl fmt::Display for Match<'_> {
         match self {
             Self::Is(value) | Self::OneOf([value]) => write!(f, "={}", Quoted(value)),
             Self::IsNot(value) => write!(f, "!={}", Quoted(value)),
-            Self::Begins(value) => write!(f, "=~{}", Quoted(&(literally(value) + ".*"))),
+            Self::Begins(values) => {
+                let values: Vec<String> = values.iter().map(|value| literally(value) + ".*").collect();
+                write!(f, "=~{}", Quoted(&values.join("|")))
+            }
+            Self::Contains(value) => write!(f, "=~{}", Quoted(&format!(".*{}.*", literally(value)))),
             Self::Like(pattern) => write!(f, "=~{}", Quoted(pattern)),
             Self::Unlike(pattern) => write!(f, "!~{}", Quoted(pattern)),
             Self::OneOf(values) => {
@@ -159,6 +165,12 @@ mod tests {
     fn names_in_a_pattern_match_themselves_only() {
         check("m", &[("a", Match::OneOf(&["web.1"]))], "", r#"m{a="web.1"}"#);
         check("m", &[("a", Match::OneOf(&["web.1", ".*|(\""]))], "", r#"m{a=~"web\\.1|\\.\\*\\|\\(\""}"#);
+        check(
+            "m",
+            &[("a", Match::Begins(&["a", "b."])), ("c", Match::Contains("."))],
+            "",
+            r#"m{a=~"a.*|b\\..*",c=~".*\\..*"}"#,
+        );
     }
 
     #[test]

@@ -77,6 +77,31 @@ async fn readings_match_usage() {
     }
 }
 
+#[tokio::test]
+async fn one_image_is_read_alone() {
+    let from = data::now().div_euclid(DAY) * DAY - DAY;
+    let cluster = Cluster::new(Window { from, to: from + DAY + 3600 });
+    let server = start(cluster.open_metrics());
+    let asked = PrometheusOptions { as_of: Some(from + DAY + 1800), ..options(server.url()) };
+    let of_image = |image: &str| PrometheusOptions { image: Some(image.to_owned()), ..asked.clone() };
+    let whole = Prometheus::connect(&asked).await.unwrap();
+    for (image, namespaces) in [("nginx", ["shop"]), ("postgres", ["shop"]), ("api", ["pay"])] {
+        let source = Prometheus::connect(&of_image(image)).await.unwrap();
+        for window in [Window { from, to: from + DAY }, Window { from: from + 60, to: from + DAY / 2 }] {
+            assert_eq!(source.namespaces(window).await.unwrap(), namespaces);
+            let (mut found, mut all) = (Read::default(), Read::default());
+            source.read_several(&namespaces, window, &mut |batch| found.take(batch)).await.unwrap();
+            whole.read_several(&namespaces, window, &mut |batch| all.take(batch)).await.unwrap();
+            all.series.retain(|key, _| key.image.contains(image));
+            all.kills.retain(|kill| kill.container.image.contains(image));
+            assert!(!all.series.is_empty() && found.series.keys().eq(all.series.keys()), "{image}: {found:?}");
+            assert_eq!(found.kills, all.kills);
+            // A day of `nginx` is read by percentiles, but not that of its whole namespace.
+            assert!(window.seconds() == DAY || amounts(found) == amounts(all), "{image}");
+        }
+    }
+}
+
 fn check_kills(cluster: &Cluster, kills: &[OomKill]) {
     let mut expected = Vec::new();
     for container in &cluster.containers {

@@ -2,22 +2,22 @@
 
 mod profile_reader;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::collections::BTreeMap;
 
 use anyhow::{Context as _, anyhow, bail};
-use headroom_collector::collect_loop::{Feed, Rounds};
-use headroom_collector::profile::Pooling;
-use headroom_collector::publish::Destination;
-use headroom_collector::publish::folder::Folder;
+use headroom_collector::backfill::BackfillRun;
+use headroom_collector::collect_loop::unread;
+use headroom_collector::metrics::CollectorMetrics;
+use headroom_collector::profile::{self, Collected, Pooling};
 use headroom_collector::read_limits::Pace;
-use headroom_collector::store as collected;
+use headroom_collector::store::Store;
 use headroom_core::amount::Quantity;
+use headroom_core::cluster::usage::Root;
 use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_core::timestamp::Timestamp;
 use headroom_core::truncate::count_of;
 use headroom_dryrun::settings::ParsedSettings;
-use headroom_kube::signals;
+use headroom_kube::{clock, signals};
 use headroom_objects::cluster_reader::ClusterReader as _;
 use headroom_objects::document;
 use headroom_report::progress::Progress;
@@ -37,7 +37,6 @@ use super::store::client;
 use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
 use crate::command::rbac_hint::advised;
 use crate::command::source::{self, Address, behind_service};
-use crate::manifest::ReadOptions;
 
 /// The query step, in seconds: pods that live for minutes have few samples.
 const STEP: i64 = 60;
@@ -106,16 +105,17 @@ fn published(opened: &mut Opened) -> anyhow::Result<Vec<Value>> {
 }
 
 impl ImageArgs {
-    /// The UsageProfiles that the collector would publish from the metrics store that is named. A metrics store has pods that are
-    /// gone under names of which nobody knows the workload, so it is read as the collector reads it, into a folder that goes again.
+    /// The UsageProfiles that the collector would publish of the image from the metrics store that is named, which is asked about
+    /// that image alone.
     fn of_store(&self, settings: &Value) -> anyhow::Result<Option<Vec<Value>>> {
         let file = self.store.named.source.file()?;
         let Some(address) = self.store.named.address()? else { return Ok(None) };
         let as_of = ParsedSettings::of(settings).replay_time();
         let mut options = source::options(file, &address, file.step()?.unwrap_or(STEP))?;
         options.as_of = as_of.map(Timestamp::unix_seconds);
+        options.image = Some(repository(&self.image).to_owned());
         let folder = tempfile::tempdir().context("cannot make a folder for what is read")?;
-        let profiles = folder.path().join("profiles");
+        let usage = Store::open(&folder.path().join("usage.redb"))?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
         runtime.block_on(async {
             let http = match &address {
@@ -126,29 +126,36 @@ impl ImageArgs {
             };
             let stop = CancellationToken::new();
             signals::cancel(stop.clone())?;
-            let rounds = Rounds {
-                feed: Feed::Source(Box::new(Prometheus::new(http, options))),
-                source_name: address.to_string(),
-                allow_source_change: false,
-                store: collected::Store::open(&folder.path().join("store"))?,
-                destination: Destination::Folder(Folder { path: profiles.clone() }),
-                lease: None,
-                namespace: NAMESPACE.to_owned(),
-                pooling: Pooling::default(),
-                tenant_label: None,
-                rewrite_interval: 0,
-                replace_other_stores: false,
-                pace: Pace { days: u32::from(self.store.days), ..Pace::default() },
-                as_of,
-                metrics: Arc::default(),
-                progress: Progress::for_people(),
-                stop,
-                identified: AtomicBool::new(false),
+            let run = BackfillRun {
+                source: &Prometheus::new(http, options),
+                store: &usage,
+                pace: &Pace { days: u32::from(self.store.days), ..Pace::default() },
+                metrics: &CollectorMetrics::default(),
+                progress: &Progress::for_people(),
+                stop: &stop,
             };
-            anyhow::Ok(rounds.once().await?)
+            anyhow::Ok(unread(run.catch_up().await?)?)
         })?;
-        let read = ReadOptions::cluster_dir().read(&[profiles], &mut std::io::empty())?;
-        Ok(Some(read.into_iter().map(|manifest| manifest.object).collect()))
+        let read_up_to = usage.planned()?.unwrap_or_else(clock::now);
+        let at = as_of.or(Timestamp::from_unix_seconds(read_up_to)).unwrap_or(Timestamp::UNIX_EPOCH);
+        let collected = Collected { at, behind: &BTreeMap::new(), restricted: None };
+        let mut profiles = Vec::new();
+        for root in Root::all() {
+            let share = profile::build(&usage, NAMESPACE, root, &collected, &Pooling::default())?;
+            for object in share.lay_out() {
+                profiles.push(serde_json::to_value(object)?);
+            }
+        }
+        Ok(Some(profiles))
+    }
+}
+
+/// The part of an image's name by which a store is asked: a tag may stand for none, as `latest` does.
+fn repository(image: &str) -> &str {
+    let image = image.split_once('@').map_or(image, |(name, _)| name);
+    match image.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => image,
     }
 }
 

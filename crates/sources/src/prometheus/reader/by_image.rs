@@ -11,10 +11,11 @@ use headroom_usage::DAY;
 use headroom_usage::sample::{Batch, OomKill, Resource, Series, Window};
 
 use super::kills::Killed;
-use super::{ContainerRef, Digest, PodSelection, StoreReader, UsageGroup, unless_too_much};
+use super::{ContainerRef, Digest, MAX_NAMED, PodSelection, StoreReader, UsageGroup, unless_too_much};
 use crate::prometheus::answer::AnswerSeries;
 use crate::prometheus::images::Images;
 use crate::prometheus::reader::LISTING_SECONDS;
+use crate::prometheus::selector::{Match, Matchers};
 use crate::{Sink, SourceError, warn_of_unknown};
 
 /// The time before a window in which an image is searched for that is missing in it.
@@ -60,8 +61,12 @@ impl StoreReader {
     pub async fn read(&self, namespaces: &[&str], window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
         let rest = self.read_day(namespaces, window, &mut *sink).await?;
         let images = self.read_images(&rest, window).await?;
-        let notes = self.read_samples(&rest, window, &images, &mut *sink).await?;
-        if let Some(ContainerRef { namespace, pod, container }) = notes.unmatched.first() {
+        let has_images = |namespace: &&str| !self.is_of_image() || images.contains_key(*namespace);
+        let rest: Vec<&str> = rest.into_iter().filter(has_images).collect();
+        let of_pods = self.of_pods(images.values().flat_map(Images::pods));
+        let notes = of_pods.read_samples(&rest, window, &images, &mut *sink).await?;
+        let unmatched = notes.unmatched.first().filter(|_| !self.is_of_image());
+        if let Some(ContainerRef { namespace, pod, container }) = unmatched {
             if let Some(since) = self.away_since(window) {
                 return Err(SourceError::Permanent(format!(
                     "kube-state-metrics has not been seen since {since}, so the image of some containers is not known, such \
@@ -124,20 +129,24 @@ impl StoreReader {
             return Ok(all);
         }
         let mut images = self.only_images(namespaces, day).await?;
-        let Some(question) = self.queries().lives(namespaces, DAY) else { return Ok(all) };
+        let of_pods = self.of_pods(images.keys().map(|of| of.pod.as_str()));
+        let Some(question) = of_pods.queries().lives(namespaces, DAY) else { return Ok(all) };
         let (step, mut seen, mut unknown) = (u64::from(self.step_seconds), Seen::new(), BTreeSet::new());
         let mut note = |of: ContainerRef, _, samples| {
             let seconds = (samples as u64).saturating_mul(self.names.scrape_seconds.into()).clamp(1, DAY as u64);
-            match images.remove(&of).flatten() {
-                Some(image) => _ = seen.insert(of, SeenContainer { seconds: seconds.div_ceil(step) * step, image }),
-                None => _ = unknown.insert(of.namespace),
+            match images.remove(&of) {
+                Some(Some(image)) => {
+                    seen.insert(of, SeenContainer { seconds: seconds.div_ceil(step) * step, image });
+                }
+                None if self.is_of_image() => {}
+                Some(None) | None => _ = unknown.insert(of.namespace),
             }
         };
         self.daily(&question, day, &mut note).await?;
         let (others, by_percentiles): (Vec<&str>, Vec<&str>) =
             namespaces.iter().partition(|namespace| unknown.contains(**namespace));
         seen.retain(|of, _| !unknown.contains(&of.namespace));
-        let used = match self.read_percentiles(&by_percentiles, &seen, day).await {
+        let used = match of_pods.read_percentiles(&by_percentiles, &seen, day).await {
             Err(error) if self.makes_no_percentiles(&error) => return Ok(all),
             read => read?,
         };
@@ -151,6 +160,25 @@ impl StoreReader {
             sink(Batch::Usage(containers.into_iter().filter_map(of_container).collect()));
         }
         Ok(others)
+    }
+
+    /// True if kube-state-metrics is asked for one image alone.
+    fn is_of_image(&self) -> bool {
+        self.image.is_some() && self.names.state.is_some()
+    }
+
+    /// The same for the usage of pods whose names begin like these; for that of all if not one image alone is asked for, or if
+    /// there are too many to name.
+    fn of_pods<'p>(&self, pods: impl Iterator<Item = &'p str>) -> Self {
+        let mut reader = self.clone();
+        if self.is_of_image() {
+            let workloads: BTreeSet<&str> = pods.map(workload::of_pod).collect();
+            let workloads: Vec<&str> = workloads.into_iter().take(MAX_NAMED + 1).collect();
+            if workloads.len() <= MAX_NAMED {
+                reader.pods = Matchers::default().and(&self.names.usage.pod, Match::Begins(&workloads));
+            }
+        }
+        reader
     }
 
     /// The percentiles of each CronJob whose pods ran one after the other, and of each container of other pods.
@@ -168,7 +196,8 @@ impl StoreReader {
         let (several, single): (Vec<&str>, Vec<&str>) =
             namespaces.iter().partition(|namespace| several.contains(**namespace));
         let sets = [(several, false), (single, true)];
-        let jobs = if self.can_digest_jobs() { jobs(seen) } else { Jobs::new() };
+        // Pods of a CronJob may have another image than is asked for.
+        let jobs = if self.can_digest_jobs() && !self.is_of_image() { jobs(seen) } else { Jobs::new() };
         let others = if jobs.is_empty() { PodSelection::All } else { PodSelection::NotOfJobs };
         let (mut in_one, by_pod): (Jobs, Jobs) = jobs.into_iter().partition(|(job, pods)| is_one(&job.pod, pods, seen));
         let mut by_pod: BTreeSet<&ContainerRef> = by_pod.into_values().flatten().collect();

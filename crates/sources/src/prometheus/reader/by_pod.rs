@@ -85,9 +85,9 @@ impl StoreReader {
     ) -> Result<Vec<(String, Vec<Sample>)>, SourceError> {
         let usage = &self.names.usage;
         let matchers =
-            Matchers::default().and(&usage.pod, Match::Begins(pods)).and(&usage.container, Match::Is(container));
+            Matchers::default().and(&usage.pod, Match::Begins(&[pods])).and(&usage.container, Match::Is(container));
         let queries = self.queries_of(resource);
-        let queries = Queries { matchers: &queries.matchers.clone().and_all(&matchers), ..queries };
+        let queries = Queries { pods: &matchers, ..queries };
         let Some(question) = queries.hourly(&[namespace], resource) else { return Ok(Vec::new()) };
         let hour = |at: i64| at.div_euclid(HOUR) * HOUR;
         let ends = Window { from: hour(window.from) + HOUR, to: hour(window.to) + 2 * HOUR };

@@ -4,15 +4,12 @@ use std::collections::BTreeSet;
 
 use headroom_usage::sample::{Resource, Window};
 
-use super::{ContainerRef, StoreReader, unless_too_much};
+use super::{ContainerRef, MAX_NAMED, StoreReader, unless_too_much};
 use crate::SourceError;
 use crate::prometheus::names::State;
 use crate::prometheus::oom;
 use crate::prometheus::query::PromQl;
 use crate::prometheus::selector::{Match, PRESENT};
-
-/// The maximum number of pods in a selector.
-const MAX_NAMED_PODS: usize = 50;
 
 /// A container that was killed because its memory ran out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +53,7 @@ impl StoreReader {
         let [namespaces, pods] =
             [&in_namespaces, &pods].map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
         // Any, if there are too many to name.
-        let pods = if pods.len() > MAX_NAMED_PODS { PRESENT } else { Match::OneOf(&pods) };
+        let pods = if pods.len() > MAX_NAMED { PRESENT } else { Match::OneOf(&pods) };
         states.restarts = timelines(queries.restarts(&namespaces, state, pods)).await?;
         if states.lacks_restarts(window) {
             let question = queries.restarts_before(&namespaces, state, pods, oom::AWAY_SECONDS);
