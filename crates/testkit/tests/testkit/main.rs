@@ -2,4 +2,3 @@
 
 mod host;
 mod packaging;
-mod round_trip;
