@@ -138,12 +138,12 @@ impl Scene {
                     let usage: Vec<_> =
                         times.map(|time| (time, self.world.usage(namespace, &container, time))).collect();
                     let of = |resource, samples| Series {
-                        container: SampledContainer {
-                            namespace: world::namespace(namespace),
-                            pod: container.pod.clone(),
-                            name: "main".to_owned(),
-                            image: container.image.clone(),
-                        },
+                        container: SampledContainer::of([
+                            &world::namespace(namespace),
+                            &container.pod,
+                            "main",
+                            &container.image,
+                        ]),
                         resource,
                         samples,
                     };

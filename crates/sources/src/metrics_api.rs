@@ -95,12 +95,8 @@ pub fn join(metrics: &PodMetrics, pod: &Pod, window: Window, step_seconds: u32) 
         let Some(container) = container(pod, &measured.name) else { continue };
         for (resource, key) in [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")] {
             let Some(value) = measured.usage.get(key).and_then(|quantity| amount(quantity, resource)) else { continue };
-            let container = SampledContainer {
-                namespace: namespace.clone(),
-                pod: name.clone(),
-                name: measured.name.clone(),
-                image: container.image.clone().unwrap_or_default(),
-            };
+            let image = container.image.as_deref().unwrap_or_default();
+            let container = SampledContainer::of([&namespace, &name, &measured.name, image]);
             let samples = vec![Sample { time, value, seconds: step_seconds.into() }];
             all.push(Series { container, resource, samples });
         }

@@ -276,7 +276,7 @@ mod tests {
     use crate::sample::{Resource, Sample, SampledContainer};
 
     fn container(image: &str) -> SampledContainer {
-        SampledContainer { namespace: "shop".into(), pod: "web-0".into(), name: "web".into(), image: image.into() }
+        SampledContainer::of(["shop", "web-0", "web", image])
     }
 
     fn series(image: &str, times: &[i64]) -> Batch {

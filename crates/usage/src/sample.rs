@@ -60,6 +60,14 @@ pub struct SampledContainer {
     pub image: String,
 }
 
+impl SampledContainer {
+    /// By namespace, pod, name and image.
+    pub fn of([namespace, pod, name, image]: [&str; 4]) -> Self {
+        let [namespace, pod, name, image] = [namespace, pod, name, image].map(str::to_owned);
+        Self { namespace, pod, name, image }
+    }
+}
+
 /// The usage of one resource by one container. At most one sample a step: a source drops the second series of an HA pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {

@@ -16,9 +16,7 @@ use headroom_core::cluster::usage::Root;
 use headroom_core::timestamp::Timestamp;
 use headroom_kube::lease::RenewedLease;
 use headroom_report::progress::Progress;
-use headroom_sources::Source;
-use headroom_usage::batch::Gathered;
-use headroom_usage::sample::{Batch, Resource, Sample, SampledContainer, Series, Window};
+use headroom_usage::sample::{Resource, Sample, Window};
 
 use crate::api_server::{ApiServer, NGINX_ROOT, Scenario};
 use crate::support::*;
@@ -59,11 +57,7 @@ pub async fn store() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let (source, all) = (Scripted::new(three_workloads()), Window { from: NOW - 30 * DAY, to: NOW });
-    let mut gathered = Gathered::default();
-    for namespace in ["shop", "lab"] {
-        source.read(namespace, all, &mut |batch| gathered.take(batch, all)).await.unwrap();
-    }
-    store.add_present(all, &gathered, None).unwrap();
+    fill(&store, &source, &["shop", "lab"], all).await;
     (folder, store)
 }
 
@@ -77,24 +71,14 @@ pub async fn publish_in_turn(
     as_of: i64,
     lease: Option<&RenewedLease>,
 ) -> Result<Published, PublishError> {
-    publish_as(store, cluster, as_of, lease, false).await
+    publish_to(store, &Destination::Cluster(Box::new(cluster)), as_of, lease, false).await
 }
 
 pub async fn publish_replacing_other_stores(store: &Store, cluster: ProfileCluster, as_of: i64) -> Published {
-    publish_as(store, cluster, as_of, None, true).await.unwrap()
+    publish_to(store, &Destination::Cluster(Box::new(cluster)), as_of, None, true).await.unwrap()
 }
 
-async fn publish_as(
-    store: &Store,
-    cluster: ProfileCluster,
-    as_of: i64,
-    lease: Option<&RenewedLease>,
-    replace_other_stores: bool,
-) -> Result<Published, PublishError> {
-    publish_to(store, &Destination::Cluster(Box::new(cluster)), as_of, lease, replace_other_stores).await
-}
-
-async fn publish_to(
+pub async fn publish_to(
     store: &Store,
     destination: &Destination,
     as_of: i64,
@@ -186,20 +170,9 @@ fn spread(namespaces: usize) -> (tempfile::TempDir, Store) {
 }
 
 fn add_spread(store: &Store, namespaces: std::ops::Range<usize>, now: i64) {
-    let mut gathered = Gathered::default();
-    let all = Window { from: now - DAY, to: now };
-    for number in namespaces {
-        let container = SampledContainer {
-            namespace: format!("team-{number}"),
-            pod: "web-0".into(),
-            name: "main".into(),
-            image: "nginx".into(),
-        };
-        let samples = vec![Sample { time: now - HOUR, value: 1, seconds: 60 }];
-        let series = Series { container, resource: Resource::Cpu, samples };
-        gathered.take(Batch::Usage(vec![series]), all);
-    }
-    store.add_present(all, &gathered, None).unwrap();
+    let samples = vec![Sample { time: now - HOUR, value: 1, seconds: 60 }];
+    let of = |number| used(&format!("team-{number}"), "web-0", "nginx", Resource::Cpu, samples.clone());
+    add(store, Window { from: now - DAY, to: now }, namespaces.map(of));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,8 +3,7 @@
 
 use headroom_collector::profile::Pooling;
 use headroom_core::amount::Quantity;
-use headroom_usage::batch::Gathered;
-use headroom_usage::sample::{Batch, OomKill, Resource, Sample, SampledContainer, Series, Window};
+use headroom_usage::sample::{Batch, OomKill, Resource, Sample, SampledContainer, Window};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -39,16 +38,11 @@ fn hostile() -> impl Strategy<Value = Tenant> {
 fn pooled(tenants: &[Tenant], pooling: &Pooling) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
-    let always = Window { from: 0, to: NOW };
-    let mut gathered = Gathered::default();
+    let mut batches = Vec::new();
     for (number, tenant) in tenants.iter().enumerate() {
         for pod in 0..tenant.pods {
-            let container = SampledContainer {
-                namespace: format!("team-{number}"),
-                pod: format!("web-{pod}"),
-                name: "web".to_owned(),
-                image: "nginx:1.27".to_owned(),
-            };
+            let (namespace, pod_name) = (format!("team-{number}"), format!("web-{pod}"));
+            let of = |resource, samples| used(&namespace, &pod_name, "nginx:1.27", resource, samples);
             let times = (1..=tenant.days).flat_map(|day| (0..).zip(&tenant.mebibytes).map(move |at| (day, at)));
             let sample = |(day, (hour, mebibytes)): (i64, (i64, &u64))| Sample {
                 time: NOW - day * DAY + hour * 3600,
@@ -60,19 +54,15 @@ fn pooled(tenants: &[Tenant], pooling: &Pooling) -> Value {
             let factor = if pod == 0 { 2 } else { 1 };
             let cores = |of: &Sample| Sample { value: of.value / MIB * 1_000_000 * factor, ..*of };
             let cpu = memory.iter().map(cores).collect();
-            let of = [(Resource::Memory, memory), (Resource::Cpu, cpu)].map(|(resource, samples)| Series {
-                container: container.clone(),
-                resource,
-                samples,
-            });
-            gathered.take(Batch::Usage(of.into()), always);
+            batches.extend([of(Resource::Cpu, cpu), of(Resource::Memory, memory)]);
             if let Some(mebibytes) = tenant.killed_at {
+                let container = SampledContainer::of([&namespace, &pod_name, "web", "nginx:1.27"]);
                 let kill = OomKill { container, at: NOW - DAY, memory: mebibytes * MIB };
-                gathered.take(Batch::OomKills(vec![kill]), always);
+                batches.push(Batch::OomKills(vec![kill]));
             }
         }
     }
-    store.add_present(always, &gathered, None).unwrap();
+    add(&store, Window { from: 0, to: NOW }, batches);
     histories(&objects(&store, NOW, pooling), REPOSITORY, "pool")["all"].take()
 }
 

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use headroom_collector::profile::Pooling;
 use headroom_collector::store::Store;
 use headroom_core::cluster::usage::Percentile;
-use headroom_usage::batch::Gathered;
-use headroom_usage::sample::{Batch, Resource, Sample, SampledContainer, Series, Window};
+use headroom_usage::sample::{Batch, Resource, Sample, Window};
 use serde_json::Value;
 
 use crate::support::*;
+
+const ALWAYS: Window = Window { from: 0, to: NOW };
 
 /// Namespace, pod, image, time, bytes.
 type Observation = (&'static str, String, &'static str, i64, u64);
@@ -36,15 +37,10 @@ fn observations() -> Vec<Observation> {
 
 fn filled(folder: &std::path::Path) -> Store {
     let store = open(folder);
-    let always = Window { from: 0, to: NOW };
-    let mut gathered = Gathered::default();
-    for (namespace, pod, image, time, value) in observations() {
-        let container = SampledContainer { namespace: namespace.into(), pod, name: "web".into(), image: image.into() };
-        let samples = vec![Sample { time, value, seconds: 60 }];
-        let series = Series { container, resource: Resource::Memory, samples };
-        gathered.take(Batch::Usage(vec![series]), always);
-    }
-    store.add_present(always, &gathered, None).unwrap();
+    let batch = |(namespace, pod, image, time, value): Observation| {
+        used(namespace, &pod, image, Resource::Memory, vec![Sample { time, value, seconds: 60 }])
+    };
+    add(&store, ALWAYS, observations().into_iter().map(batch));
     store
 }
 
@@ -130,15 +126,9 @@ fn a_tag_with_a_digest_is_found_by_either_and_counted_once_in_all() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     let digest = format!("sha256:{}", "0".repeat(64));
-    let mut gathered = Gathered::default();
-    let always = Window { from: 0, to: NOW };
-    for image in ["nginx:1.27".to_owned(), format!("nginx:1.27@{digest}"), format!("nginx@{digest}")] {
-        let container = SampledContainer { namespace: "shop".into(), pod: image.clone(), name: "web".into(), image };
-        let samples = vec![Sample { time: NOW - DAY, value: 1 << 20, seconds: 60 }];
-        let series = Series { container, resource: Resource::Memory, samples };
-        gathered.take(Batch::Usage(vec![series]), always);
-    }
-    store.add_present(always, &gathered, None).unwrap();
+    let images = ["nginx:1.27".to_owned(), format!("nginx:1.27@{digest}"), format!("nginx@{digest}")];
+    let samples = vec![Sample { time: NOW - DAY, value: 1 << 20, seconds: 60 }];
+    add(&store, ALWAYS, images.map(|image| used("shop", &image, &image, Resource::Memory, samples.clone())));
     let image = image_of(&store, "shop");
     let samples = |history: &Value| figure(&history["windows"]["7d"]["memory"], "samples");
     assert_eq!(samples(&image["all"]), "3");
@@ -154,24 +144,16 @@ fn a_hot_pod_among_twelve_is_published_whether_a_day_is_read_at_once_or_by_the_h
         let store = open(folder.path());
         for from in (NOW - 2 * DAY..NOW).step_by((hours_at_once * HOUR) as usize) {
             let window = Window { from, to: from + hours_at_once * HOUR };
-            let mut gathered = Gathered::default();
-            for pod in 0..12 {
+            let batches = (0..12).map(|pod| {
                 let amount = |time: i64| match pod == 3 && time % DAY < busy_until * HOUR {
                     true => 700_000_000 + time.unsigned_abs() / 60 * 7_919 % 100 * 1_000_000,
                     false => 50_000_000,
                 };
                 let times = (window.from..window.to).step_by(STEP as usize);
                 let samples = times.map(|time| Sample { time, value: amount(time), seconds: 60 }).collect();
-                let container = SampledContainer {
-                    namespace: "shop".into(),
-                    pod: format!("shard-{pod}"),
-                    name: "shard".into(),
-                    image: "shard:1".into(),
-                };
-                let series = Series { container, resource: Resource::Cpu, samples };
-                gathered.take(Batch::Usage(vec![series]), window);
-            }
-            store.add_present(window, &gathered, None).unwrap();
+                used("shop", &format!("shard-{pod}"), "shard:1", Resource::Cpu, samples)
+            });
+            add(&store, window, batches);
         }
         let images = objects(&store, NOW, &Pooling { quorum: 1, ..Pooling::default() });
         let millicores = |of: &str| {
@@ -192,35 +174,27 @@ fn a_hot_pod_among_twelve_is_published_whether_a_day_is_read_at_once_or_by_the_h
 }
 
 /// A container that used this many mebibytes a day ago.
-fn used(pod: &str, name: &str, mebibytes: u64) -> Batch {
-    let (namespace, image) = ("shop".into(), "nginx:1.27".into());
-    let container = SampledContainer { namespace, pod: pod.into(), name: name.into(), image };
-    let samples =
-        (1..=60).map(|minute| Sample { time: NOW - DAY + minute * 60, value: mebibytes << 20, seconds: 60 }).collect();
-    Batch::Usage(vec![Series { container, resource: Resource::Memory, samples }])
+fn hour(pod: &str, mebibytes: u64) -> Batch {
+    let at = |minute: i64| Sample { time: NOW - DAY + minute * 60, value: mebibytes << 20, seconds: 60 };
+    used("shop", pod, "nginx:1.27", Resource::Memory, (1..=60).map(at).collect())
 }
 
 #[test]
 fn each_container_of_a_workload_has_its_own_history() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
-    let always = Window { from: 0, to: NOW };
-    let add = |batches: Vec<Batch>, window: Window| {
-        let mut gathered = Gathered::default();
-        batches.into_iter().for_each(|batch| gathered.take(batch, always));
-        store.add_present(window, &gathered, None).unwrap();
-    };
-    add(vec![used("web-7d4b9c6f5-x2x4z", "main", 100)], Window { from: 0, to: NOW - 60 });
+    let add = |window, batches: Vec<Batch>| store.add_present(window, &gathered(ALWAYS, batches), None).unwrap();
+    add(Window { from: 0, to: NOW - 60 }, vec![hour("web-7d4b9c6f5-x2x4z", 100)]);
     let text = published(&store, NOW);
-    let is_only_named = text.contains(r#""same":["1,27","web/main"]"#) && !text.contains("workloads");
+    let is_only_named = text.contains(r#""same":["1,27","web/web"]"#) && !text.contains("workloads");
     assert!(is_only_named, "equal histories should only be named: {text}");
 
     // Pods of two ReplicaSets, added one after the other, belong to one workload.
-    add(vec![used("web-6c8f5d7b94-qwrtz", "main", 100), used("db-0", "main", 900)], Window { from: NOW - 60, to: NOW });
+    add(Window { from: NOW - 60, to: NOW }, vec![hour("web-6c8f5d7b94-qwrtz", 100), hour("db-0", 900)]);
     let image = image_of(&store, "shop");
     let of = |key: &str| image["workloads"][key]["windows"]["7d"].clone();
     let peak = |window: &Value| figure(&window["memory"], "peak");
-    assert_eq!((of("web/main")["pods"].as_u64(), peak(&of("web/main")).as_str()), (Some(2), "100Mi"));
-    assert_eq!((of("db/main")["pods"].as_u64(), peak(&of("db/main")).as_str()), (Some(1), "900Mi"));
+    assert_eq!((of("web/web")["pods"].as_u64(), peak(&of("web/web")).as_str()), (Some(2), "100Mi"));
+    assert_eq!((of("db/web")["pods"].as_u64(), peak(&of("db/web")).as_str()), (Some(1), "900Mi"));
     assert_eq!(image["all"]["windows"]["7d"]["pods"], 3);
 }

@@ -6,24 +6,17 @@ use std::path::Path;
 use headroom_collector::store::{Piece, Store, StoreError};
 use headroom_core::cluster::usage::Root;
 use headroom_usage::batch::Gathered;
-use headroom_usage::sample::{Batch, Resource, Sample, SampledContainer, Series, Window};
+use headroom_usage::sample::{Resource, Sample, Window};
 use redb::{Database, TableDefinition};
 
 use crate::support::*;
 
 const ALWAYS: Window = Window { from: 0, to: i64::MAX };
 
-fn gathered(batch: Batch) -> Gathered {
-    let mut gathered = Gathered::default();
-    gathered.take(batch, ALWAYS);
-    gathered
-}
-
-fn series(namespace: &str, image: &str, time: i64) -> Batch {
-    let container =
-        SampledContainer { namespace: namespace.into(), pod: "web-0".into(), name: "web".into(), image: image.into() };
+/// A minute's usage.
+fn minute(namespace: &str, time: i64) -> Gathered {
     let samples = vec![Sample { time, value: 1 << 20, seconds: 60 }];
-    Batch::Usage(vec![Series { container, resource: Resource::Memory, samples }])
+    gathered(ALWAYS, [used(namespace, "web-0", "nginx", Resource::Memory, samples)])
 }
 
 fn piece(namespace: &str, from: i64, to: i64) -> Piece {
@@ -35,7 +28,7 @@ fn piece(namespace: &str, from: i64, to: i64) -> Piece {
 fn a_store_with_a_table_that_is_used_no_more_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
-    store.add_present(ALWAYS, &gathered(series("shop", "nginx", 60)), None).unwrap();
+    store.add_present(ALWAYS, &minute("shop", 60), None).unwrap();
     drop(store);
     let database = Database::open(folder.path().join("usage.redb")).unwrap();
     let txn = database.begin_write().unwrap();
@@ -102,7 +95,7 @@ fn a_sources_memory_is_stored_together_with_its_samples_or_not_at_all() {
     let store = open(folder.path());
     assert_eq!(store.memory().unwrap(), None);
     let window = Window { from: NOW, to: NOW + 60 };
-    let seen = gathered(series("shop", "nginx", NOW));
+    let seen = minute("shop", NOW);
     store.add_present(window, &seen, Some(b"told")).unwrap();
     assert_eq!(store.memory().unwrap().as_deref(), Some(b"told".as_slice()));
     store.add_present(window, &seen, Some(b"told twice")).unwrap_err();
@@ -112,7 +105,7 @@ fn a_sources_memory_is_stored_together_with_its_samples_or_not_at_all() {
 /// Creates a store in which the row of nginx cannot be read, though the database can.
 pub fn damage_row(path: &Path) {
     let window = Window { from: NOW, to: NOW + 60 };
-    Store::open(path).unwrap().add_present(window, &gathered(series("shop", "nginx", NOW)), None).unwrap();
+    Store::open(path).unwrap().add_present(window, &minute("shop", NOW), None).unwrap();
     let database = Database::open(path).unwrap();
     let txn = database.begin_write().unwrap();
     {
@@ -196,7 +189,7 @@ fn a_piece_is_settled_once_and_in_parts() {
     let store = open(folder.path());
     store.plan(Window { from: 0, to: 3600 }, &["lab".to_owned(), "shop".to_owned()]).unwrap();
     assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600), piece("shop", 0, 3600)]);
-    let some = || gathered(series("shop", "nginx", NOW));
+    let some = || minute("shop", NOW);
     store.settle(&[piece("shop", 0, 3600)], 600, &some()).unwrap();
     let before = published(&store, NOW);
     for settled in [piece("shop", 0, 3600), piece("shop", 0, 600), piece("other", 0, 3600)] {
@@ -230,9 +223,7 @@ fn days_beyond_the_longest_window_are_forgotten() {
     let store = open(folder.path());
     for (days_ago, namespace) in [(31, "old"), (30, "shop"), (0, "shop")] {
         let time = NOW - days_ago * DAY;
-        store
-            .add_present(Window { from: time, to: time + 60 }, &gathered(series(namespace, "nginx", time)), None)
-            .unwrap();
+        store.add_present(Window { from: time, to: time + 60 }, &minute(namespace, time), None).unwrap();
     }
     store.plan(Window { from: NOW - 40 * DAY, to: NOW - 35 * DAY }, &["old".to_owned()]).unwrap();
     store.plan(Window { from: NOW, to: NOW + 60 }, &["shop".to_owned()]).unwrap();

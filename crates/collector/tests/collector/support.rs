@@ -18,6 +18,7 @@ use headroom_kube::retry::Retry;
 use headroom_report::progress::Progress;
 use headroom_sources::cluster_id::ClusterId;
 use headroom_sources::{Reach, Sink, Source, SourceError};
+use headroom_usage::batch::Gathered;
 use headroom_usage::sample::{Batch, OomKill, Resource, Sample, SampledContainer, Series, Window};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -120,12 +121,7 @@ impl Source for Scripted {
             let times = (from..to).filter(|time| time % STEP == 0);
             let samples: Vec<Sample> =
                 times.map(|time| Sample { time, value: Self::amount(workload, time), seconds: STEP as u64 }).collect();
-            let container = SampledContainer {
-                namespace: namespace.to_owned(),
-                pod: workload.pod.to_owned(),
-                name: "main".to_owned(),
-                image: workload.image.to_owned(),
-            };
+            let container = SampledContainer::of([namespace, workload.pod, "main", workload.image]);
             let series = |resource| Series { container: container.clone(), resource, samples: samples.clone() };
             sink(Batch::Usage(vec![series(Resource::Cpu)]));
             // Samples before a failure must not count.
@@ -169,6 +165,31 @@ pub fn three_workloads() -> Vec<Workload> {
 pub fn pace() -> Pace {
     let retry = Retry { attempts: 4, first_wait: Duration::from_millis(1), longest_wait: Duration::from_millis(2) };
     Pace { max_query_range: DAY, retry, ..Pace::default() }
+}
+
+/// The usage of a container that is called `web`.
+pub fn used(namespace: &str, pod: &str, image: &str, resource: Resource, samples: Vec<Sample>) -> Batch {
+    Batch::Usage(vec![Series { container: SampledContainer::of([namespace, pod, "web", image]), resource, samples }])
+}
+
+pub fn gathered(window: Window, batches: impl IntoIterator<Item = Batch>) -> Gathered {
+    let mut gathered = Gathered::default();
+    batches.into_iter().for_each(|batch| gathered.take(batch, window));
+    gathered
+}
+
+/// Adds usage of a window to a store.
+pub fn add(store: &Store, window: Window, batches: impl IntoIterator<Item = Batch>) {
+    store.add_present(window, &gathered(window, batches), None).unwrap();
+}
+
+/// Reads these namespaces of a source into a store.
+pub async fn fill(store: &Store, source: &Scripted, namespaces: &[&str], window: Window) {
+    let mut batches = Vec::new();
+    for namespace in namespaces {
+        source.read(namespace, window, &mut |batch| batches.push(batch)).await.unwrap();
+    }
+    add(store, window, batches);
 }
 
 /// One run of the pipeline.

@@ -1,29 +1,15 @@
 //! A new store when an older one has published profiles: it replaces them only if nothing is lost, or if the user says so.
 
-use headroom_collector::metrics::CollectorMetrics;
-use headroom_collector::profile::Pooling;
 use headroom_collector::publish::folder::Folder;
-use headroom_collector::publish::{Destination, Published, Publisher};
+use headroom_collector::publish::{Destination, Published};
 use headroom_collector::store::Store;
 use headroom_core::cluster::usage::Root;
-use headroom_core::timestamp::Timestamp;
-use headroom_sources::Source;
-use headroom_usage::batch::Gathered;
 use headroom_usage::sample::Window;
 use serde_json::{Value, json};
 
 use crate::api_server::{ApiServer, store_of};
-use crate::cluster::{publish, publish_replacing_other_stores, store};
+use crate::cluster::{publish, publish_replacing_other_stores, publish_to, store};
 use crate::support::*;
-
-/// Reads these namespaces of a source into a store.
-async fn fill(store: &Store, source: &Scripted, namespaces: &[&str], window: Window) {
-    let mut gathered = Gathered::default();
-    for namespace in namespaces {
-        source.read(namespace, window, &mut |batch| gathered.take(batch, window)).await.unwrap();
-    }
-    store.add_present(window, &gathered, None).unwrap();
-}
 
 /// A store with the three workloads, and a cluster with its profiles.
 async fn published_store() -> (tempfile::TempDir, Store, std::sync::Arc<ApiServer>) {
@@ -188,21 +174,7 @@ async fn files_of_profiles_are_treated_like_a_cluster() {
     fill(&young, &source, &["lab"], hour).await;
     let path = target.path();
     let destination = Destination::Folder(Folder { path: path.to_owned() });
-    let publish = async |store: &Store, as_of: i64| -> Published {
-        let metrics = CollectorMetrics::default();
-        let publisher = Publisher {
-            store,
-            destination: &destination,
-            namespace: "headroom",
-            pooling: &Pooling { quorum: 1, ..Pooling::default() },
-            restricted: None,
-            rewrite_interval: 6 * HOUR,
-            replace_other_stores: false,
-            lease: None,
-            metrics: &metrics,
-        };
-        publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await.unwrap()
-    };
+    let publish = async |store, as_of| publish_to(store, &destination, as_of, None, false).await.unwrap();
     let read = |image: &str| -> Value {
         let name = format!("headroom/{}.yaml", Root::of(image));
         serde_saphyr::from_str(&std::fs::read_to_string(path.join(name)).unwrap()).unwrap()

@@ -10,7 +10,6 @@ use headroom_collector::read_limits::Pace;
 use headroom_fixtures::process::kill_repeatedly;
 use headroom_report::progress::Progress;
 use headroom_sources::{Reach, Source};
-use headroom_usage::batch::Gathered;
 use headroom_usage::sample::Window;
 
 use crate::support::*;
@@ -20,12 +19,9 @@ use tokio_util::sync::CancellationToken;
 async fn reference(source: &Scripted, end: i64) -> String {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
-    let mut gathered = Gathered::default();
     let all = Window { from: (NOW - 40 * DAY) / DAY * DAY, to: end };
-    for namespace in source.namespaces(all).await.unwrap() {
-        source.read(&namespace, all, &mut |batch| gathered.take(batch, all)).await.unwrap();
-    }
-    store.add_present(all, &gathered, None).unwrap();
+    let namespaces = source.namespaces(all).await.unwrap();
+    fill(&store, source, &namespaces.iter().map(String::as_str).collect::<Vec<_>>(), all).await;
     source.reads.lock().unwrap().clear();
     published(&store, end)
 }

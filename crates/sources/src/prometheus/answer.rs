@@ -85,9 +85,7 @@ impl ContainerRef {
     }
 
     pub fn with_image(&self, image: &str) -> SampledContainer {
-        let Self { namespace, pod, container } = self;
-        let [namespace, pod, name, image] = [namespace, pod, container, image].map(|text: &str| text.to_owned());
-        SampledContainer { namespace, pod, name, image }
+        SampledContainer::of([&self.namespace, &self.pod, &self.container, image])
     }
 }
 

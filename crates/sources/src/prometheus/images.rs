@@ -135,8 +135,7 @@ mod tests {
         check(&images, 9999, Some("a:1"));
         assert_eq!(images.at("p", "other", 60), None);
         let samples = [0, 60, 200, 3000].map(|time| Sample { time, value: 1, seconds: 60 });
-        let [namespace, pod, name, image] = ["n", "p", "c", ""].map(str::to_owned);
-        let container = SampledContainer { namespace, pod, name, image };
+        let container = SampledContainer::of(["n", "p", "c", ""]);
         let split = images.split(Series { container, resource: Resource::Cpu, samples: samples.into() });
         let split: Vec<_> = split.iter().map(|of| (of.container.image.as_str(), of.samples.len())).collect();
         assert_eq!(split, [("a:1", 3), ("a:2", 1)]);

@@ -6,7 +6,7 @@ use headroom_usage::DAY;
 use headroom_usage::sample::Window;
 
 use crate::data::{self, Cluster};
-use crate::prometheus::{check_day, check_digests, options, read};
+use crate::prometheus::{check_day, check_hours, options, read};
 
 #[tokio::test]
 async fn readings_match_usage() {
@@ -19,7 +19,7 @@ async fn readings_match_usage() {
     assert_eq!(found.kills.len(), 2);
     data::check(&read(&source, span, 31 * 60).await, &cluster.expected());
     // It answers nothing about the last half minute.
-    check_digests(server.url(), Window { to: span.to - 120, ..span }).await;
+    check_hours(server.url(), Window { to: span.to - 120, ..span }).await;
 }
 
 #[tokio::test]
