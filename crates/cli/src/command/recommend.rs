@@ -10,7 +10,6 @@ mod rule;
 mod arguments;
 
 mod past;
-mod quota_trends;
 mod remembered;
 mod services;
 mod source;
@@ -36,7 +35,6 @@ pub use self::apply::as_command;
 pub use self::arguments::{Args, NamedStore, UsageArgs};
 use self::arguments::{From, What};
 pub use self::bounds::for_page as bounds_for_page;
-pub use self::quota_trends::Trend;
 use self::run::Choices;
 pub use self::run::{Recommended, recommend_inventory, recommend_workloads};
 pub use self::store::hours;

@@ -21,6 +21,7 @@ use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};
 use headroom_report::list_writer::{Form, ListWriter, is_enough};
 use headroom_report::progress::Progress;
 use headroom_report::{Exit, Page, WholeFile, complain};
+use headroom_rightsize::bounds::quota::Past;
 use headroom_rightsize::output::rejections;
 use headroom_rightsize::output::summary::{self, RecommendationSummary};
 use headroom_workloads::inventory::Inventory;
@@ -31,7 +32,7 @@ use serde_json::{Value, json};
 use super::cluster_args::{Opened, Scope, TargetArgs, elsewhere, profiles_namespace};
 use super::memory::ChangedRequest;
 use super::rbac_hint::advised;
-use super::recommend::{self, Recommended, Trend, UsageArgs};
+use super::recommend::{self, Recommended, UsageArgs};
 use super::resize::changes::Resizes;
 
 const EXAMPLES: &str = "\
@@ -124,7 +125,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
 #[derive(Debug, Clone, Default)]
 pub struct Advice {
     pub advice: Option<Arc<RecommendationSummary>>,
-    trends: Vec<Trend>,
+    past: Vec<Past>,
     /// The containers whose requests changed since yesterday, as far as that is known.
     pub changes: Vec<ChangedRequest>,
     /// The changes that `headroom-controller resize` made and would make; none where it was not asked for, or does not run.
@@ -153,8 +154,8 @@ pub fn advice(
     usage: Option<&UsageArgs>,
 ) -> anyhow::Result<(Advice, bool)> {
     let advised = recommend::recommend_inventory(opened, inventory, target, usage, &Progress::for_people())?;
-    let Recommended { report, trends, is_of_store, .. } = advised;
-    Ok((Advice { advice: summary::of(report).map(Arc::new), trends, ..Advice::default() }, is_of_store))
+    let Recommended { report, past, is_of_store } = advised;
+    Ok((Advice { advice: summary::of(report).map(Arc::new), past, ..Advice::default() }, is_of_store))
 }
 
 /// Writes the objects of the cluster, then recommendations for them. Objects that may not be read are left out.
@@ -223,7 +224,7 @@ pub fn take<W: Write>(
     }
     // A metrics store has quotas that this user may not read.
     let Snapshot { advice, tenant_quotas, .. } = &mut snapshot;
-    advice.trends.retain(|trend| !trend.namespace.is_empty() || tenant_quotas.contains(&trend.quota));
+    advice.past.retain(|past| !past.namespace.is_empty() || tenant_quotas.contains(&past.quota));
     snapshot.notes.extend(rejections.problem.clone());
     (snapshot.rejections, snapshot.settings) = (rejections, opened.admission.deciding_settings().clone());
     Ok(snapshot)
@@ -271,7 +272,19 @@ struct Spec<'s> {
     #[serde(skip_serializing_if = "Option::is_none")]
     resizes: Option<&'s Resizes>,
     settings: &'s Value,
-    trends: &'s [Trend],
+    trends: Vec<Trend<'s>>,
+}
+
+/// The recent growth of a quota's usage.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Trend<'s> {
+    /// Empty for a TenantQuota.
+    namespace: &'s str,
+    quota: &'s str,
+    resource: &'s str,
+    /// In thousandths; less than nothing where it shrinks.
+    per_day: i64,
 }
 
 /// A snapshot while it is written.
@@ -305,7 +318,14 @@ impl<W: Write> Snapshot<W> {
     /// Writes the rest.
     pub fn finish(mut self) -> anyhow::Result<W> {
         let (api_version, kind) = SNAPSHOT;
-        let Advice { advice, trends, changes, resizes } = &self.advice;
+        let Advice { advice, past, changes, resizes } = &self.advice;
+        let trends = past.iter().map(|past| Trend {
+            namespace: &past.namespace,
+            quota: &past.quota,
+            resource: &past.name,
+            per_day: past.per_day.milli_value(),
+        });
+        let trends = trends.collect();
         let (rejections, settings) = (&self.rejections, &self.settings);
         let (advice, cluster, resizes) = (advice.as_deref(), self.cluster.as_deref(), resizes.as_ref());
         let objects = (self.written == SnapshotFields::ForViews).then(|| self.objects());

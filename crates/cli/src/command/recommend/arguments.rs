@@ -11,6 +11,7 @@ use headroom_rightsize::report::price::Prices;
 use headroom_rightsize::write::patches;
 
 use super::apply::Patching;
+use super::past::PastOfQuotas;
 use super::rule::RuleArgs;
 use crate::command::cluster_args::TargetArgs;
 use crate::command::manifests::ManifestFiles;
@@ -60,12 +61,9 @@ pub struct UsageArgs {
     /// Prices of a core and of a GiB of memory for a month, such as `23EUR,3EUR`, `$23,$3` or `23`
     #[arg(long, value_name = "CORE,GIB", help_heading = "Prices")]
     pub(super) price: Option<Prices>,
-    /// Read the trends of quotas too.
+    /// What is read of quotas too.
     #[arg(skip)]
-    pub(super) wants_trends: bool,
-    /// Read the peaks of quotas too.
-    #[arg(skip)]
-    pub(super) wants_past: bool,
+    pub(super) quotas: PastOfQuotas,
     /// The source, once it was chosen for many readings.
     #[arg(skip)]
     pub(super) settled: Option<From>,
@@ -299,12 +297,12 @@ impl Args {
 
 impl UsageArgs {
     pub fn for_page(price: Option<Prices>, named: NamedStore) -> Self {
-        Self { price, wants_trends: false, wants_past: false, settled: None, store: Store { named, days: DAYS } }
+        Self { price, quotas: PastOfQuotas::default(), settled: None, store: Store { named, days: DAYS } }
     }
 
     /// Bounds are not sized by money.
     pub(super) fn for_bounds(store: Store) -> Self {
-        Self { price: None, wants_trends: false, wants_past: true, settled: None, store }
+        Self { price: None, quotas: PastOfQuotas::All, settled: None, store }
     }
 
     /// The store that is named by a flag or in the file of `--source`.

@@ -20,6 +20,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::arguments::{BoundsArgs, BoundsFormat, UsageArgs};
+use super::past::PastOfQuotas;
 use super::run::recommend_inventory;
 use crate::command::cluster_args::{Scope, TargetArgs, elsewhere};
 use crate::command::rbac_hint;
@@ -53,7 +54,7 @@ struct Shown {
 
 /// Proposes quotas and LimitRanges, and tries them together.
 pub fn for_page(target: &TargetArgs, usage: &UsageArgs) -> anyhow::Result<impl Serialize> {
-    let usage = UsageArgs { wants_past: true, ..usage.clone() };
+    let usage = UsageArgs { quotas: PastOfQuotas::All, ..usage.clone() };
     let found = find(target, &usage, &Progress::hidden())?;
     let heading = heading(&found);
     let yaml = found.documents().into_iter().map(|document| Ok(manifest::page(&heading, &[document])?.to_string()));

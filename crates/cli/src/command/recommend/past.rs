@@ -1,4 +1,5 @@
-//! The peaks and the growth of what was charged to quotas in 30 days, or requested where there is no quota.
+//! The peaks and the growth of what was charged to quotas in 30 days, or requested where there is no quota: of ResourceQuotas from
+//! kube-state-metrics, of TenantQuotas from the ledger.
 
 use headroom_core::amount::Quantity;
 use headroom_report::people::Unit;
@@ -10,31 +11,37 @@ const SECONDS_A_DAY: f64 = 86_400.0;
 /// Namespaces in one query.
 const TOGETHER: usize = 50;
 
-/// Reads them of these namespaces, and of all TenantQuotas.
-pub async fn read(reader: &StoreReader, namespaces: &[String]) -> Result<Vec<Past>, SourceError> {
-    let queries = reader.queries();
-    let exported = |row: &AnswerSeries, label: &str| {
-        let exported = row.label(&format!("exported_{label}"));
-        if exported.is_empty() { row.label(label).to_owned() } else { exported.to_owned() }
-    };
-    let mut found = Vec::new();
+/// The part of it that is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PastOfQuotas {
+    #[default]
+    None,
+    /// How the usage of quotas grew within a week.
+    Growth,
+    All,
+}
+
+/// Reads it of the quotas in these namespaces, and of all TenantQuotas.
+pub async fn read(reader: &StoreReader, namespaces: &[String], wanted: PastOfQuotas) -> Result<Vec<Past>, SourceError> {
+    let (queries, mut found) = (reader.queries(), Vec::new());
     let [of_namespace, of_tenants] = queries.quota_peaks();
-    for (question, is_peak) in [(of_namespace, true), (queries.quota_growth(), false)] {
-        for row in reader.api.moment(&question, None).await? {
-            let key =
-                [exported(&row, "namespace"), row.label("resourcequota").to_owned(), row.label("resource").to_owned()];
-            if namespaces.contains(&key[0]) {
+    for (question, name, is_peak) in [
+        (of_namespace, "resourcequota", true),
+        (queries.quota_growth(), "resourcequota", false),
+        (of_tenants, "quota", true),
+        (queries.tenant_quota_growth(), "quota", false),
+    ] {
+        let is_wanted = wanted == PastOfQuotas::All || wanted == PastOfQuotas::Growth && !is_peak;
+        for row in if is_wanted { reader.api.moment(&question, None).await? } else { Vec::new() } {
+            let labels = ["exported_namespace", "namespace"].map(|label| row.label(label));
+            let namespace = labels.into_iter().find(|label| !label.is_empty() && name != "quota").unwrap_or_default();
+            if name == "quota" || namespaces.iter().any(|of| of == namespace) {
+                let key = [namespace, row.label(name), row.label("resource")].map(str::to_owned);
                 add(&mut found, key, &row, is_peak);
             }
         }
     }
-    for (question, is_peak) in [(of_tenants, true), (queries.tenant_quota_growth(), false)] {
-        for row in reader.api.moment(&question, None).await? {
-            let key = [String::new(), row.label("quota").to_owned(), row.label("resource").to_owned()];
-            add(&mut found, key, &row, is_peak);
-        }
-    }
-    let Some(state) = &queries.names.state else { return Ok(found) };
+    let Some(state) = queries.names.state.as_ref().filter(|_| wanted == PastOfQuotas::All) else { return Ok(found) };
     let named: Vec<&str> = namespaces.iter().map(String::as_str).collect();
     for part in named.chunks(TOGETHER) {
         for (place, question) in queries.requested(part, state).into_iter().enumerate() {
@@ -54,11 +61,11 @@ fn add(found: &mut Vec<Past>, [namespace, quota, name]: [String; 3], row: &Answe
     let Some(value) = row.value() else { return };
     let is_it = |past: &&mut Past| past.namespace == namespace && past.quota == quota && past.name == name;
     let unit = Unit::of(&name, []);
-    // A float saturates; less than nothing is nothing.
+    // A float saturates.
     let amount = |value: f64| match unit {
-        Unit::Cores => Quantity::from_milli((value * 1_000.0).ceil().max(0.0) as i64),
-        Unit::MiB | Unit::GiB => Quantity::from_bytes(value.ceil() as u64),
-        Unit::One => Quantity::from_milli((value * 1_000.0).round().max(0.0) as i64),
+        Unit::Cores => Quantity::from_milli((value * 1_000.0).ceil() as i64),
+        Unit::MiB | Unit::GiB if value > 0.0 => Quantity::from_bytes(value.ceil() as u64),
+        Unit::MiB | Unit::GiB | Unit::One => Quantity::from_milli((value * 1_000.0).round() as i64),
     };
     let at = match found.iter_mut().position(|past| is_it(&past)) {
         Some(at) => at,

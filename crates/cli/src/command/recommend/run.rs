@@ -21,7 +21,6 @@ use headroom_workloads::owner::WorkloadRef;
 use serde_json::{Value, json};
 
 use super::arguments::{From, UsageArgs};
-use super::quota_trends::Trend;
 use super::source::profiles;
 use super::store::{self, StoreHistory};
 use crate::command::cluster_args::{Opened, TargetArgs, profiles_namespace};
@@ -34,9 +33,7 @@ const MAX_NAMED: usize = 5;
 /// The recommendations for an inventory.
 pub struct Recommended {
     pub report: Recommendations,
-    /// The growth of quotas, as far as a metrics store knows it.
-    pub trends: Vec<Trend>,
-    /// The same with peaks, of what quotas are sized for.
+    /// The growth of quotas, and their peaks where those are asked for, as far as a metrics store knows them.
     pub past: Vec<Past>,
     /// False if usage was read from UsageProfiles.
     pub is_of_store: bool,
@@ -109,9 +106,9 @@ pub fn recommend(
     let settings = with_history(opened, reads_storage);
     let is_admission = opened.admission.is_by(&settings);
     let settings = ParsedSettings::of(&settings);
-    let (mut source, histories, mut notes, trends, past) = match history {
-        Some(StoreHistory { source, histories, notes, trends, past }) => (source, Some(histories), notes, trends, past),
-        None => (profiles(opened), None, Vec::new(), Vec::new(), Vec::new()),
+    let (mut source, histories, mut notes, past) = match history {
+        Some(StoreHistory { source, histories, notes, past }) => (source, Some(histories), notes, past),
+        None => (profiles(opened), None, Vec::new(), Vec::new()),
     };
     let read = histories.as_ref().map_or(UsageSource::Profiles, UsageSource::Read);
     let mut run = InventoryRun { inventory, usage: read, lowers_limits, declined, notes: Vec::new() };
@@ -128,7 +125,7 @@ pub fn recommend(
     let mut report = Recommendations::new(source, workloads, quota_effect::together(effects), notes, prices, order);
     report.cluster.clone_from(&opened.context);
     opened.on_run(|run| trial::check(&mut report, &entries, run));
-    Ok(Recommended { report, trends, past, is_of_store: histories.is_some() })
+    Ok(Recommended { report, past, is_of_store: histories.is_some() })
 }
 
 /// The policy's settings with the namespace of UsageProfiles: recommendations read history even if the policy reads none.

@@ -10,6 +10,7 @@ use headroom_rightsize::report::ReportSource;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 
 use super::arguments::{From, UsageArgs};
+use super::past::PastOfQuotas;
 use super::services::Services;
 use crate::command::cluster_args::{Opened, TargetArgs, profiles_namespace};
 use crate::command::source::Address;
@@ -38,7 +39,7 @@ impl UsageArgs {
     /// Chooses the source once for a program that takes many snapshots, so that a person is asked once. Without a store,
     /// UsageProfiles are read.
     pub fn settle(&mut self, target: &TargetArgs) -> anyhow::Result<()> {
-        self.wants_trends = true;
+        self.quotas = PastOfQuotas::Growth;
         if self.named()?.is_some() || !target.wants_cluster() {
             return Ok(());
         }

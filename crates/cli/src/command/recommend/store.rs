@@ -25,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments::UsageArgs;
 use super::past;
-use super::quota_trends::{self, Trend};
 use super::services::Services;
 
 use crate::command::cluster_args::{Opened, TargetArgs};
@@ -36,7 +35,6 @@ pub struct StoreHistory {
     pub histories: Histories,
     pub source: ReportSource,
     pub notes: Vec<String>,
-    pub trends: Vec<Trend>,
     pub past: Vec<Past>,
 }
 
@@ -271,21 +269,11 @@ impl StoreReading<'_> {
             outage_since: reader.outage_since.and_then(moment),
             is_partial: is_partial || reader.outage_since.is_some(),
         };
-        let mut trends = Vec::new();
-        if self.usage.wants_trends {
-            match quota_trends::read(&reader, self.namespaces).await {
-                Ok(read) => trends = read,
-                Err(problem) => self.notes.push(format!("no trends of quotas: {problem}")),
-            }
-        }
-        let mut past = Vec::new();
-        if self.usage.wants_past {
-            match past::read(&reader, self.namespaces).await {
-                Ok(read) => past = read,
-                Err(problem) => self.notes.push(format!("no peaks and trends of quotas: {problem}")),
-            }
-        }
-        Ok(StoreHistory { histories: reading.histories, source, notes: std::mem::take(&mut self.notes), trends, past })
+        let past = past::read(&reader, self.namespaces, self.usage.quotas).await.unwrap_or_else(|problem| {
+            self.notes.push(format!("no peaks and trends of quotas: {problem}"));
+            Vec::new()
+        });
+        Ok(StoreHistory { histories: reading.histories, source, notes: std::mem::take(&mut self.notes), past })
     }
 
     /// One look at the metrics API.
@@ -299,13 +287,7 @@ impl StoreReading<'_> {
                 .to_owned(),
         );
         let source = ReportSource { name: "the metrics API".to_owned(), ..ReportSource::default() };
-        Ok(StoreHistory {
-            histories,
-            source,
-            notes: std::mem::take(&mut self.notes),
-            trends: Vec::new(),
-            past: Vec::new(),
-        })
+        Ok(StoreHistory { histories, source, notes: std::mem::take(&mut self.notes), past: Vec::new() })
     }
 }
 
