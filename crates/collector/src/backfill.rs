@@ -8,13 +8,13 @@
 //! namespace that cannot be read stays owed for the next run and delays no other namespace. So every sample is added exactly
 //! once, whenever the collector is killed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use headroom_kube::clock;
 use headroom_report::progress::Progress;
 use headroom_sources::cluster_id::ClusterId;
-use headroom_sources::paced::{read_all, within};
+use headroom_sources::paced::{UsageSlice, read_all, within};
 use headroom_sources::{Source, SourceError};
 use headroom_usage::DAY;
 use headroom_usage::batch::Gathered;
@@ -167,10 +167,10 @@ impl BackfillRun<'_> {
     ) -> Gathered {
         let mut seen = Gathered::default();
         let read = async |namespace: String| {
-            let read = self.read_once(&[&namespace], window).await;
+            let read = self.read_once(&UsageSlice { namespaces: vec![namespace.clone()], window }).await;
             (namespace, read)
         };
-        let take = |_: &mut _, namespace: String, read| {
+        let take = |namespace: String, read| {
             match read {
                 Ok(gathered) => {
                     outcome.read += 1;
@@ -180,80 +180,77 @@ impl BackfillRun<'_> {
             }
             Ok::<_, Infallible>(())
         };
-        let Ok(_) = read_all(namespaces.into(), self.pace.concurrency, self.stop, read, take).await;
+        let Ok(_) = read_all(namespaces.into(), self.pace.concurrency, self.stop, read, |_, _| None, take).await;
         seen
     }
 
-    /// Reads all owed pieces but those of namespaces that already failed in this run, those with the same window together, span by
-    /// span. Each span is settled in a transaction of its own.
+    /// Reads all owed pieces but those of namespaces that already failed in this run, those with the same window together. Each
+    /// read is settled in a transaction of its own.
     async fn read_owed(&self, span: &Span, outcome: &mut BackfillOutcome) -> Result<(), RunError> {
-        let mut by_window: BTreeMap<Window, Vec<Piece>> = BTreeMap::new();
-        for piece in self.store.owed()? {
-            if !outcome.unread.contains_key(&piece.namespace) {
-                by_window.entry(piece.window).or_default().push(piece);
+        let mut by_window: BTreeMap<Window, Vec<String>> = BTreeMap::new();
+        for Piece { namespace, window } in self.store.owed()? {
+            if !outcome.unread.contains_key(&namespace) {
+                by_window.entry(window).or_default().push(namespace);
             }
         }
-        let batches = by_window.values().flat_map(|pieces| pieces.chunks(span.namespaces())).map(<[Piece]>::to_vec);
-        let read = async |batch: Vec<Piece>| {
-            let window = batch.first().map_or(Window { from: 0, to: 0 }, |piece| span.first(piece.window));
+        let slices = by_window.iter().flat_map(|(window, namespaces)| {
+            let chunks = namespaces.chunks(span.namespaces());
+            chunks.map(|chunk| UsageSlice { namespaces: chunk.to_vec(), window: *window })
+        });
+        let read = async |slice: UsageSlice| {
             // The source cannot be asked for less than a step of one namespace.
             let may_pass = |error: &SourceError| match error {
-                SourceError::Overloaded(_) => window.seconds() <= self.step() && batch.len() == 1,
+                SourceError::Overloaded(_) => slice.halves(self.step()).is_none(),
                 error => !error.is_permanent(),
             };
-            let namespaces: Vec<&str> = batch.iter().map(|piece| piece.namespace.as_str()).collect();
-            let read = self.pace.retry.run(may_pass, || self.read_once(&namespaces, window)).await;
-            (batch, (window, read))
+            let read = match span.bears(&slice) {
+                true => self.pace.retry.run(may_pass, || self.read_once(&slice)).await,
+                false => Err(SourceError::Overloaded("less was too much already".to_owned())),
+            };
+            (slice, read)
         };
-        let take = |batches: &mut VecDeque<_>, mut batch: Vec<Piece>, (window, read): (Window, Result<Gathered, _>)| {
+        let cut = |slice: &UsageSlice, error: &SourceError| {
+            let halves = slice.halves(self.step())?;
+            match error {
+                SourceError::Overloaded(reason) => {
+                    if span.refused(slice, &halves) {
+                        let (namespaces, seconds) = (span.namespaces(), span.seconds());
+                        tracing::warn!(namespaces, seconds, reason, "asking for less at a time");
+                    }
+                    Some(halves)
+                }
+                SourceError::Temporary(_) => None,
+                // One of them may be the cause.
+                _ => Some(halves).filter(|_| slice.namespaces.len() > 1),
+            }
+        };
+        let take = |slice: UsageSlice, read: Result<Gathered, SourceError>| {
             match read {
                 Ok(gathered) => {
                     span.succeeded();
                     self.report(&gathered);
-                    tokio::task::block_in_place(|| self.store.settle(&batch, window.to, &gathered))?;
-                    batch.iter_mut().for_each(|piece| piece.window.from = window.to);
-                    match batch.first().is_some_and(|piece| piece.window.seconds() > 0) {
-                        true => batches.push_front(batch),
-                        false => outcome.read += batch.len() as u64,
-                    }
+                    tokio::task::block_in_place(|| self.store.settle(&slice, &gathered))?;
+                    outcome.read += slice.namespaces.len() as u64;
                 }
-                Err(error) if batch.len() > 1 && !matches!(error, SourceError::Temporary(_)) => {
-                    if let SourceError::Overloaded(reason) = &error {
-                        span.halve_namespaces(batch.len());
-                        tracing::warn!(
-                            namespaces = span.namespaces(),
-                            reason,
-                            "asking about fewer namespaces at a time"
-                        );
-                    }
-                    let second = batch.split_off(batch.len() / 2);
-                    [second, batch].into_iter().for_each(|half| batches.push_front(half));
-                }
-                Err(SourceError::Overloaded(reason)) if span.halve(window.seconds()) => {
-                    let (namespace, seconds) = (batch.first().map(|piece| &*piece.namespace), span.seconds());
-                    tracing::warn!(namespace, seconds, reason, "asking for less at a time");
-                    batches.push_front(batch);
-                }
-                Err(error) => batch.iter().for_each(|piece| note_unread(&piece.namespace, error.clone(), outcome)),
+                Err(error) => slice.namespaces.iter().for_each(|of| note_unread(of, error.clone(), outcome)),
             }
             Ok::<_, StoreError>(())
         };
-        let is_done = read_all(batches.collect(), self.pace.concurrency, self.stop, read, take).await?;
+        let is_done = read_all(slices.collect(), self.pace.concurrency, self.stop, read, cut, take).await?;
         outcome.stopped |= !is_done;
         Ok(())
     }
 
-    async fn read_once(&self, namespaces: &[&str], window: Window) -> Result<Gathered, SourceError> {
-        let mut gathered = Gathered::default();
+    async fn read_once(&self, slice: &UsageSlice) -> Result<Gathered, SourceError> {
+        let (mut gathered, window, namespaces) = (Gathered::default(), slice.window, slice.names());
         // A single step of one namespace cannot be read in parts.
-        let may_be_less = window.seconds() > self.step() || namespaces.len() > 1;
-        let most = if may_be_less { self.pace.max_images } else { usize::MAX };
+        let most = if slice.halves(self.step()).is_some() { self.pace.max_images } else { usize::MAX };
         let mut sink = |batch| {
             if gathered.size() <= most {
                 gathered.take(batch, window);
             }
         };
-        let read = match within(self.pace.timeout, self.source.read_several(namespaces, window, &mut sink)).await {
+        let read = match within(self.pace.timeout, self.source.read_several(&namespaces, window, &mut sink)).await {
             Ok(()) if gathered.size() > most => {
                 let names = namespaces.join("`, `");
                 let reason = format!("more than {most} images in namespace `{names}` are too much to hold at once");

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use headroom_kube::retry::Retry;
+use headroom_sources::paced::UsageSlice;
 use headroom_usage::DAY;
 use headroom_usage::sample::Window;
 
@@ -45,7 +46,6 @@ impl Default for Pace {
 /// doubled after many successes.
 #[derive(Debug)]
 pub struct Span {
-    step: i64,
     longest: i64,
     most_namespaces: usize,
     seconds: AtomicI64,
@@ -61,7 +61,7 @@ impl Span {
         let (step, most_namespaces) = (step.max(1), most_namespaces.max(1));
         let longest = (longest / step * step).max(step);
         let (seconds, namespaces) = (AtomicI64::new(longest), AtomicUsize::new(most_namespaces));
-        Self { step, longest, most_namespaces, seconds, namespaces, successes: AtomicU32::new(0) }
+        Self { longest, most_namespaces, seconds, namespaces, successes: AtomicU32::new(0) }
     }
 
     pub fn seconds(&self) -> i64 {
@@ -77,27 +77,23 @@ impl Span {
         Window { to: rest.to.min((rest.from.div_euclid(self.longest) + 1) * self.longest), ..rest }
     }
 
-    /// The beginning of a window that one query reads.
-    pub fn first(&self, window: Window) -> Window {
-        Window { to: window.to.min(window.from + self.seconds()), ..window }
+    /// True if not more is asked for at once than the source bears.
+    pub fn bears(&self, slice: &UsageSlice) -> bool {
+        slice.window.seconds() <= self.seconds() && slice.namespaces.len() <= self.namespaces()
     }
 
-    /// Asks for half of the namespaces from now on, for so many were too many.
-    pub fn halve_namespaces(&self, asked: usize) {
-        self.successes.store(0, Ordering::Relaxed);
-        self.namespaces.fetch_min((asked / 2).max(1), Ordering::Relaxed);
-    }
-
-    /// Shortens the span to half of a query that was too large, in whole steps. Returns false if that was a single step.
-    pub fn halve(&self, asked: i64) -> bool {
-        self.successes.store(0, Ordering::Relaxed);
-        if asked <= self.step {
-            return false;
+    /// Asks for no more than the larger of these halves from now on, because the whole was too much. Returns false if less was
+    /// asked for already, as of two that are refused at the same time.
+    pub fn refused(&self, whole: &UsageSlice, [_, half]: &[UsageSlice; 2]) -> bool {
+        let is_new = self.bears(whole);
+        if is_new {
+            self.successes.store(0, Ordering::Relaxed);
+            match whole.namespaces.len() > 1 {
+                true => self.namespaces.store(half.namespaces.len(), Ordering::Relaxed),
+                false => self.seconds.store(half.window.seconds(), Ordering::Relaxed),
+            }
         }
-        let half = (asked / 2 / self.step * self.step).max(self.step);
-        // Concurrent queries of the same length halve it once.
-        self.seconds.fetch_min(half, Ordering::Relaxed);
-        true
+        is_new
     }
 
     pub fn succeeded(&self) {
@@ -117,13 +113,16 @@ mod tests {
     #[test]
     fn an_overloaded_source_is_asked_for_half_and_later_for_more() {
         let span = Span::new(60, 3600, 8);
-        assert!(span.halve(3600));
-        assert!(span.halve(3600));
+        let of = |namespaces: usize, to| UsageSlice {
+            namespaces: vec!["shop".to_owned(); namespaces],
+            window: Window { from: 0, to },
+        };
+        let refused = |whole: UsageSlice| span.refused(&whole, &whole.halves(60).unwrap());
+        assert!(refused(of(1, 3600)) && !refused(of(1, 3600)));
         assert_eq!(span.seconds(), 1800);
-        assert!(span.halve(1800) && span.halve(900) && span.halve(420));
-        assert_eq!(span.seconds(), 180);
-        assert!(!span.halve(60));
-        span.halve_namespaces(8);
+        assert!(refused(of(1, 1800)) && refused(of(1, 900)) && refused(of(1, 420)));
+        assert_eq!(span.seconds(), 240);
+        assert!(refused(of(8, 60)) && !span.bears(&of(8, 60)) && span.bears(&of(4, 240)));
         assert_eq!(span.namespaces(), 4);
         (0..SUCCESSES_TO_DOUBLE * 10).for_each(|_| span.succeeded());
         assert_eq!((span.seconds(), span.namespaces()), (3600, 8));

@@ -1,5 +1,6 @@
 //! The windows that were read, and those that are still to be read. Usage is added in the transaction that notes its window.
 
+use headroom_sources::paced::UsageSlice;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::Window;
 use redb::ReadableTable;
@@ -56,18 +57,25 @@ impl Store {
         })
     }
 
-    /// Adds the usage of these pieces up to a time, and notes that it was read.
-    pub fn settle(&self, pieces: &[Piece], up_to: i64, gathered: &Gathered) -> Result<(), StoreError> {
+    /// Adds usage that is owed, and notes that it was read.
+    pub fn settle(
+        &self,
+        UsageSlice { namespaces, window }: &UsageSlice,
+        gathered: &Gathered,
+    ) -> Result<(), StoreError> {
         self.write(|txn| {
             let mut owed = txn.open_table(OWED)?;
-            for Piece { namespace, window: Window { from, to } } in pieces {
-                let (namespace, from, to) = (namespace.as_str(), *from, *to);
-                let known = owed.remove((namespace, from))?.map(|known| known.value());
-                if known != Some(to) {
-                    return Err(Trouble::NotOwed(format!("{namespace} from {from} to {to}")));
-                }
-                if up_to < to {
-                    owed.insert((namespace, up_to), to)?;
+            for namespace in namespaces.iter().map(String::as_str) {
+                let newest = owed.range((namespace, i64::MIN)..=(namespace, window.from))?.next_back().transpose()?;
+                let around = newest.map(|(key, to)| Window { from: key.value().1, to: to.value() });
+                let Some(Window { from, to }) = around.filter(|around| around.to >= window.to) else {
+                    return Err(Trouble::NotOwed(format!("{namespace} from {} to {}", window.from, window.to)));
+                };
+                owed.remove((namespace, from))?;
+                for (from, to) in [(from, window.from), (window.to, to)] {
+                    if from < to {
+                        owed.insert((namespace, from), to)?;
+                    }
                 }
             }
             add(txn, gathered)

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use headroom_collector::store::{Piece, Store, StoreError};
 use headroom_core::cluster::usage::Root;
+use headroom_sources::paced::UsageSlice;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::{Resource, Sample, Window};
 use redb::{Database, TableDefinition};
@@ -190,17 +191,21 @@ fn a_piece_is_settled_once_and_in_parts() {
     store.plan(Window { from: 0, to: 3600 }, &["lab".to_owned(), "shop".to_owned()]).unwrap();
     assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600), piece("shop", 0, 3600)]);
     let some = || minute("shop", NOW);
-    store.settle(&[piece("shop", 0, 3600)], 600, &some()).unwrap();
+    let slice =
+        |namespace: &str, from, to| UsageSlice { namespaces: vec![namespace.to_owned()], window: Window { from, to } };
+    store.settle(&slice("shop", 0, 600), &some()).unwrap();
     let before = published(&store, NOW);
-    for settled in [piece("shop", 0, 3600), piece("shop", 0, 600), piece("other", 0, 3600)] {
-        assert!(matches!(
-            store.settle(std::slice::from_ref(&settled), settled.window.to, &some()),
-            Err(StoreError::NotOwed { .. })
-        ));
+    for settled in [slice("shop", 0, 3600), slice("shop", 0, 600), slice("shop", 600, 3660), slice("other", 0, 3600)] {
+        assert!(matches!(store.settle(&settled, &some()), Err(StoreError::NotOwed { .. })));
     }
     assert_eq!(published(&store, NOW), before, "a refused piece added something");
     assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600), piece("shop", 600, 3600)]);
-    store.settle(&[piece("shop", 600, 3600)], 3600, &some()).unwrap();
+    // In the middle, as when the source answers the second half of a window first.
+    store.settle(&slice("shop", 1200, 1800), &some()).unwrap();
+    let rest = [piece("lab", 0, 3600), piece("shop", 600, 1200), piece("shop", 1800, 3600)];
+    assert_eq!(store.owed().unwrap(), rest);
+    store.settle(&slice("shop", 1800, 3600), &some()).unwrap();
+    store.settle(&slice("shop", 600, 1200), &some()).unwrap();
     assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600)]);
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use headroom_usage::DAY;
 use headroom_usage::sample::{Resource, Window};
 
+use headroom_sources::paced::UsageSlice;
 use headroom_sources::prometheus::StoreReader;
 use headroom_sources::prometheus::reader::Lives;
 
@@ -18,8 +19,7 @@ pub const MAX_NAMESPACES: usize = 40;
 #[derive(Debug, Clone)]
 pub struct Query {
     pub question: Question,
-    pub namespaces: Vec<String>,
-    pub window: Window,
+    pub slice: UsageSlice,
     /// Read usage sample by sample: it is not known how long containers were seen, or percentiles are too much for the store.
     pub by_samples: bool,
 }
@@ -38,17 +38,14 @@ pub enum Question {
 impl Query {
     /// In two, if there is anything to cut.
     pub fn halves(&self, step: i64) -> Option<[Self; 2]> {
-        if self.namespaces.len() > 1 {
-            let (first, second) = self.namespaces.split_at(self.namespaces.len() / 2);
-            return Some([first, second].map(|half| Self { namespaces: half.to_vec(), ..self.clone() }));
-        }
-        if matches!(self.question, Question::Course | Question::Ended) {
+        let is_of_one = self.slice.namespaces.len() == 1;
+        if is_of_one && matches!(self.question, Question::Course | Question::Ended) {
             return None;
         }
         // Counters are read by the day, and a digest is of a whole day.
         let step = if self.question == Question::Throttling { DAY } else { step };
-        let halves = self.window.halves(step)?;
-        Some(halves.map(|window| Self { window, by_samples: true, ..self.clone() }))
+        let (question, by_samples) = (self.question, self.by_samples || is_of_one);
+        Some(self.slice.halves(step)?.map(|slice| Self { question, slice, by_samples }))
     }
 }
 
@@ -64,12 +61,13 @@ impl fmt::Display for Query {
             Question::Course => "hours of usage",
             Question::Ended => "ends of containers",
         };
-        let place = match self.namespaces.as_slice() {
+        let UsageSlice { namespaces, window } = &self.slice;
+        let place = match namespaces.as_slice() {
             [one] => format!("namespace {one}"),
             [one, others @ ..] => format!("namespace {one} and {} more", others.len()),
             [] => "no namespace".to_owned(),
         };
-        write!(f, "{what} of {place}, {} to {}", moment(self.window.from), moment(self.window.to))
+        write!(f, "{what} of {place}, {} to {}", moment(window.from), moment(window.to))
     }
 }
 
@@ -90,7 +88,8 @@ pub fn plan(
     let by_samples = lives.is_none() || !store.can_digest();
     let mut queries = Vec::new();
     for namespaces in batches(namespaces, &sizes, SAMPLES_IN_QUERY.div_euclid(steps)) {
-        let query = |question, window| Query { question, namespaces: namespaces.clone(), window, by_samples };
+        let slice = |window| UsageSlice { namespaces: namespaces.clone(), window };
+        let query = |question, window| Query { question, slice: slice(window), by_samples };
         for window in window.days() {
             for resource in Resource::ALL.into_iter().rev().filter(|resource| store.knows(*resource)) {
                 queries.push(query(Question::Usage(resource), window));
@@ -105,11 +104,10 @@ pub fn plan(
     let killed: Vec<String> = killed.iter().cloned().collect();
     queries.extend(killed.chunks(MAX_NAMESPACES).map(|namespaces| Query {
         question: Question::Kills,
-        namespaces: namespaces.to_vec(),
-        window,
+        slice: UsageSlice { namespaces: namespaces.to_vec(), window },
         by_samples,
     }));
-    queries.sort_by_key(|query| std::cmp::Reverse(query.window.to));
+    queries.sort_by_key(|query| std::cmp::Reverse(query.slice.window.to));
     queries.into()
 }
 
@@ -160,16 +158,18 @@ mod tests {
         let window = Window { from: 0, to: 900 };
         let query = Query {
             question: Question::Usage(Resource::Cpu),
-            namespaces: vec!["a".to_owned(), "b".to_owned()],
-            window,
+            slice: UsageSlice { namespaces: vec!["a".to_owned(), "b".to_owned()], window },
             by_samples: false,
         };
         let [first, second] = query.halves(300).unwrap();
-        assert_eq!((first.namespaces, second.namespaces.clone()), (vec!["a".to_owned()], vec!["b".to_owned()]));
+        assert_eq!((first.slice.names(), second.slice.names()), (vec!["a"], vec!["b"]));
         assert!(!first.by_samples && !second.by_samples);
         let [early, late] = second.halves(300).unwrap();
         assert!(early.by_samples);
-        assert_eq!((early.window, late.window), (Window { from: 0, to: 300 }, Window { from: 300, to: 900 }));
+        assert_eq!(
+            (early.slice.window, late.slice.window),
+            (Window { from: 0, to: 300 }, Window { from: 300, to: 900 })
+        );
         assert!(early.halves(300).is_none());
         assert_eq!(early.to_string(), "cpu usage of namespace b, 1970-01-01T00:00:00Z to 1970-01-01T00:05:00Z");
     }

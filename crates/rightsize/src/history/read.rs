@@ -3,7 +3,7 @@
 //! A query counts as a whole or not at all; one that cannot be read is named, and what else was read stays. Whoever
 //! interrupts the reading has what was read until then.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,30 +122,27 @@ pub async fn read(
         // Tasks do not panic.
         (query, task.await.unwrap_or_else(|error| Err(SourceError::Permanent(error.to_string()))))
     };
-    let take = |queries: &mut VecDeque<Query>, query: Query, read| {
-        match (read, query.halves(step)) {
-            (Ok(part), _) => {
+    let cut = |query: &Query, error: &SourceError| {
+        let halves = query.halves(step).filter(|_| matches!(error, SourceError::Overloaded(_)))?;
+        progress.lengthen(1);
+        Some(halves)
+    };
+    let take = |query: Query, read| {
+        progress.advance(1);
+        match read {
+            Ok(part) => {
                 let part: Part = part;
                 strangers.merge(&part.strangers);
                 reading.histories.add(part);
-                progress.advance(1);
             }
-            (Err(SourceError::Overloaded(_)), Some(halves)) => {
-                progress.lengthen(1);
-                halves.into_iter().rev().for_each(|half| queries.push_front(half));
-            }
-            (Err(error), _) if matches!(query.question, Question::Course | Question::Ended) => {
+            Err(error) if matches!(query.question, Question::Course | Question::Ended) => {
                 tracing::debug!(%error, "{query}");
-                progress.advance(1);
             }
-            (Err(error), _) => {
-                reading.problems.push(format!("not read: {query}: {error}"));
-                progress.advance(1);
-            }
+            Err(error) => reading.problems.push(format!("not read: {query}: {error}")),
         }
         Ok::<_, Infallible>(())
     };
-    let Ok(is_done) = read_all(queries, concurrency, stop, read, take).await;
+    let Ok(is_done) = read_all(queries, concurrency, stop, read, cut, take).await;
     progress.end();
     reading.is_interrupted = !is_done;
     reading.strangers = strangers.count();
@@ -159,8 +156,8 @@ async fn repeated<T, F: Future<Output = Result<T, SourceError>>>(ask: impl Fn() 
 
 impl Shared {
     async fn read(&self, query: &Query) -> Result<Part, SourceError> {
-        let (Self { store, pods, lives }, window, mut part) = (self, query.window, Part::default());
-        let namespaces: Vec<&str> = query.namespaces.iter().map(String::as_str).collect();
+        let (Self { store, pods, lives }, window, mut part) = (self, query.slice.window, Part::default());
+        let namespaces = query.slice.names();
         match query.question {
             Question::Usage(resource) => {
                 let lives = (!query.by_samples).then_some(lives);
