@@ -1,14 +1,13 @@
 //! The usage of containers, read into memory and kept by workload and container, however often the pods have changed since.
 //!
-//! `discover` finds a metrics store, `query_plan` cuts what is to be read, `read` reads the parts, and `instant` reads the
-//! metrics API once. `part` assigns what one answer has to workloads, `course` tells pods and days apart; `distribution`,
+//! `discover` finds a metrics store, `query_plan` cuts what is to be read, and `read` reads it, or the metrics API once. `part`
+//! assigns what one answer has to workloads, `course` tells pods and days apart; `distribution`,
 //! `timeline` and `evidence` are what is shown of it, and `overlay` shows it to the policy as a UsageProfile.
 
 pub mod course;
 pub mod discover;
 pub mod distribution;
 pub mod evidence;
-mod instant;
 pub mod overlay;
 mod part;
 mod query_plan;
@@ -27,10 +26,9 @@ use headroom_usage::sketch::Sketch;
 use headroom_usage::window_merge::OpenHistory;
 
 use course::Course;
-use part::Part;
+use part::PartialHistory;
 
-pub use instant::read as read_instant;
-pub use read::{HistoryReading, read};
+pub use read::{HistoryReading, read, read_instant};
 
 /// The usage of one container of a workload.
 #[derive(Debug, Default)]
@@ -124,7 +122,7 @@ impl Histories {
         self.containers.entry((workload, container.to_owned())).or_default().lacks_kill_limit = is_lost;
     }
 
-    fn add(&mut self, part: Part) {
+    fn add(&mut self, part: PartialHistory) {
         for ((workload, container), days) in part.usage {
             for (age, observed) in days {
                 self.observe(workload, &container, age, &observed);

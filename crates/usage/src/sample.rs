@@ -46,7 +46,7 @@ pub struct Sample {
     pub time: i64,
     /// Nanocores or bytes.
     pub value: u64,
-    /// How long it stands for: a step, or all that a day had between two of its percentiles.
+    /// The time that it stands for: a step, or all that a day had between two of its percentiles.
     pub seconds: u64,
 }
 

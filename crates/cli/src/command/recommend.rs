@@ -5,11 +5,11 @@ mod kustomization;
 mod left_out;
 
 mod apply;
+mod past;
 mod rule;
 
 mod arguments;
 
-mod past;
 mod remembered;
 mod services;
 mod source;

@@ -30,7 +30,7 @@ impl PodsRead {
 
 /// The usage that one query returned, by the number of the workload and the name of the container.
 #[derive(Debug, Default)]
-pub struct Part {
+pub struct PartialHistory {
     pub usage: HashMap<(usize, String), BTreeMap<u32, Observed>>,
     pub courses: HashMap<(usize, String), Course>,
     pub throttling: HashMap<(usize, String), Throttling>,
@@ -39,7 +39,7 @@ pub struct Part {
     pub strangers: cardinality::Distinct,
 }
 
-impl Part {
+impl PartialHistory {
     /// Adds the usage of one container in a window; CPU also as that of its pod, kept apart from others.
     pub fn add_usage(&mut self, series: &Series, window: Window, pods: &PodsRead) {
         let (place, resource) = (ContainerRef::from(&series.container), series.resource);

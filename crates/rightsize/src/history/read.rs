@@ -1,4 +1,4 @@
-//! Reads a metrics store, several queries at a time.
+//! Reads a metrics store, several queries at a time, or once a source of current usage: the metrics API.
 //!
 //! A query counts as a whole or not at all; one that cannot be read is named, and what else was read stays. Whoever
 //! interrupts the reading has what was read until then.
@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use headroom_kube::retry::Retry;
 use headroom_report::progress::Progress;
-use headroom_sources::SourceError;
 use headroom_sources::paced::read_all;
 use headroom_sources::prometheus::StoreReader;
-use headroom_sources::prometheus::reader::{Killed, Lives};
-use headroom_usage::sample::{Series, Window};
+use headroom_sources::prometheus::reader::{ContainerRef, Killed, Lives};
+use headroom_sources::{Source, SourceError};
+use headroom_usage::sample::{Batch, Series, Window};
 use headroom_usage::{DAY, cardinality};
 use tokio_util::sync::CancellationToken;
 
 use super::Histories;
-use super::part::{Part, PodsRead};
+use super::part::{PartialHistory, PodsRead};
 use super::query_plan::{MAX_NAMESPACES, Query, Question, plan};
 use headroom_workloads::owner::{Owners, PodOwners, WorkloadRef};
 
@@ -131,7 +131,7 @@ pub async fn read(
         progress.advance(1);
         match read {
             Ok(part) => {
-                let part: Part = part;
+                let part: PartialHistory = part;
                 strangers.merge(&part.strangers);
                 reading.histories.add(part);
             }
@@ -149,14 +149,49 @@ pub async fn read(
     reading
 }
 
+/// Reads the current usage of some namespaces, or of all.
+pub async fn read_instant(
+    source: &dyn Source,
+    namespaces: Option<&[String]>,
+    owners: PodOwners,
+) -> Result<Histories, SourceError> {
+    let step = i64::from(source.step_seconds());
+    let from = source.now().await?.div_euclid(step) * step;
+    let window = Window { from, to: from + step };
+    let (mut part, pods) = (PartialHistory::default(), PodsRead { owners, to: window.to });
+    let mut take = |batch: Batch| match batch {
+        Batch::Usage(all) => all.iter().for_each(|series| part.add_usage(series, window, &pods)),
+        Batch::OomKills(all) => all.iter().for_each(|kill| {
+            part.add_kill(&ContainerRef::from(&kill.container), (kill.at, kill.memory), true, &pods);
+        }),
+    };
+    match namespaces {
+        Some(namespaces) => {
+            for namespace in namespaces {
+                source.read(namespace, window, &mut take).await?;
+            }
+        }
+        None => {
+            if !source.read_all(window, &mut take).await? {
+                return Err(SourceError::Permanent(
+                    "not allowed to list the metrics of all namespaces: look at one with -n".to_owned(),
+                ));
+            }
+        }
+    }
+    let mut histories = Histories::default();
+    histories.add(part);
+    Ok(histories)
+}
+
 /// Repeats a query that fails for a moment.
 async fn repeated<T, F: Future<Output = Result<T, SourceError>>>(ask: impl Fn() -> F) -> Result<T, SourceError> {
     RETRY.run(|error| matches!(error, SourceError::Temporary(_)), ask).await
 }
 
 impl Shared {
-    async fn read(&self, query: &Query) -> Result<Part, SourceError> {
-        let (Self { store, pods, lives }, window, mut part) = (self, query.slice.window, Part::default());
+    async fn read(&self, query: &Query) -> Result<PartialHistory, SourceError> {
+        let (Self { store, pods, lives }, window, mut part) = (self, query.slice.window, PartialHistory::default());
         let namespaces = query.slice.names();
         match query.question {
             Question::Usage(resource) => {

@@ -94,7 +94,7 @@ pub fn numbered(questions: &[PromQl]) -> PromQl {
 pub struct Queries<'a> {
     pub names: &'a Names,
     pub matchers: &'a Matchers,
-    /// Of images, only those whose name contains this.
+    /// Images are only those whose name contains this.
     pub image: Option<&'a str>,
     /// Selects the pods of usage.
     pub pods: &'a Matchers,

@@ -1,10 +1,11 @@
 //! Reads a window of a store whose names are known, by pod and at most a day at a time: `usage` and `kills`; `by_pod` has what
 //! else commands ask that keep usage by workload, and `by_image` adds images for the collector.
 
-mod by_image;
 mod by_pod;
 mod kills;
 mod usage;
+
+mod by_image;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -61,7 +61,7 @@ pub struct UsageArgs {
     /// Prices of a core and of a GiB of memory for a month, such as `23EUR,3EUR`, `$23,$3` or `23`
     #[arg(long, value_name = "CORE,GIB", help_heading = "Prices")]
     pub(super) price: Option<Prices>,
-    /// What is read of quotas too.
+    /// The part of the past of quotas that is read too.
     #[arg(skip)]
     pub(super) quotas: PastOfQuotas,
     /// The source, once it was chosen for many readings.

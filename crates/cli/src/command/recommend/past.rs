@@ -16,7 +16,7 @@ const TOGETHER: usize = 50;
 pub enum PastOfQuotas {
     #[default]
     None,
-    /// How the usage of quotas grew within a week.
+    /// The growth of the usage of quotas within a week.
     Growth,
     All,
 }
