@@ -636,74 +636,6 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_made_in_the_store_one_a_second() {
-        let check = |resource, permilles: &[u16], pods, has_single_series, expected: &str| {
-            let group = UsageGroup { pods, has_single_series };
-            let expected = expected.replace('$', r#"namespace="shop",pod!="",container!="",container!="POD""#);
-            let expected = expected.replace("PATTERN", JOB_PATTERN).replace('@', "$");
-            let ask = |queries: &Queries| queries.digest(&["shop"], resource, permilles, 86_101, (86_400, 60), group);
-            check(&names(60), "", |queries| ask(queries).unwrap(), &expected);
-        };
-        check(
-            Resource::Memory,
-            &[0, 500, 1000],
-            PodSelection::All,
-            false,
-            "ceil((quantile_over_time((0 * (time() >= bool 86101) + 500 * (time() >= bool 86102) + 500 * (time() >= bool 86103)) / 1000, (max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{$}[59999ms])))[86400s:60s])))",
-        );
-        check(
-            Resource::Cpu,
-            &[950],
-            PodSelection::NotOfJobs,
-            true,
-            r#"ceil(1e6 * (max by (namespace, pod, container) (quantile_over_time((950 * (time() >= bool 86101)) / 1000, (rate(container_cpu_usage_seconds_total{$,pod!~"PATTERN"}[120s]))[86400s:60s]))))"#,
-        );
-        let in_one = |by: &str, usage: &str, more: &str| {
-            format!(
-                r#"(quantile_over_time((950 * (time() >= bool 86101)) / 1000, ({by} by (namespace, headroom_job, container) (label_replace({usage}, "headroom_job", "@1", "pod", "PATTERN"){more}))[86400s:60s]))"#
-            )
-        };
-        let cpu = in_one("max", r#"rate(container_cpu_usage_seconds_total{$,pod=~"PATTERN"}[120s])"#, "");
-        check(Resource::Cpu, &[950], PodSelection::JobInOne, true, &format!("ceil(1e6 * {cpu})"));
-        let memory = in_one(
-            "sum",
-            r#"max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{$,pod=~"PATTERN"}[59999ms]))"#,
-            " + 2251799813685248",
-        );
-        check(Resource::Memory, &[950], PodSelection::JobInOne, false, &format!("ceil({memory})"));
-    }
-
-    #[test]
-    fn brief_lives_are_averaged_over_their_own_length() {
-        let selector =
-            r#"container_cpu_usage_seconds_total{namespace="shop",pod!="",container!="",container!="POD"}[86400s]"#;
-        check(
-            &names(30),
-            "",
-            |queries| queries.brief_lives(&["shop"], 20, 86_400).unwrap(),
-            &format!(
-                "max by (namespace, pod, container) ((max_over_time({selector}) - min_over_time({selector})) / \
-                 ((count_over_time({selector}) - 1) * 30) and count_over_time({selector}) <= 20)"
-            ),
-        );
-    }
-
-    #[test]
-    fn many_namespaces_are_asked_about_at_once() {
-        let (all, names) = (["shop", "pay-2"], names(30));
-        check(
-            &names,
-            "",
-            |queries| queries.rise(&all, "m"),
-            r#"max by (namespace, pod, container) (sum without (id, name) (increase(m{namespace=~"shop|pay-2",pod!="",container!="",container!="POD"}[1d])))"#,
-        );
-        let (matchers, owned) = (Matchers::default(), [("owner_kind", PRESENT)]);
-        let queries = queries(&names, &matchers);
-        let owners = queries.state_selector(names.state.as_ref().unwrap(), "kube_pod_owner", &all, &owned);
-        assert_eq!(owners.as_str(), r#"kube_pod_owner{namespace=~"shop|pay-2",owner_kind!=""}"#);
-    }
-
-    #[test]
     fn images_are_asked_for_init_containers_too() {
         let names = names(30);
         let state = names.state.clone().unwrap();
@@ -712,15 +644,6 @@ mod tests {
             "",
             |queries| queries.images(&["shop"], &state),
             r#"max by (namespace, pod, container, image_spec) (kube_pod_container_info{namespace="shop",image_spec!=""}) or max by (namespace, pod, container, image_spec) (kube_pod_init_container_info{namespace="shop",image_spec!=""})"#,
-        );
-    }
-
-    #[test]
-    fn of_googles_memory_the_working_set_is_read() {
-        let matchers = Matchers::from(r#"c="d""#.to_owned());
-        assert_eq!(
-            selector("kubernetes_io:container_memory_used_bytes", &[("a", PRESENT)], &matchers).as_str(),
-            r#"kubernetes_io:container_memory_used_bytes{a!="",memory_type="non-evictable",c="d"}"#
         );
     }
 }
