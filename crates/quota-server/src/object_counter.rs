@@ -495,6 +495,20 @@ mod tests {
         (counter, View { ledger: "team".to_owned(), revision: 1, plan: Arc::new(plan), state: Arc::new(state) })
     }
 
+    #[test]
+    fn an_object_with_amounts_that_nobody_counts_is_one_beside_others() {
+        let of = |memory: &str, field: &str| {
+            let containers = json!([{"name": "app", "resources": {field: {"memory": memory}}}]);
+            let pod = json!({"metadata": {"namespace": "shop", "name": "web", "resourceVersion": "1"}, "spec": {"containers": containers}});
+            let document = headroom_objects::document(&pod).unwrap();
+            stored("pods", document.root()).map(|(key, stored)| (key.name, stored.footprint.amounts.names().count()))
+        };
+        assert!(of("1Gi", "requests").is_some_and(|(_, names)| names > 1));
+        for (odd, field) in [("1e30", "limits"), ("1e30", "requests"), ("-1e30", "limits"), ("many", "requests")] {
+            assert_eq!(of(odd, field), Some(("web".to_owned(), 1)), "{odd}");
+        }
+    }
+
     fn store(counter: &Counter, namespace: &str, version: u64) {
         let name = format!("pod-{version}");
         let stored = CachedObject {

@@ -393,4 +393,16 @@ mod tests {
         assert_eq!(kills(&pod, used), [("nginx", 630, 64 << 20), ("proxy", 660, 7_000_000)]);
         assert_eq!(kills(&pod, |_| None), [("nginx", 630, 64 << 20)]);
     }
+    #[test]
+    fn amounts_that_nobody_counts_hide_no_others() {
+        for odd in ["1e30", "-1e30", "1e400", "many", ""] {
+            let metrics = METRICS.replace("12345678n", odd).replace("1234Ki", odd);
+            let pod: Pod = serde_json::from_str(&POD.replace("64Mi", odd)).unwrap();
+            let metrics: PodMetrics = serde_json::from_str(&metrics).unwrap();
+            let series = join(&metrics, &pod, Window { from: 600, to: 660 }, 60);
+            let images: Vec<&str> = series.iter().map(|series| series.container.image.as_str()).collect();
+            assert_eq!(images, ["envoy:1", "envoy:1"], "{odd}");
+            assert_eq!(kills(&pod, |name| (name == "proxy").then_some(1)), [("proxy", 660, 1)], "{odd}");
+        }
+    }
 }
