@@ -40,6 +40,8 @@ pub struct LiveCluster {
     lists: BTreeMap<Query, Result<Listed, ReadError>>,
     objects: BTreeMap<(Query, String), Result<Option<CompressedObject>, ReadError>>,
     kinds: BTreeMap<(String, String), ApiKind>,
+    /// The most bytes of a list that is kept, in all namespaces but this one.
+    bound: Option<(usize, String)>,
 }
 
 /// The objects of a list, and where its next page begins if only its first one was read ahead: the rest may be most of a large
@@ -67,7 +69,13 @@ impl LiveCluster {
         })?;
         let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
         let (lists, objects, kinds) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Ok((Self { runtime, api, server, release: None, lists, objects, kinds }, namespace))
+        Ok((Self { runtime, api, server, release: None, lists, objects, kinds, bound: None }, namespace))
+    }
+
+    /// Bounds the lists that are kept of each namespace but our own, for a program whose memory is limited: tenants choose how
+    /// large they are.
+    pub fn with_bound(self, bytes: usize, own: &str) -> Self {
+        Self { bound: Some((bytes, own.to_owned())), ..self }
     }
 
     /// Asks the API server for its version. So there is one error, and not one for each read, if it does not answer.
@@ -159,8 +167,20 @@ impl ClusterReader for LiveCluster {
             Some(Err(problem)) => return Err(problem.clone()),
             _ => {}
         }
-        let mut objects = Vec::new();
-        let answer = self.visit(list, &mut |object| objects.push(object));
+        let bound = self.bound.as_ref().filter(|(_, own)| list.2.is_some_and(|namespace| namespace != own));
+        let bound = bound.map(|(bytes, _)| *bytes);
+        let (mut objects, mut bytes) = (Vec::new(), 0);
+        let mut answer = self.visit(list, &mut |object| {
+            bytes += bound.map_or(0, |_| object.to_string().len());
+            if bound.is_none_or(|most| bytes <= most) {
+                objects.push(object);
+            }
+        });
+        if let Some(most) = bound.filter(|most| bytes > *most) {
+            let kind = ApiKind::new(list.0, list.1);
+            let what = in_scope(&kind.qualified(), &kind, list.2);
+            answer = Err(ReadError::Failed(format!("{what} are more than {} MiB", most >> 20)));
+        }
         let kept = || Listed { objects: objects.iter().map(CompressedObject::from).collect(), next: String::new() };
         self.lists.insert(query, answer.clone().map(|()| kept()));
         answer.map(|()| objects)

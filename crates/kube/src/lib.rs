@@ -14,6 +14,7 @@ pub mod proxy;
 
 pub mod kubeconfig;
 
+pub mod derived_name;
 pub mod error_chain;
 pub mod outage;
 pub mod random;

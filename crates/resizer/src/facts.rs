@@ -8,7 +8,7 @@ use headroom_core::estimate::Sources;
 use headroom_core::image::ImageName;
 use headroom_core::request::ValueOrigin;
 use headroom_dryrun::evaluate::{Admission, request, with_decision};
-use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::ApiKind;
 use headroom_workloads::autoscaler::Autoscalers;
 use headroom_workloads::{WorkloadRef, pod_of};
@@ -19,11 +19,24 @@ use crate::observed::{ContainerFacts, amount, at, list, size};
 /// The facts about containers, by their names.
 pub type Facts = BTreeMap<String, ContainerFacts>;
 
+/// A template is not evaluated if the product of its containers and the bytes of LimitRanges and quotas is larger: a tenant chooses
+/// both. A large real one is a hundredth of it.
+const MOST_COMPARED: usize = 2 << 20;
+
 /// Evaluates a template as a pod that its controller would create now. Quotas count the pods that run already, so the pod
 /// is evaluated as one of them.
-pub fn of_template(owner: &Value, admission: &Admission, cluster: &mut dyn ClusterReader) -> Result<Facts, String> {
+pub fn of_template(
+    owner: &Value,
+    bytes_of_rules: usize,
+    admission: &Admission,
+    cluster: &mut dyn ClusterReader,
+) -> Result<Facts, String> {
     let Some(pod) = pod_of(owner) else { return Ok(Facts::new()) };
     let containers: Vec<Value> = list(at(&pod, "/spec/containers")).to_vec();
+    let all = containers.len() + list(at(&pod, "/spec/initContainers")).len();
+    if all.saturating_mul(bytes_of_rules) > MOST_COMPARED {
+        return Err(format!("{all} containers and {bytes_of_rules} bytes of LimitRanges and quotas are too much"));
+    }
     let request = request::audit(pod, &ApiKind::new("v1", "Pod"));
     let (settings, _) = admission.settings_for(&request, cluster);
     with_decision(&request, settings, cluster, |request, decision, context, settings| {
@@ -77,4 +90,13 @@ pub fn mark_scaled(facts: &mut Facts, owners: [&WorkloadRef; 2], autoscalers: &A
         let is_scaled = |by: Measured| targets.iter().any(|target| target.is_about(container, by.name()));
         found.is_scaled_by = Marked { cpu: is_scaled(Measured::Cpu), memory: is_scaled(Measured::Memory) };
     }
+}
+
+/// The bytes of the rules that each container of a template is compared with.
+pub fn bytes_of_rules(namespace: &str, cluster: &mut dyn ClusterReader) -> Result<usize, ReadError> {
+    let mut bytes = 0;
+    for kind in ["LimitRange", "ResourceQuota"] {
+        bytes += cluster.list(("v1", kind, Some(namespace)))?.iter().map(|of| of.to_string().len()).sum::<usize>();
+    }
+    Ok(bytes)
 }

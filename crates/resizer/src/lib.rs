@@ -6,6 +6,7 @@
 pub mod decision;
 
 mod observed;
+mod slim;
 
 mod round;
 
@@ -16,10 +17,11 @@ pub mod running;
 pub mod recent;
 
 pub mod signals;
+mod unfit;
 
 pub mod metrics;
 mod pass;
 
 pub use observed::{ContainerFacts, observed};
-pub use pass::{Found, Resizer};
+pub use pass::{Found, Memory, Resizer};
 pub use round::{Round, RoundError, RoundOutcome, records};

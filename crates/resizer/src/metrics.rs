@@ -91,7 +91,7 @@ impl ResizerMetrics {
             Event::Begun { .. } => "begun",
             Event::Settled => "settled",
             Event::TakingBack { .. } => "taken_back",
-            Event::Dropped(_) => "dropped",
+            Event::Dropped(_) | Event::GivenUp(_) => "dropped",
             Event::Refused(_)
             | Event::Would { .. }
             | Event::Waits(_)

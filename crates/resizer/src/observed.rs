@@ -6,10 +6,15 @@ use crate::decision::{
 use headroom_core::amount::Quantity;
 use headroom_core::estimate::replace::{LIMITS, SCALE};
 use headroom_core::timestamp::Timestamp;
+use headroom_objects::kinds::metadata;
 use serde_json::Value;
 
+/// The label or annotation of a namespace, a workload or a pod that names the most that may be done to its pods.
+pub(crate) const RESIZE: &str = "headroom.dev/resize";
+/// The annotation of a workload with a PromQL expression that has a result while the workload suffers, as an alert's has.
+pub(crate) const ALERT: &str = "headroom.dev/resize-alert";
 /// The annotation of a static pod's mirror.
-const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The facts about a container that are not in its pod's object.
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,24 +33,24 @@ pub struct ContainerFacts {
     pub is_scaled_by: Marked,
 }
 
-/// Reads a pod. The error says what cannot be read.
-pub fn observed(pod: &Value, mode: Mode, facts_of: &dyn Fn(&str) -> ContainerFacts) -> Result<ObservedPod, String> {
-    let metadata = at(pod, "/metadata");
-    let text = |name: &str| {
-        let text = metadata.get(name).and_then(Value::as_str).map(str::to_owned);
-        text.ok_or_else(|| format!("the pod has no metadata.{name}"))
-    };
+/// Reads a pod. One with an amount that cannot be read is left alone.
+pub fn observed(pod: &Value, mode: Mode, facts_of: &dyn Fn(&str) -> ContainerFacts) -> ObservedPod {
+    let text = |name: &str| metadata(pod, name).to_owned();
     let containers = list(at(pod, "/spec/containers")).iter().map(|of| container(pod, of, facts_of));
-    Ok(ObservedPod {
-        uid: text("uid")?,
-        name: text("name")?,
-        version: text("resourceVersion")?,
+    let (containers, unread) = match containers.collect::<Result<_, _>>() {
+        Ok(containers) => (containers, None),
+        Err(error) => (Vec::new(), Some(format!("it cannot be read: {error}"))),
+    };
+    ObservedPod {
+        uid: text("uid"),
+        name: text("name"),
+        version: text("resourceVersion"),
         mode,
-        left_alone: reason_to_leave(pod).map(str::to_owned),
+        left_alone: reason_to_leave(pod).map(str::to_owned).or(unread),
         is_ready: condition(pod, "Ready").is_some_and(|ready| at(ready, "/status") == "True"),
         kubelet: kubelet(pod),
-        containers: containers.collect::<Result<_, _>>()?,
-    })
+        containers,
+    }
 }
 
 fn reason_to_leave(pod: &Value) -> Option<&'static str> {

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::decision::{Decision, Event, Note, ObservedPod, PodChange, Record, Rules, Time, Unfit, decide};
+use headroom_core::json::Node;
 use headroom_dryrun::evaluate::Admission;
 use headroom_dryrun::evaluate::admission::PolicySource;
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
@@ -21,18 +22,26 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 
 use crate::metrics::{PassCounts, ResizerMetrics};
-use crate::observed::{at, list};
+use crate::observed::{ALERT, at, list};
 use crate::recent::Recent;
-use crate::room;
+use crate::room::Rooms;
 use crate::round::{MOST_READS, Round, RoundError, RoundOutcome, records};
 use crate::running::{self, Modes, Running, Usage};
-use crate::signals::{ALERT, Signals};
+use crate::signals::Signals;
+use crate::slim;
+use crate::unfit::UnfitChanges;
 
 const V1: ApiPath = ApiPath::new("/api/v1");
 /// An Event that says the same of a workload is written again after this time.
 const REPEAT_AFTER: Duration = Duration::from_secs(6 * 3600);
 /// A round asks about no further pod after so many whose change does not fit.
 const MOST_UNFIT: usize = 5;
+/// The time of a namespace in a pass, beside reading it. A workload that was begun is finished, the others have the next turn.
+const TURN: Duration = Duration::from_secs(2);
+/// Pods without a selector that are read one by one.
+const MOST_BY_NAME: usize = 20;
+/// The workloads of a namespace about which Events are remembered. About others none is written.
+const MOST_REPORTED: usize = 1_000;
 /// Usage profiles, which change once an hour, are read again after this time.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(600);
 
@@ -46,12 +55,32 @@ pub struct Resizer {
     pub modes: Modes,
     pub rules: Rules,
     pub signals: Option<Signals>,
-    pub recent: Recent,
     pub events: Recorder,
-    /// When an Event with a reason was last written about a workload.
-    pub reported_at: HashMap<(WorkloadRef, &'static str), Instant>,
+    pub memory: Memory,
+}
+
+/// The program's memory from one pass to the next. All of it is of use, and none of it needed.
+#[derive(Default)]
+pub struct Memory {
+    recent: Recent,
+    record_names: BTreeMap<WorkloadRef, String>,
+    namespaces: BTreeMap<String, OfNamespace>,
+    unfit: Mutex<UnfitChanges>,
+    rooms: Rooms,
+    /// The namespace that was served last.
+    last: String,
     /// When everything was last read.
-    pub read_at: Instant,
+    read_at: Option<Instant>,
+}
+
+#[derive(Default)]
+struct OfNamespace {
+    /// The workload with which its next turn begins.
+    next: Option<WorkloadRef>,
+    /// It is left until then, because it took long.
+    rests_until: Option<Instant>,
+    /// When an Event with a reason was last written about a workload.
+    reported_at: HashMap<(WorkloadRef, &'static str), Instant>,
 }
 
 /// The workloads of a namespace, and their usage when they were read.
@@ -60,6 +89,7 @@ pub struct Found {
     pub workloads: Vec<Running>,
     pub usage: Usage,
     pub at: Time,
+    bytes_of_rules: usize,
 }
 
 /// The changes under way.
@@ -67,13 +97,18 @@ pub struct Found {
 struct UnderWay(BTreeMap<WorkloadRef, usize>);
 
 impl UnderWay {
-    /// The pods of a workload that may be under way, beside those of others.
+    /// The pods of a workload that may be under way, beside those of others. Where other namespaces have all places of the cluster,
+    /// a namespace still has its share of them.
     fn free(&self, workload: &WorkloadRef, rules: &Rules) -> usize {
-        let is_near = |of: &WorkloadRef| of.namespace == workload.namespace;
-        let of_namespace = self.0.iter().filter(|(of, _)| is_near(of)).map(|(_, count)| count).sum();
-        let of_cluster: usize = self.0.values().sum();
-        let free = |most: usize, of: usize| most.saturating_sub(of);
-        free(rules.at_once.namespace, of_namespace).min(free(rules.at_once.cluster, of_cluster))
+        let mut namespaces: BTreeMap<&str, usize> = BTreeMap::from([(workload.namespace.as_str(), 0)]);
+        for (of, count) in self.0.iter().filter(|(_, count)| **count > 0) {
+            *namespaces.entry(&of.namespace).or_default() += count;
+        }
+        let (of_cluster, all): (usize, usize) = (namespaces.values().sum(), rules.at_once.cluster);
+        let of_namespace = namespaces.get(workload.namespace.as_str()).copied().unwrap_or(0);
+        let share = (all / namespaces.len()).max(1);
+        let of_share = share.saturating_sub(of_namespace).max(all.saturating_sub(of_cluster));
+        rules.at_once.namespace.saturating_sub(of_namespace).min(of_share)
     }
 }
 
@@ -84,27 +119,43 @@ impl Resizer {
         Ok(list(at(&served, "/resources")).iter().any(|resource| at(resource, "/name") == "pods/resize"))
     }
 
-    /// Looks at all namespaces but the exempt ones. Ends early when `goes_on` is false.
+    /// Looks at all namespaces but the exempt ones, each of which has its turn, and returns true if all were done. Ends early when
+    /// `goes_on` is false.
     pub fn pass(
         &mut self,
         exempt: &[String],
         metrics: &ResizerMetrics,
         goes_on: &dyn Fn() -> bool,
-    ) -> Result<(), String> {
-        let is_old = self.read_at.elapsed() > READ_AGAIN_AFTER;
-        self.read_at = if is_old { Instant::now() } else { self.read_at };
+    ) -> Result<bool, String> {
+        let is_old = self.memory.read_at.is_none_or(|at| at.elapsed() > READ_AGAIN_AFTER);
+        self.memory.read_at = self.memory.read_at.filter(|_| !is_old).or_else(|| Some(Instant::now()));
         self.cluster.forget(|namespace| is_old || namespace.is_none());
         let admission = Admission::read(&mut self.cluster, PolicySource::Cluster, &[None]);
-        let namespaces = self.cluster.list(("v1", "Namespace", None))?;
+        let mut namespaces = self.cluster.list(("v1", "Namespace", None))?;
+        let names: BTreeSet<&str> = namespaces.iter().map(|of| metadata(of, "name")).collect();
+        self.memory.namespaces.retain(|name, _| names.contains(name.as_str()));
+        let is_served = |of: &Value| metadata(of, "name") <= self.memory.last.as_str();
+        let served = namespaces.iter().take_while(|of| is_served(of)).count();
+        namespaces.rotate_left(served);
         let records = self.records().map_err(|error| format!("cannot list the records: {error}"))?;
         let mut under_way = UnderWay(records.iter().map(|(key, record)| (key.clone(), record.under_way())).collect());
         let (mut seen, mut unseen) = (PassCounts::default(), records.keys().cloned().collect::<BTreeSet<_>>());
+        let mut is_done = true;
         for namespace in namespaces {
             let name = metadata(&namespace, "name");
+            if !goes_on() {
+                return Ok(false);
+            }
+            self.memory.last = name.to_owned();
+            let of_namespace = self.memory.namespaces.entry(name.to_owned()).or_default();
+            if of_namespace.rests_until.is_some_and(|until| Instant::now() < until) {
+                is_done = false;
+                unseen.retain(|of| of.namespace != name);
+                continue;
+            }
+            let begun = Instant::now();
             let is_exempt = exempt.iter().any(|exempt| exempt == name);
-            let found = if is_exempt { Ok(Found::default()) } else { self.read(&namespace, &admission) };
-            // An exempt one may have the profiles.
-            self.cluster.forget(|of| of == Some(name) && !is_exempt);
+            let found = if is_exempt { Ok(Found::default()) } else { self.list(&namespace) };
             let mut found = match found {
                 Ok(found) => found,
                 Err(error) => {
@@ -113,32 +164,42 @@ impl Resizer {
                     tracing::warn!(namespace = name, error, "the pods of a namespace are left as they are");
                     metrics.ended("failed");
                     unseen.retain(|of| of.namespace != name);
+                    self.end_turn(name, begun, is_exempt);
                     continue;
                 }
             };
-            let workloads = std::mem::take(&mut found.workloads);
+            let workloads = self.in_order(name, std::mem::take(&mut found.workloads), &records);
             let measured: BTreeSet<&str> = found.usage.keys().map(|(pod, _)| pod.as_str()).collect();
-            for running in workloads {
+            let (turn, mut next) = (Instant::now(), None);
+            for mut running in workloads {
                 if !goes_on() {
-                    return Ok(());
+                    return Ok(false);
                 }
                 unseen.remove(&running.workload);
-                let record = records.get(&running.workload).cloned().unwrap_or_default();
-                let notes = self.look(&running, &record, &found, &mut under_way, metrics);
                 let is_measured = |pod: &&Value| measured.contains(metadata(pod, "name"));
                 seen.pods += running.pods.len() as u64;
                 seen.measured += running.pods.iter().filter(is_measured).count() as u64;
+                if turn.elapsed() > TURN {
+                    next.get_or_insert(running.workload);
+                    continue;
+                }
+                running.learn(found.bytes_of_rules, &admission, &mut self.cluster);
+                let record = records.get(&running.workload).cloned().unwrap_or_default();
+                let notes = self.look(&running, &record, &found, &mut under_way, metrics);
                 seen.add(&notes);
                 self.tell(&running, &notes);
             }
+            is_done &= next.is_none();
+            self.memory.namespaces.entry(name.to_owned()).or_default().next = next;
+            self.end_turn(name, begun, is_exempt);
         }
-        self.reported_at.retain(|_, at| at.elapsed() < REPEAT_AFTER);
         // Records of workloads that are gone end.
         let nothing = Found { at: self.now().map_err(|error| error.to_string())?, ..Found::default() };
-        self.recent.forget_old(nothing.at);
+        self.memory.recent.forget_old(nothing.at);
+        self.unfit().forget_old();
         for workload in unseen {
             if !goes_on() {
-                break;
+                return Ok(false);
             }
             let record = records.get(&workload).cloned().unwrap_or_default();
             let gone = Running::gone(workload, self.modes);
@@ -150,24 +211,54 @@ impl Resizer {
         seen.under_way = under_way.0.values().sum::<usize>() as u64;
         metrics.seen(&seen);
         metrics.last_pass.set(headroom_kube::clock::now());
-        Ok(())
+        Ok(is_done)
     }
 
-    /// Reads the workloads of a namespace, and the usage of their pods.
+    /// The workloads with a change under way first, then those that the last turn of the namespace did not come to.
+    fn in_order(&self, name: &str, workloads: Vec<Running>, records: &BTreeMap<WorkloadRef, Record>) -> Vec<Running> {
+        let next = self.memory.namespaces.get(name).and_then(|of| of.next.as_ref());
+        let mut workloads = workloads;
+        workloads.sort_by_key(|running| {
+            let is_under_way = records.get(&running.workload).is_some_and(|record| !record.changes.is_empty());
+            (!is_under_way, next.is_some_and(|next| running.workload < *next))
+        });
+        workloads
+    }
+
+    /// Drops what was read in a namespace. One that took longer than its turn rests for as long, so that others have their share.
+    fn end_turn(&mut self, name: &str, begun: Instant, is_exempt: bool) {
+        // An exempt one may have the profiles.
+        self.cluster.forget(|of| of == Some(name) && !is_exempt);
+        let of_namespace = self.memory.namespaces.entry(name.to_owned()).or_default();
+        of_namespace.reported_at.retain(|_, at| at.elapsed() < REPEAT_AFTER);
+        let took = begun.elapsed();
+        of_namespace.rests_until = (took > 2 * TURN).then(|| Instant::now() + took);
+    }
+
+    /// Reads the workloads of a namespace, the usage of their pods, and the sizes at admission.
     pub fn read(&mut self, namespace: &Value, admission: &Admission) -> Result<Found, String> {
-        let workloads = running::read(namespace, self.modes, admission, &mut self.cluster)?;
+        let mut found = self.list(namespace)?;
+        for running in &mut found.workloads {
+            running.learn(found.bytes_of_rules, admission, &mut self.cluster);
+        }
+        Ok(found)
+    }
+
+    fn list(&mut self, namespace: &Value) -> Result<Found, String> {
+        let workloads = running::read(namespace, self.modes, &mut self.cluster)?;
         if workloads.is_empty() {
             return Ok(Found::default());
         }
         let name = metadata(namespace, "name");
+        let bytes_of_rules = running::bytes_of_rules(name, &mut self.cluster)?;
         let path = ApiPath::new("/apis/metrics.k8s.io/v1beta1").collection(Some(name), "pods");
         let at = self.now().map_err(|error| error.to_string())?;
         // Without the metrics API nothing is lowered.
         let measured = self.runtime.block_on(self.api.list(&path, ListOptions::WHOLE, value));
         let measured = measured.inspect_err(|error| tracing::debug!(namespace = name, %error, "no recent usage"));
         let mut usage = running::usage(&measured.map(|(_, pods)| pods).unwrap_or_default(), at);
-        self.recent.add(name, &mut usage);
-        Ok(Found { workloads, usage, at })
+        self.memory.recent.add(name, &mut usage);
+        Ok(Found { workloads, usage, at, bytes_of_rules })
     }
 
     fn look(
@@ -213,8 +304,10 @@ impl Resizer {
         free: usize,
     ) -> Result<(Option<RoundOutcome>, Vec<Note>), RoundError> {
         let pods = running.observed(&running.pods, running.object.as_ref(), &found.usage, None);
-        let pods = pods.map_err(|error| RoundError::Pod { error })?;
-        let decision = decide(&pods, record, found.at, &self.rules, free, &mut |_, _, _| Ok(()));
+        let namespace = &running.workload.namespace;
+        let decision = decide(&pods, record, found.at, &self.rules, free, &mut |_, change, _| {
+            self.unfit().known(namespace, change).map_or(Ok(()), |why| Err(Unfit::Refused(why)))
+        });
         // What is under way is watched with fresh pods and all signals.
         if decision.resizes.is_empty() && decision.record == *record && record.changes.is_empty() {
             return Ok((None, decision.notes));
@@ -237,6 +330,7 @@ impl Resizer {
             api: &self.api,
             records: &self.records,
             workload: &running.workload,
+            record_name: self.memory.record_names.get(&running.workload).map(String::as_str),
             rules: &self.rules,
             now: self.now()?,
             free,
@@ -246,25 +340,36 @@ impl Resizer {
             let pods = self.fresh(running).await?;
             let object = self.fresh_object(running).await?;
             let mut usage = usage.clone();
-            let mut is_met = None;
-            if let Some(signals) = &self.signals {
-                signals.add_stalled(&running.workload.namespace, &mut usage).await;
-                if let Some(alert) = running.annotation(ALERT) {
-                    is_met = signals.is_quiet(alert).await;
-                }
-            }
-            let observed = running.observed(&pods, object.as_ref(), &usage, is_met).map_err(ApiError::Other)?;
+            let (namespace, alert) = (&running.workload.namespace, running.annotation(ALERT));
+            let signalled = self.signals.as_ref().map(|signals| signals.look(namespace, alert, &mut usage));
+            let is_met = signalled.and_then(|signalled| signalled.objective_is_met);
+            let mut observed = running.observed(&pods, object.as_ref(), &usage, is_met);
+            // Nothing is lowered before it is known how it was.
+            observed.is_rolling_out |= signalled.is_some_and(|signalled| signalled.is_waiting);
             *fresh.lock().unwrap_or_else(PoisonError::into_inner) = pods;
             unfit.store(0, Relaxed);
             Ok(observed)
         };
+        let namespace = &running.workload.namespace;
         self.runtime.block_on(round.run(read, &mut |pod, change, others| {
+            if let Some(why) = self.unfit().known(namespace, change) {
+                return Err(Unfit::Refused(why));
+            }
             if unfit.load(Relaxed) >= MOST_UNFIT {
                 return Err(Unfit::Refused("nor do those of other pods".to_owned()));
             }
             let pods = fresh.lock().unwrap_or_else(PoisonError::into_inner);
-            self.fits(&pods, pod, change, others).inspect_err(|_| _ = unfit.fetch_add(1, Relaxed))
+            let fits = self.fits(&pods, pod, change, others);
+            if let Err(Unfit::Refused(why)) = &fits {
+                unfit.fetch_add(1, Relaxed);
+                self.unfit().add(namespace, change, why);
+            }
+            fits
         }))
+    }
+
+    fn unfit(&self) -> MutexGuard<'_, UnfitChanges> {
+        self.memory.unfit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Decides as a round would, with everything asked that is asked before a change, and changes nothing.
@@ -272,7 +377,6 @@ impl Resizer {
         let (mut pods, mut reads) = (running.pods.clone(), 1);
         loop {
             let observed = running.observed(&pods, running.object.as_ref(), &found.usage, None);
-            let observed = observed.map_err(|error| RoundError::Pod { error })?;
             let fits: crate::decision::Fits<'_> = &mut |pod, change, others| self.fits(&pods, pod, change, others);
             let decision = decide(&observed, record, found.at, &self.rules, usize::MAX, fits);
             if reads == MOST_READS || !decision.notes.iter().any(Note::is_later) {
@@ -285,7 +389,7 @@ impl Resizer {
 
     fn fits(&self, pods: &[Value], pod: &ObservedPod, change: &PodChange, others: &[PodChange]) -> Result<(), Unfit> {
         let object = pods.iter().find(|object| metadata(object, "uid") == pod.uid).ok_or(Unfit::Changed)?;
-        let fits = room::fits(&self.api, object, change, others);
+        let fits = self.memory.rooms.fits(&self.api, object, change, others);
         // Called within a round, which runs in the runtime itself.
         tokio::task::block_in_place(|| self.runtime.block_on(fits))
     }
@@ -294,11 +398,20 @@ impl Resizer {
         self.runtime.block_on(self.api.time()).map_err(RoundError::of("read the time"))
     }
 
+    /// Reads the pods again. Where no selector finds them, a few are read by name, not with all others of the namespace.
     async fn fresh(&self, running: &Running) -> Result<Vec<Value>, ApiError> {
         let selector = running.selector();
-        let options = ListOptions { label_selector: &selector, ..ListOptions::WHOLE };
         let path = V1.collection(Some(&running.workload.namespace), "pods");
-        let (_, mut pods) = self.api.list(&path, options, value).await?;
+        let mut pods = Vec::new();
+        if selector.is_empty() && running.pods.len() <= MOST_BY_NAME {
+            for pod in &running.pods {
+                pods.extend(self.api.find(&path.at(metadata(pod, "name"))).await?.map(slim::pod));
+            }
+        } else {
+            let options = ListOptions { label_selector: &selector, ..ListOptions::WHOLE };
+            let read = |pod: Node<'_>| value(pod).map(slim::pod).filter(|pod| running.has(pod));
+            (_, pods) = self.api.list(&path, options, read).await?;
+        }
         pods.retain(|pod| running.has(pod));
         Ok(pods)
     }
@@ -310,8 +423,11 @@ impl Resizer {
         self.api.get(&path).await.map(Some)
     }
 
-    pub fn records(&self) -> Result<BTreeMap<WorkloadRef, Record>, ApiError> {
-        self.runtime.block_on(records(&self.api, &self.records))
+    pub fn records(&mut self) -> Result<BTreeMap<WorkloadRef, Record>, ApiError> {
+        let found = self.runtime.block_on(records(&self.api, &self.records))?;
+        let name = |(workload, (name, _)): (&WorkloadRef, &(String, Record))| (workload.clone(), name.clone());
+        self.memory.record_names = found.iter().map(name).collect();
+        Ok(found.into_iter().map(|(workload, (_, record))| (workload, record)).collect())
     }
 
     /// Writes Events: about pods what was done to them, and about a workload what would be done or waits.
@@ -325,6 +441,7 @@ impl Resizer {
                 Event::Dropped(_) => (EventType::Normal, "ResizeDropped"),
                 Event::Later | Event::NotTakenBack(_) => continue,
                 Event::Refused(_) => (EventType::Warning, "ResizeRefused"),
+                Event::GivenUp(_) => (EventType::Warning, "ResizeNotTakenBack"),
                 Event::Would { .. } => (EventType::Normal, "WouldResize"),
                 Event::Waits(_) => (EventType::Normal, "ResizeWaits"),
                 Event::DoesNotFit { .. } => (EventType::Warning, "ResizeDoesNotFit"),
@@ -339,9 +456,13 @@ impl Resizer {
             }
         }
         for (reason, (kind, text, pods)) in of_workload {
-            let last = self.reported_at.entry((running.workload.clone(), reason));
+            let reported_at =
+                &mut self.memory.namespaces.entry(running.workload.namespace.clone()).or_default().reported_at;
+            let is_full = reported_at.len() >= MOST_REPORTED;
+            let last = reported_at.entry((running.workload.clone(), reason));
             let is_new = match last {
                 std::collections::hash_map::Entry::Occupied(of) if of.get().elapsed() < REPEAT_AFTER => false,
+                std::collections::hash_map::Entry::Vacant(_) if is_full => false,
                 last => {
                     last.insert_entry(Instant::now());
                     true
@@ -357,5 +478,25 @@ impl Resizer {
                 self.runtime.block_on(self.events.record((&about.0, &about.1, object), kind, reason, &message));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_has_its_share_of_places_whatever_others_hold() {
+        let workload = |namespace: &str| WorkloadRef::new(namespace, "Deployment", "web");
+        let free = |held: &[(&str, usize)], namespace: &str| {
+            let under_way = UnderWay(held.iter().map(|(of, count)| (workload(of), *count)).collect());
+            under_way.free(&WorkloadRef::new(namespace, "Deployment", "other"), &Rules::default())
+        };
+        assert_eq!(free(&[], "shop"), 20);
+        assert_eq!(free(&[("a", 20), ("b", 20)], "shop"), 16);
+        assert_eq!(free(&[("a", 20), ("b", 20), ("c", 10)], "shop"), 12, "others hold all places");
+        assert_eq!(free(&[("a", 20), ("b", 20), ("c", 10), ("shop", 12)], "shop"), 0);
+        assert_eq!(free(&[("a", 20), ("b", 20), ("c", 10)], "a"), 0);
+        assert_eq!(free(&[("shop", 20)], "shop"), 0);
     }
 }

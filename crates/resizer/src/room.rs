@@ -1,75 +1,154 @@
 //! Checks whether a change fits: the room of the node, then the API server's own answer to a dry run of the resize, which holds it
 //! against LimitRanges, quotas and every policy.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use crate::decision::{Amounts, ComputeResource, Direction, PodChange, Unfit};
 use headroom_core::amount::Requirement;
 use headroom_core::json::Node;
 use headroom_core::request::{Pod, pod_totals};
-use headroom_kube::api_client::{ApiClient, ApiError, ListOptions};
+use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_kube::api_path::ApiPath;
 use serde_json::Value;
 
-use crate::observed::{amount, amounts, at};
+use crate::observed::{amount, amounts, at, list};
 use crate::round;
 
 const V1: ApiPath = ApiPath::new("/api/v1");
 
-/// Returns why a change of a pod is not begun. `others` may be made any moment.
-pub async fn fits(api: &ApiClient, pod: &Value, change: &PodChange, others: &[PodChange]) -> Result<(), Unfit> {
-    if change.direction == Direction::Up {
+/// A node's room is read again after this time, and after each change that fits.
+const FRESH: Duration = Duration::from_secs(10);
+
+/// The free room of nodes, read lately.
+#[derive(Debug, Default)]
+pub struct Rooms(Mutex<HashMap<String, (Instant, Amounts)>>);
+
+impl Rooms {
+    /// Returns why a change of a pod is not begun. `others` may be made any moment.
+    pub async fn fits(
+        &self,
+        api: &ApiClient,
+        pod: &Value,
+        change: &PodChange,
+        others: &[PodChange],
+    ) -> Result<(), Unfit> {
         let node = at(pod, "/spec/nodeName").as_str().unwrap_or_default();
-        fits_node(api, node, change, others).await.map_err(Unfit::Refused)?;
+        if change.direction == Direction::Up {
+            self.fits_node(api, node, change, others).await.map_err(Unfit::Refused)?;
+        }
+        let namespace = at(pod, "/metadata/namespace").as_str().unwrap_or_default();
+        let version = at(pod, "/metadata/resourceVersion").as_str().unwrap_or_default();
+        let path = V1.collection(Some(namespace), "pods").at(&change.pod).at("resize");
+        match api.try_resize(&path, &round::patch(&change.uid, version, &change.containers)).await {
+            Ok(_) => {
+                self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(node);
+                Ok(())
+            }
+            Err(ApiError::Conflict { .. }) => Err(Unfit::Changed),
+            Err(error) => Err(Unfit::Refused(error.to_string())),
+        }
     }
-    let namespace = at(pod, "/metadata/namespace").as_str().unwrap_or_default();
-    let version = at(pod, "/metadata/resourceVersion").as_str().unwrap_or_default();
-    let path = V1.collection(Some(namespace), "pods").at(&change.pod).at("resize");
-    match api.try_resize(&path, &round::patch(&change.uid, version, &change.containers)).await {
-        Ok(_) => Ok(()),
-        Err(ApiError::Conflict { .. }) => Err(Unfit::Changed),
-        Err(error) => Err(Unfit::Refused(error.to_string())),
-    }
-}
 
-/// Compares what is requested on a node, with the changes, with what it may give.
-async fn fits_node(api: &ApiClient, name: &str, change: &PodChange, others: &[PodChange]) -> Result<(), String> {
-    let unread = |error: ApiError| format!("cannot read node {name}: {error}");
-    let node = api.get(&V1.collection(None, "nodes").at(name)).await.map_err(unread)?;
-    let selector = format!("spec.nodeName={name},status.phase!=Succeeded,status.phase!=Failed");
-    let options = ListOptions { field_selector: &selector, ..ListOptions::WHOLE };
-    let (_, requested) =
-        api.list(&V1.collection(None, "pods"), options, |pod| Some(requests(pod))).await.map_err(unread)?;
-    let allocatable = amounts(at(&node, "/status/allocatable"))?;
-    for resource in ComputeResource::ALL {
-        let growth = |change: &PodChange| {
-            let grows = |of: &crate::decision::Resized| {
-                let amount = |size: crate::decision::ContainerSize| size.requests.of(resource).unwrap_or(0);
-                amount(of.to).saturating_sub(amount(of.from))
+    /// Compares what a node has left with the changes.
+    async fn fits_node(
+        &self,
+        api: &ApiClient,
+        name: &str,
+        change: &PodChange,
+        others: &[PodChange],
+    ) -> Result<(), String> {
+        let left = self.left(api, name).await.map_err(|error| format!("cannot read node {name}: {error}"))?;
+        for resource in ComputeResource::ALL {
+            let growth = |change: &PodChange| {
+                let grows = |of: &crate::decision::Resized| {
+                    let amount = |size: crate::decision::ContainerSize| size.requests.of(resource).unwrap_or(0);
+                    amount(of.to).saturating_sub(amount(of.from))
+                };
+                change.containers.iter().map(grows).fold(0, u64::saturating_add)
             };
-            change.containers.iter().map(grows).sum::<u64>()
-        };
-        let more = growth(change);
-        if more == 0 {
-            continue;
+            let more = growth(change);
+            let free =
+                left.of(resource).unwrap_or(0).saturating_sub(others.iter().map(growth).fold(0, u64::saturating_add));
+            if more > free {
+                let [more, free] = [more, free].map(|amount| resource.readable(amount));
+                return Err(format!("node {name} has {free} of {} left, and {more} more are needed", resource.name()));
+            }
         }
-        let known: Option<u64> = requested.iter().map(|of| of.map(|of| of.of(resource).unwrap_or(0))).sum();
-        let requested = known.ok_or_else(|| format!("a pod on node {name} cannot be read"))?;
-        let most = allocatable.of(resource).unwrap_or(0);
-        let free = most.saturating_sub(requested.saturating_add(others.iter().map(growth).sum()));
-        if more > free {
-            let [more, free] = [more, free].map(|amount| resource.readable(amount));
-            return Err(format!("node {name} has {free} of {} left, and {more} more are needed", resource.name()));
-        }
+        Ok(())
     }
-    Ok(())
+
+    async fn left(&self, api: &ApiClient, name: &str) -> Result<Amounts, ApiError> {
+        let rooms = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rooms().retain(|_, (at, _)| at.elapsed() < FRESH);
+        let found = rooms().get(name).map(|(_, left)| *left);
+        if let Some(left) = found {
+            return Ok(left);
+        }
+        let read_at = Instant::now();
+        let node = api.get(&V1.collection(None, "nodes").at(name)).await?;
+        let most = amounts(at(&node, "/status/allocatable")).map_err(ApiError::Other)?;
+        let mut left = most;
+        let selector = format!("spec.nodeName={name},status.phase!=Succeeded,status.phase!=Failed");
+        let options = ListOptions { field_selector: &selector, ..ListOptions::WHOLE };
+        let take = |pod: Node<'_>| {
+            let requests = requests(pod);
+            for resource in ComputeResource::ALL {
+                // The kubelet runs no pod that asks for more than all of its node.
+                let [most, left_now] = [most, left].map(|of| of.of(resource).unwrap_or(0));
+                let taken = requests.of(resource).filter(|taken| *taken <= most).unwrap_or(0);
+                left.set(resource, left_now.saturating_sub(taken));
+            }
+        };
+        api.for_each(&V1.collection(None, "pods"), options, take).await?;
+        rooms().insert(name.to_owned(), (read_at, left));
+        Ok(left)
+    }
 }
 
-/// The requests of a pod on its node; none if it cannot be read.
-fn requests(pod: Node<'_>) -> Option<Amounts> {
-    let pod = Pod::read(pod, pod.get("status").ok()?).ok()?;
-    let total = pod_totals::as_quotas_see_it(&pod, Requirement::Request).ok()?;
+/// The requests of a pod on its node. Where not all of it can be read, those of its containers are added up: limits do not count
+/// there, and no kubelet runs a pod whose requests cannot be read.
+fn requests(pod: Node<'_>) -> Amounts {
     let mut requests = Amounts::default();
-    for resource in ComputeResource::ALL {
-        total.get(resource.name()).iter().for_each(|quantity| requests.set(resource, amount(quantity, resource)));
+    let read = pod.get("status").and_then(|status| Pod::read(pod, status));
+    if let Ok(total) = read.and_then(|pod| pod_totals::as_quotas_see_it(&pod, Requirement::Request)) {
+        for resource in ComputeResource::ALL {
+            total.get(resource.name()).iter().for_each(|quantity| requests.set(resource, amount(quantity, resource)));
+        }
+        return requests;
     }
-    Some(requests)
+    let pod = value(pod).unwrap_or_default();
+    for of in list(at(&pod, "/spec/containers")).iter().map(|container| amounts(at(container, "/resources/requests"))) {
+        for resource in ComputeResource::ALL {
+            let more = of.as_ref().ok().and_then(|of| of.of(resource)).unwrap_or(0);
+            requests.set(resource, requests.of(resource).unwrap_or(0).saturating_add(more));
+        }
+    }
+    requests
+}
+
+#[cfg(test)]
+mod tests {
+    use headroom_objects::document;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_that_cannot_be_read_hides_no_other_and_what_can_be_read_of_it_counts() {
+        let of = |resources: Value, status: Value| {
+            let containers = json!([{"name": "app", "resources": resources}]);
+            let pod = document(&json!({"spec": {"containers": containers}, "status": status})).unwrap();
+            requests(pod.root()).memory.unwrap_or(0)
+        };
+        let gibibyte = 1 << 30;
+        assert_eq!(of(json!({"requests": {"memory": "1Gi"}}), json!({})), gibibyte);
+        for amount in ["1e30", "-1e30", "1e400", "many", ""] {
+            assert_eq!(of(json!({"requests": {"memory": "1Gi"}, "limits": {"memory": amount}}), json!({})), gibibyte);
+            let status = json!({"containerStatuses": [{"name": "app", "resources": {"limits": {"cpu": amount}}}]});
+            assert_eq!(of(json!({"requests": {"memory": "1Gi"}}), status), gibibyte, "{amount}");
+            assert_eq!(of(json!({"requests": {"memory": amount}}), json!({})), 0, "no kubelet runs it");
+        }
+    }
 }

@@ -7,6 +7,8 @@ use crate::decision::{
 };
 use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use headroom_kube::api_path::ApiPath;
+use headroom_kube::derived_name::DerivedName;
+use headroom_objects::kinds::metadata;
 use headroom_workloads::WorkloadRef;
 use serde_json::{Map, Value, json};
 
@@ -22,6 +24,8 @@ pub const MOST_READS: usize = 3;
 
 /// The label of records, with its value.
 const LABEL: &str = "headroom.dev/record=resize";
+/// So many names are tried for a record, if objects that are none of ours have the first ones.
+const MOST_NAMES: usize = 3;
 
 /// A round for a workload.
 pub struct Round<'a> {
@@ -29,6 +33,8 @@ pub struct Round<'a> {
     /// The namespace of the records, which is the program's own: it changes no ConfigMap elsewhere.
     pub records: &'a str,
     pub workload: &'a WorkloadRef,
+    /// The name of its record, where one was listed: an earlier version gave it another.
+    pub record_name: Option<&'a str>,
     pub rules: &'a Rules,
     /// The API server's time.
     pub now: Time,
@@ -103,8 +109,11 @@ impl Round<'_> {
         read: impl AsyncFn() -> Result<crate::decision::Workload, ApiError>,
         fits: Fits<'_>,
     ) -> Result<RoundOutcome, RoundError> {
-        let stored = self.stored().await?;
-        let record = stored.as_ref().map_or_else(|| Ok(Record::default()), |stored| self.record(stored))?;
+        let (name, stored) = self.stored().await?;
+        let record = stored.as_ref().map_or_else(|| Ok(Record::default()), record_in).map_err(|error| {
+            let (name, fault) = (name.clone(), format!("its record cannot be read: {error}"));
+            RoundError::Record { name, fault }
+        })?;
         let pods = read().await.map_err(RoundError::of("read the pods"))?;
         let decision = match undoes {
             true => undo(&pods, &record, self.now, self.rules),
@@ -113,15 +122,14 @@ impl Round<'_> {
         let mut stored = stored;
         if decision.record != record {
             if let Some(stored) = stored.as_ref().filter(|_| decision.record.is_empty()) {
-                return self.forget(stored, decision.notes).await;
+                return self.forget(&name, stored, decision.notes).await;
             }
-            match self.store(stored.as_ref(), &decision.record).await {
+            match self.store(&name, stored.as_ref(), &decision.record).await {
                 Ok(object) => stored = Some(object),
                 Err(ApiError::Conflict { .. }) => return Ok(RoundOutcome::Overtaken),
                 Err(error) => return Err(RoundError::of("store the record")(error)),
             }
         }
-        let under_way = decision.record.under_way();
         let (mut record, mut notes) = (decision.record, decision.notes);
         for resize in &decision.resizes {
             match self.send(resize).await {
@@ -134,9 +142,10 @@ impl Round<'_> {
                 Err(
                     ApiError::Refused { message } | ApiError::Invalid { message } | ApiError::Forbidden { message, .. },
                 ) => {
-                    notes.push(Note { pod: resize.pod.clone(), event: Event::Refused(message.clone()) });
-                    record.refuse(&resize.uid, &resize.version, message, self.now, self.rules);
-                    match self.store(stored.as_ref(), &record).await {
+                    let is_over = record.refuse(&resize.uid, &resize.version, &message, self.now, self.rules);
+                    let event = if is_over == Some(true) { Event::GivenUp(message) } else { Event::Refused(message) };
+                    notes.extend(is_over.map(|_| Note { pod: resize.pod.clone(), event }));
+                    match self.store(&name, stored.as_ref(), &record).await {
                         Ok(object) => stored = Some(object),
                         Err(ApiError::Conflict { .. }) => return Ok(RoundOutcome::Overtaken),
                         Err(error) => return Err(RoundError::of("store the record")(error)),
@@ -147,12 +156,12 @@ impl Round<'_> {
                 Err(_) => {}
             }
         }
-        Ok(RoundOutcome::Done { notes, under_way })
+        Ok(RoundOutcome::Done { notes, under_way: record.under_way() })
     }
 
     /// Deletes a record that has nothing left in it.
-    async fn forget(&self, stored: &Value, notes: Vec<Note>) -> Result<RoundOutcome, RoundError> {
-        match self.api.delete_unchanged(&self.config_maps().at(&self.name()), stored).await {
+    async fn forget(&self, name: &str, stored: &Value, notes: Vec<Note>) -> Result<RoundOutcome, RoundError> {
+        match self.api.delete_unchanged(&self.config_maps().at(name), stored).await {
             Ok(_) => Ok(RoundOutcome::Done { notes, under_way: 0 }),
             Err(ApiError::Conflict { .. }) => Ok(RoundOutcome::Overtaken),
             Err(error) => Err(RoundError::of("delete the record")(error)),
@@ -165,33 +174,35 @@ impl Round<'_> {
         self.api.resize(&path.at("resize"), &patch).await.map(|_| ())
     }
 
-    async fn stored(&self) -> Result<Option<Value>, RoundError> {
-        match self.api.get(&self.config_maps().at(&self.name())).await {
-            Ok(object) => Ok(Some(object)),
-            Err(ApiError::NotFound(Missing::Object)) => Ok(None),
-            Err(error) => Err(RoundError::of("read the record")(error)),
+    /// The name of the record, and its object if there is one. An object of the name that is no record of the workload is passed
+    /// by: it stops nobody.
+    async fn stored(&self) -> Result<(String, Option<Value>), RoundError> {
+        let path = self.workload.path();
+        let derived = (0..MOST_NAMES).map(|turn| match turn {
+            0 => DerivedName::of("headroom-resize", &path).to_string(),
+            turn => DerivedName::of("headroom-resize", &format!("{path}/{turn}")).to_string(),
+        });
+        for name in self.record_name.map(str::to_owned).into_iter().chain(derived) {
+            match self.api.get(&self.config_maps().at(&name)).await {
+                Ok(object) if text_in(&object, WORKLOAD) == Some(&path) => return Ok((name, Some(object))),
+                Ok(_) => tracing::warn!(name, "a ConfigMap has the name of a record and is none of this workload"),
+                Err(ApiError::NotFound(Missing::Object)) if self.record_name == Some(&name) => {}
+                Err(ApiError::NotFound(Missing::Object)) => return Ok((name, None)),
+                Err(error) => return Err(RoundError::of("read the record")(error)),
+            }
         }
+        let (name, fault) = (path, "all names of its record are taken by other objects".to_owned());
+        Err(RoundError::Record { name, fault })
     }
 
-    fn record(&self, stored: &Value) -> Result<Record, RoundError> {
-        let fault = |fault: String| RoundError::Record { name: self.name(), fault };
-        let text = |key: &str| {
-            at(stored, "/data").get(key).and_then(Value::as_str).ok_or_else(|| fault(format!("it has no data.{key}")))
-        };
-        if text(WORKLOAD)? != self.workload.path() {
-            return Err(fault("it is the record of another workload".to_owned()));
-        }
-        serde_json::from_str(text(RECORD)?).map_err(|error| fault(format!("its record cannot be read: {error}")))
-    }
-
-    async fn store(&self, stored: Option<&Value>, record: &Record) -> Result<Value, ApiError> {
+    async fn store(&self, name: &str, stored: Option<&Value>, record: &Record) -> Result<Value, ApiError> {
         let text = serde_json::to_string(record).map_err(|error| ApiError::Other(error.to_string()))?;
         let mut object = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
                 "namespace": self.records,
-                "name": self.name(),
+                "name": name,
                 "labels": {"headroom.dev/record": "resize"},
             },
             "data": {WORKLOAD: self.workload.path(), RECORD: text},
@@ -203,7 +214,7 @@ impl Round<'_> {
                     let version = at(stored, "/metadata/resourceVersion").clone();
                     metadata.insert("resourceVersion".to_owned(), version);
                 }
-                self.api.replace(&self.config_maps().at(&self.name()), &object).await
+                self.api.replace(&self.config_maps().at(name), &object).await
             }
         }
     }
@@ -211,31 +222,26 @@ impl Round<'_> {
     fn config_maps(&self) -> ApiPath {
         ApiPath::of_version("v1").collection(Some(self.records), "configmaps")
     }
-
-    /// The name of the workload's record. The record names the workload, too, so two with the same hash are told apart.
-    fn name(&self) -> String {
-        // FNV-1a.
-        let hash = self
-            .workload
-            .path()
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        format!("headroom-resize-{hash:016x}")
-    }
 }
 
-/// All records by workload. One that cannot be read is left to its round, which says so.
-pub async fn records(api: &ApiClient, namespace: &str) -> Result<BTreeMap<WorkloadRef, Record>, ApiError> {
+/// All records by workload, with the names of their objects. One that cannot be read is left to its round, which says so.
+pub async fn records(api: &ApiClient, namespace: &str) -> Result<BTreeMap<WorkloadRef, (String, Record)>, ApiError> {
     let options = ListOptions { label_selector: LABEL, ..ListOptions::WHOLE };
     let path = ApiPath::of_version("v1").collection(Some(namespace), "configmaps");
     let (_, found) = api.list(&path, options, value).await?;
-    Ok(found.iter().filter_map(record_of).collect())
+    let record = |stored: &Value| {
+        let workload = WorkloadRef::at(text_in(stored, WORKLOAD)?)?;
+        Some((workload, (metadata(stored, "name").to_owned(), record_in(stored).ok()?)))
+    };
+    Ok(found.iter().filter_map(record).collect())
 }
 
-/// The workload of a stored record, and the record; none if it cannot be read.
-fn record_of(stored: &Value) -> Option<(WorkloadRef, Record)> {
-    let text = |key: &str| at(stored, "/data").get(key).and_then(Value::as_str);
-    Some((WorkloadRef::at(text(WORKLOAD)?)?, serde_json::from_str(text(RECORD)?).ok()?))
+fn record_in(stored: &Value) -> Result<Record, serde_json::Error> {
+    serde_json::from_str(text_in(stored, RECORD).unwrap_or_default())
+}
+
+fn text_in<'s>(stored: &'s Value, key: &str) -> Option<&'s str> {
+    at(stored, "/data").get(key)?.as_str()
 }
 
 /// A strategic merge patch that is only made to this version of the pod. What does not change stays as it was written.

@@ -13,11 +13,16 @@ use headroom_workloads::kinds::{self, POD, PodKind, REPLICA_SET, counts, updated
 use headroom_workloads::running::{by_workload, has_ended};
 use serde_json::Value;
 
+pub use crate::facts::bytes_of_rules;
 use crate::facts::{self, Facts};
-use crate::observed::{ContainerFacts, amounts, at, list, observed};
+use crate::observed::{ContainerFacts, RESIZE, amounts, at, list, observed};
+use crate::slim;
 
-/// The label or annotation of a namespace, a workload or a pod that names the most that may be done to its pods.
-pub const RESIZE: &str = "headroom.dev/resize";
+/// A namespace's share of memory: its pods are kept up to so many containers, and whole templates up to so many bytes, of which one may
+/// have some. A workload beyond them is only raised for what happens to its pods.
+const MOST_CONTAINERS: usize = 20_000;
+const LARGEST_OWNER: usize = 256 << 10;
+const MOST_BYTES_OF_OWNERS: usize = 16 << 20;
 
 /// The modes that pods may have, whatever they ask for.
 #[derive(Debug, Clone, Copy)]
@@ -40,32 +45,39 @@ pub struct Running {
     pub pods: Vec<Value>,
     /// Facts about containers, by the controller of their pods.
     facts: BTreeMap<WorkloadRef, Facts>,
+    /// The controllers whose templates were not evaluated yet.
+    unlearned: Vec<Value>,
     /// The reason to leave its pods alone.
     left_alone: Option<String>,
     mode: Option<Mode>,
     modes: Modes,
 }
 
-/// Reads the workloads of a namespace. Nothing is known of any of them if one list cannot be read.
-pub fn read(
-    namespace: &Value,
-    modes: Modes,
-    admission: &Admission,
-    cluster: &mut dyn ClusterReader,
-) -> Result<Vec<Running>, String> {
+/// Reads the workloads of a namespace. Nothing is known of any of them if one list cannot be read. [`Running::learn`] comes after.
+pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) -> Result<Vec<Running>, String> {
     let name = metadata(namespace, "name");
     let mode_of_namespace = least(asked(namespace));
     if mode_of_namespace == Some(None) {
         return Ok(Vec::new());
     }
-    let mut pods = cluster.list(kinds::list(&POD, Some(name)))?;
+    let (mut pods, mut containers) = (Vec::new(), 0);
+    cluster.visit(kinds::list(&POD, Some(name)), &mut |pod| {
+        containers += list(at(&pod, "/spec/containers")).len();
+        if containers <= MOST_CONTAINERS {
+            pods.push(slim::pod(pod));
+        }
+    })?;
+    if containers > MOST_CONTAINERS {
+        tracing::warn!(namespace = name, containers, "only the first {MOST_CONTAINERS} containers are looked at");
+    }
     // Static pods are a node's.
     pods.retain(|pod| !has_ended(pod) && WorkloadRef::owner_of(pod).is_none_or(|owner| owner.kind != "Node"));
     if pods.is_empty() {
         return Ok(Vec::new());
     }
     let autoscalers = Autoscalers::read(cluster, name)?;
-    let (mut objects, mut unread) = (Objects::new(), None);
+    let makers = pods.iter().filter_map(WorkloadRef::owner_of).collect();
+    let (mut objects, mut unread) = (Objects { owners: makers, ..Objects::default() }, None);
     let by_workload = by_workload(pods, &mut |maker| match find(maker, &mut objects, cluster) {
         Ok(object) => WorkloadRef::owner_of(&object?),
         Err(error) => {
@@ -87,14 +99,13 @@ pub fn read(
             object,
             pods: Vec::new(),
             facts: BTreeMap::new(),
+            unlearned: Vec::new(),
             modes,
             workload,
         };
         for (maker, pods) in pods {
-            let mut facts = match find(&maker, &mut objects, cluster)? {
-                Some(object) => facts::of_template(&object, admission, cluster)?,
-                None => Facts::new(),
-            };
+            running.unlearned.extend(find(&maker, &mut objects, cluster)?);
+            let mut facts = Facts::new();
             let containers = pods.iter().flat_map(|pod| list(at(pod, "/spec/containers")));
             let names = containers.filter_map(|of| at(of, "/name").as_str());
             names.for_each(|name| _ = facts.entry(name.to_owned()).or_default());
@@ -110,18 +121,34 @@ pub fn read(
 impl Running {
     /// A workload that has no pods any more.
     pub fn gone(workload: WorkloadRef, modes: Modes) -> Self {
-        let (pods, facts) = (Vec::new(), BTreeMap::new());
-        Self { workload, object: None, pods, facts, left_alone: None, mode: None, modes }
+        let (pods, facts, unlearned) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { workload, object: None, pods, facts, unlearned, left_alone: None, mode: None, modes }
     }
 
-    /// The workload as it is decided about, with these pods, read now or before. Pods that ask to be left are left out.
+    /// Evaluates the templates of its pods. Where one cannot be evaluated, its pods are only raised for what happens to them.
+    pub fn learn(&mut self, bytes_of_rules: usize, admission: &Admission, cluster: &mut dyn ClusterReader) {
+        for owner in std::mem::take(&mut self.unlearned) {
+            let learned = facts::of_template(&owner, bytes_of_rules, admission, cluster);
+            let learned = learned.inspect_err(|error| {
+                tracing::info!(workload = self.workload.path(), error, "the size at admission is not known");
+            });
+            let facts = self.facts.entry(WorkloadRef::of(&owner)).or_default();
+            for (name, found) in learned.unwrap_or_default() {
+                let is_scaled_by = facts.get(&name).map(|of| of.is_scaled_by).unwrap_or_default();
+                facts.insert(name, ContainerFacts { is_scaled_by, ..found });
+            }
+        }
+    }
+
+    /// The workload as it is decided about, with these pods, read now or before. Pods that ask to be left are left out, and one that
+    /// cannot be read is left alone.
     pub fn observed(
         &self,
         pods: &[Value],
         object: Option<&Value>,
         usage: &Usage,
         objective_is_met: Option<bool>,
-    ) -> Result<crate::decision::Workload, String> {
+    ) -> crate::decision::Workload {
         let mut observed_pods = Vec::new();
         for pod in pods {
             let Some(mode) = least(asked(pod).into_iter().chain([self.mode])).flatten() else { continue };
@@ -131,12 +158,12 @@ impl Running {
                 let place = (metadata(pod, "name").to_owned(), container.to_owned());
                 ContainerFacts { used: usage.get(&place).copied(), ..in_template }
             };
-            let mut pod = observed(pod, mode.max(self.modes.least).min(self.modes.most), &facts_of)?;
+            let mut pod = observed(pod, mode.max(self.modes.least).min(self.modes.most), &facts_of);
             pod.left_alone = pod.left_alone.or_else(|| self.left_alone.clone());
             observed_pods.push(pod);
         }
         let is_rolling_out = is_rolling_out(object, pods);
-        Ok(crate::decision::Workload { pods: observed_pods, is_rolling_out, objective_is_met })
+        crate::decision::Workload { pods: observed_pods, is_rolling_out, objective_is_met }
     }
 
     /// True if a pod that was read now is one of the workload.
@@ -181,8 +208,13 @@ fn mode(word: &str) -> Option<Mode> {
     }
 }
 
-/// The objects of a namespace by kind and name.
-type Objects = BTreeMap<String, BTreeMap<String, Value>>;
+/// The objects of a namespace by kind and name. Those that own no pods themselves are kept without their templates.
+#[derive(Default)]
+struct Objects {
+    owners: BTreeSet<WorkloadRef>,
+    by_kind: BTreeMap<String, BTreeMap<String, Value>>,
+    bytes: usize,
+}
 
 /// Finds an object, and lists its kind before the first of them.
 fn find(
@@ -191,12 +223,18 @@ fn find(
     cluster: &mut dyn ClusterReader,
 ) -> Result<Option<Value>, ReadError> {
     let Some(of) = PodKind::named(kind).filter(|of| **of != POD) else { return Ok(None) };
-    if !objects.contains_key(kind) {
-        let listed = cluster.list(kinds::list(of, Some(namespace)))?.into_iter();
-        let by_name = listed.map(|object| (metadata(&object, "name").to_owned(), object));
-        objects.insert(kind.clone(), by_name.collect());
+    let Objects { owners, by_kind, bytes } = objects;
+    if !by_kind.contains_key(kind) {
+        let of_kind = by_kind.entry(kind.clone()).or_default();
+        cluster.visit(kinds::list(of, Some(namespace)), &mut |object| {
+            let size = if owners.contains(&WorkloadRef::of(&object)) { object.to_string().len() } else { usize::MAX };
+            let is_whole = size <= LARGEST_OWNER && *bytes + size <= MOST_BYTES_OF_OWNERS;
+            *bytes += if is_whole { size } else { 0 };
+            let object = if is_whole { object } else { slim::workload(object) };
+            of_kind.insert(metadata(&object, "name").to_owned(), object);
+        })?;
     }
-    Ok(objects.get(kind).and_then(|of_kind| of_kind.get(name)).cloned())
+    Ok(by_kind.get(kind).and_then(|of_kind| of_kind.get(name)).cloned())
 }
 
 /// True while pods of two templates run, or fewer than wanted.

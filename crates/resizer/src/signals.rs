@@ -1,20 +1,151 @@
 //! Knowledge of a metrics store about running pods: throttling and pressure, and the alerts of their teams.
+//!
+//! Questions are asked beside the passes, of each namespace one at a time and of the cluster a few: how long an answer takes is
+//! the choice of whoever writes an alert's expression, and others do not wait for it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use headroom_sources::SourceError;
-use headroom_sources::prometheus::{AnswerSeries, Prometheus};
+use headroom_sources::prometheus::Prometheus;
+use tokio::sync::Semaphore;
 
+use crate::observed::ALERT;
 use crate::running::Usage;
 
-/// The annotation of a workload with a PromQL expression that has a result while the workload suffers, as an alert's has.
-pub const ALERT: &str = "headroom.dev/resize-alert";
 /// The longest expression that is asked.
 const LONGEST: usize = 1_000;
+/// A question is given up after this time.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// A question is asked again after the first time, for as long as the second after somebody wanted to know. An answer counts for the
+/// third.
+const ASKED_AFTER: Duration = Duration::from_secs(15);
+const WANTED_FOR: Duration = Duration::from_secs(90);
+const OLD: Duration = Duration::from_secs(120);
+/// The questions of a namespace that are kept.
+const MOST_QUESTIONS: usize = 500;
+/// The rows of an answer that are kept.
+const MOST_ROWS: usize = 20_000;
+const AT_ONCE: usize = 4;
 
-pub struct Signals(pub Prometheus);
+#[derive(Clone)]
+pub struct Signals {
+    store: Arc<Prometheus>,
+    at_once: Arc<Semaphore>,
+    namespaces: Arc<Mutex<BTreeMap<String, Questions>>>,
+}
+
+/// The knowledge about a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signalled {
+    /// False if the expression of its team has a result; none if nobody knows.
+    pub objective_is_met: Option<bool>,
+    /// True until everything was asked once.
+    pub is_waiting: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Question {
+    Stalled,
+    Alert(String),
+}
+
+/// The percent of each pod and container; of an alert one row if it has a result.
+type Rows = BTreeMap<(String, String), u32>;
+
+#[derive(Default)]
+struct Questions {
+    known: BTreeMap<Question, Kept>,
+    is_asking: bool,
+}
+
+struct Kept {
+    wanted_at: Instant,
+    answer: Option<(Instant, Option<Rows>)>,
+}
 
 impl Signals {
-    /// Adds the time that containers wait for CPU or are throttled. Without an answer it is not known.
-    pub async fn add_stalled(&self, namespace: &str, usage: &mut Usage) {
+    pub fn new(store: Prometheus) -> Self {
+        let (store, at_once) = (Arc::new(store), Arc::new(Semaphore::new(AT_ONCE)));
+        Self { store, at_once, namespaces: Arc::default() }
+    }
+
+    /// Adds the time that containers wait for CPU or are throttled, and says what the team's alert does. Must be called in a runtime.
+    pub fn look(&self, namespace: &str, alert: Option<&str>, usage: &mut Usage) -> Signalled {
+        let stalled = self.answer(namespace, Question::Stalled);
+        for (place, percent) in stalled.iter().flatten().flatten() {
+            usage.entry(place.clone()).and_modify(|used| used.stalled_percent = Some(*percent));
+        }
+        if alert.is_some_and(|alert| alert.len() > LONGEST) {
+            tracing::debug!(namespace, "the annotation {ALERT} is longer than {LONGEST} bytes, and ignored");
+        }
+        let alert = alert.filter(|alert| alert.len() <= LONGEST);
+        let alert = alert.map(|alert| self.answer(namespace, Question::Alert(alert.to_owned())));
+        Signalled {
+            objective_is_met: alert.iter().flatten().flatten().next().map(Rows::is_empty),
+            is_waiting: stalled.is_none() || alert.is_some_and(|alert| alert.is_none()),
+        }
+    }
+
+    /// The last answer, which is none inside where the store gives none; none while it is waited for.
+    fn answer(&self, namespace: &str, question: Question) -> Option<Option<Rows>> {
+        let mut namespaces = self.lock();
+        let of = namespaces.entry(namespace.to_owned()).or_default();
+        if of.known.len() >= MOST_QUESTIONS && !of.known.contains_key(&question) {
+            return Some(None);
+        }
+        let kept = of.known.entry(question).or_insert_with(|| Kept { wanted_at: Instant::now(), answer: None });
+        kept.wanted_at = Instant::now();
+        let answer = kept.answer.as_ref().filter(|(at, _)| at.elapsed() < OLD).map(|(_, rows)| rows.clone());
+        if !std::mem::replace(&mut of.is_asking, true) {
+            tokio::spawn(self.clone().ask_all(namespace.to_owned()));
+        }
+        answer
+    }
+
+    /// Asks the questions of a namespace, one after the other, for as long as anybody wants to know.
+    async fn ask_all(self, namespace: String) {
+        while let Some(next) = self.next(&namespace) {
+            let Some(question) = next else {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                continue;
+            };
+            let turn = self.at_once.acquire().await;
+            let asked = tokio::time::timeout(TIMEOUT, ask(&self.store, &namespace, &question)).await;
+            drop(turn);
+            let asked = asked.unwrap_or_else(|_| Err(SourceError::Temporary("it takes too long".to_owned())));
+            let rows = asked.inspect_err(|error| {
+                tracing::info!(namespace, ?question, %error, "the metrics store does not answer");
+            });
+            if let Some(kept) = self.lock().get_mut(&namespace).and_then(|of| of.known.get_mut(&question)) {
+                kept.answer = Some((Instant::now(), rows.ok()));
+            }
+        }
+    }
+
+    /// The next question, if one is due; none if nobody wants to know any more.
+    fn next(&self, namespace: &str) -> Option<Option<Question>> {
+        let mut namespaces = self.lock();
+        let known = &mut namespaces.get_mut(namespace)?.known;
+        known.retain(|_, kept| kept.wanted_at.elapsed() < WANTED_FOR);
+        let answered_at = |kept: &Kept| kept.answer.as_ref().map(|(at, _)| *at);
+        let Some((question, oldest)) = known.iter().min_by_key(|(_, kept)| answered_at(kept)) else {
+            namespaces.remove(namespace);
+            return None;
+        };
+        let is_due = answered_at(oldest).is_none_or(|at| at.elapsed() >= ASKED_AFTER);
+        Some(is_due.then(|| question.clone()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Questions>> {
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn ask(store: &Prometheus, namespace: &str, question: &Question) -> Result<Rows, SourceError> {
+    let mut rows = Rows::new();
+    let Question::Alert(alert) = question else {
         let of = |metric: &str| format!("rate(container_{metric}{{namespace={namespace:?},container!=\"\"}}[5m])");
         let question = format!(
             "100 * max by (pod, container) ({} or {} / {})",
@@ -22,25 +153,16 @@ impl Signals {
             of("cpu_cfs_throttled_periods_total"),
             of("cpu_cfs_periods_total")
         );
-        for row in self.ask(&question).await.unwrap_or_default() {
-            let place = (row.label("pod").to_owned(), row.label("container").to_owned());
-            if let (Some(used), Some(percent)) = (usage.get_mut(&place), row.value()) {
-                used.stalled_percent = Some(percent.clamp(0.0, 100.0).round() as u32);
-            }
-        }
-    }
-
-    /// Returns true if an alert's expression has no result; none if nobody knows.
-    pub async fn is_quiet(&self, alert: &str) -> Option<bool> {
-        if alert.len() > LONGEST {
-            tracing::warn!(bytes = alert.len(), "the annotation {ALERT} is longer than {LONGEST} bytes, and ignored");
-            return None;
-        }
-        self.ask(alert).await.ok().map(|rows| rows.is_empty())
-    }
-
-    async fn ask(&self, question: &str) -> Result<Vec<AnswerSeries>, SourceError> {
-        let answer = self.0.ask(question).await;
-        answer.inspect_err(|error| tracing::warn!(question, %error, "the metrics store does not answer"))
-    }
+        store
+            .first_rows(&question, MOST_ROWS, &mut |row| {
+                let place = (row.label("pod").to_owned(), row.label("container").to_owned());
+                rows.extend(row.value().map(|value| (place, value.clamp(0.0, 100.0).round() as u32)));
+            })
+            .await?;
+        return Ok(rows);
+    };
+    // One number: the series that an expression finds are nobody's business here. The line ends a comment.
+    let one = format!("count({alert}\n)");
+    store.first_rows(&one, 1, &mut |_| _ = rows.insert(Default::default(), 1)).await?;
+    Ok(rows)
 }

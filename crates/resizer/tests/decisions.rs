@@ -384,7 +384,7 @@ fn a_refused_change_is_not_tried_again_and_the_record_is_data() {
     smaller.wanted = amounts(100, 100);
     let workload = workload(vec![pod(smaller)]);
     let mut record = decided(&workload, &Record::default(), NOW).record;
-    record.refuse("1", "7", "no".to_owned(), NOW, &Rules::default());
+    record.refuse("1", "7", "no", NOW, &Rules::default());
     let json = serde_json::to_string(&record).unwrap();
     assert_eq!(serde_json::from_str::<Record>(&json).unwrap(), record);
     assert!(serde_json::from_str::<Record>(r#"{"changes": [], "more": 1}"#).is_err());

@@ -73,9 +73,14 @@ impl Prometheus {
         Ok(store)
     }
 
-    /// Asks somebody's own expression about now.
-    pub async fn ask(&self, expression: &str) -> Result<Vec<AnswerSeries>, SourceError> {
-        self.api.moment(&query::PromQl::of(expression), None).await
+    /// Asks somebody's own expression about now, and reads no more than the first rows of the answer.
+    pub async fn first_rows(
+        &self,
+        expression: &str,
+        most: usize,
+        each: &mut (dyn FnMut(AnswerSeries) + Send),
+    ) -> Result<(), SourceError> {
+        self.api.first_rows(&query::PromQl::of(expression), most, each).await
     }
 
     async fn probe(&self) -> Result<Arc<StoreReader>, SourceError> {

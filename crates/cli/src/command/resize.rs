@@ -2,8 +2,8 @@
 
 pub mod changes;
 
-use std::collections::{BTreeMap, HashMap};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ArgGroup;
@@ -17,6 +17,7 @@ use headroom_kube::kubeconfig::{self, Chosen};
 use headroom_kube::shell::quoted;
 use headroom_kube::{ApiPath, clock, proxy};
 use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::kinds::metadata;
 use headroom_report::{Exit, Page, ask, complain};
 use headroom_resizer::decision::{Event, Mode, Note, Record, Rules};
 use headroom_resizer::running::{Modes, Running};
@@ -43,6 +44,9 @@ const EXAMPLES: &str = "Examples:
 
 /// The pause between rounds, and about how long a harmful change stays.
 const PAUSE: Duration = Duration::from_secs(15);
+
+/// With more Events, a tenth of them is read of each namespace.
+const MOST_EVENTS: usize = 5_000;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("changed").args(["names", "all"]))]
@@ -100,9 +104,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         rules: Rules::default(),
         signals: None,
         events: Recorder { api: api.clone(), component: "kubectl-headroom", instance: String::new() },
-        recent: headroom_resizer::recent::Recent::default(),
-        reported_at: HashMap::new(),
-        read_at: Instant::now(),
+        memory: headroom_resizer::Memory::default(),
         api,
     };
     if !resizer.is_supported()? {
@@ -184,6 +186,7 @@ impl Args {
         if !self.confirmed(&format!("Take back the last resize of each pod of {} in {place}?", names.join(", ")))? {
             return Ok(Exit::Ok);
         }
+        needed_records(resizer)?;
         let mut noted = WorkloadNotes::new();
         for running in &workloads {
             match resizer.round(running, &found.usage, 0, true)? {
@@ -273,22 +276,31 @@ pub fn read_records(
         let namespaces = namespaces(&config.default_namespace);
         let api = ApiClient::new(proxy::client(config).map_err(|problem| anyhow!(problem))?);
         let unread = |error: ApiError| anyhow!("cannot list the records in namespace {home}: {error}");
-        let mut records = headroom_resizer::records(&api, home).await.map_err(unread)?;
-        records.retain(|workload, _| namespaces.as_ref().is_none_or(|all| all.contains(&workload.namespace)));
-        let selector = format!("reportingComponent={COMPONENT}");
-        let options = ListOptions { field_selector: &selector, most: 5_000, ..ListOptions::WHOLE };
+        let records = headroom_resizer::records(&api, home).await.map_err(unread)?;
+        let records = records.into_iter().map(|(workload, (_, record))| (workload, record));
+        let is_chosen = |of: &WorkloadRef| namespaces.as_ref().is_none_or(|all| all.contains(&of.namespace));
+        let records = records.filter(|(workload, _)| is_chosen(workload)).collect();
         let mut events = Vec::new();
-        for namespace in namespaces.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect()) {
-            let path = ApiPath::of_version("v1").collection(namespace.as_deref(), "events");
-            // Without Events, only the records are known.
-            events.extend(api.list(&path, options, value).await.map(|(_, found)| found).unwrap_or_default());
+        let namespaces = namespaces.map(|all| all.into_iter().map(Some).collect());
+        // Without Events, only the records are known.
+        for namespace in namespaces.unwrap_or_else(|| vec![None]) {
+            let (found, is_whole) = events_in(&api, namespace.as_deref(), MOST_EVENTS).await;
+            events.extend(found);
+            // Everybody may write Events in a namespace of his own, so then each has its bound.
+            if namespace.is_none() && !is_whole {
+                events.clear();
+                for namespace in names_of_namespaces(&api).await {
+                    events.extend(events_in(&api, Some(&namespace), MOST_EVENTS / 10).await.0);
+                }
+            }
         }
         Ok(Resizes::new(&records, &events, clock::now()))
     })
 }
 
-fn needed_records(resizer: &Resizer) -> anyhow::Result<BTreeMap<WorkloadRef, Record>> {
-    let context = || format!("cannot list the records in namespace {}, which every change needs", resizer.records);
+fn needed_records(resizer: &mut Resizer) -> anyhow::Result<BTreeMap<WorkloadRef, Record>> {
+    let home = resizer.records.clone();
+    let context = || format!("cannot list the records in namespace {home}, which every change needs");
     resizer.records().with_context(context)
 }
 
@@ -297,6 +309,21 @@ fn undo_command(names: &[String], namespace: &str) -> String {
     let names = names.iter().map(String::as_str);
     let words = names.chain(["--undo", "--namespace", namespace]);
     words.fold("kubectl headroom resize".to_owned(), |command, word| command + " " + &quoted(word))
+}
+
+/// The Events of the controller in a namespace or in all, and whether these are all of them.
+async fn events_in(api: &ApiClient, namespace: Option<&str>, most: usize) -> (Vec<Value>, bool) {
+    let selector = format!("reportingComponent={COMPONENT}");
+    let options = ListOptions { field_selector: &selector, most, ..ListOptions::WHOLE };
+    let (path, mut found) = (ApiPath::of_version("v1").collection(namespace, "events"), Vec::new());
+    let listed = api.for_each(&path, options, |event| found.extend(value(event))).await;
+    (found, listed.is_ok_and(|listed| listed.next.is_empty()))
+}
+
+async fn names_of_namespaces(api: &ApiClient) -> Vec<String> {
+    let path = ApiPath::of_version("v1").collection(None, "namespaces");
+    let listed = api.list(&path, ListOptions::METADATA, value).await.unwrap_or_default();
+    listed.1.iter().map(|namespace| metadata(namespace, "name").to_owned()).collect()
 }
 
 fn title(running: &Running) -> String {

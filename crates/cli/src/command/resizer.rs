@@ -1,6 +1,5 @@
 //! `headroom-controller resize`: what its arguments mean. The work is `headroom_resizer`'s.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -54,6 +53,12 @@ const AWAY: &str = "the cluster cannot be read; all pods are left as they are";
 const LEASE: Duration = Duration::from_secs(15);
 /// The pause of a replica that does not lead.
 const STANDBY: Duration = Duration::from_secs(2);
+/// The pause before a pass that goes on with the last one.
+const SOON: Duration = Duration::from_secs(1);
+/// The bytes of a list of a namespace, such as its autoscalers.
+const LARGEST_LIST: usize = 16 << 20;
+/// A pass and the API server have so much time each when the program is stopped.
+const PATIENCE: Duration = Duration::from_millis(700);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -133,7 +138,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         anyhow::Ok(ApiClient::new(client))
     })?;
     let name = format!("{}-{}", host_name("resizer"), std::process::id());
-    let lease = RenewedLease::new(Lease {
+    let lease = Arc::new(RenewedLease::new(Lease {
         api: api.clone(),
         namespace: args.namespace.clone(),
         name: "headroom-resizer",
@@ -141,60 +146,81 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         timing: Timing::lasting(LEASE),
         clock: clock::now,
         renewed: Mutex::default(),
-    });
+    }));
     let mode = |word: Word| Mode::from(word);
     let mut resizer = Resizer {
         runtime: runtime.handle().clone(),
-        cluster: LiveCluster::connect(&chosen).map_err(anyhow::Error::msg)?.0,
+        cluster: LiveCluster::connect(&chosen).map_err(anyhow::Error::msg)?.0.with_bound(LARGEST_LIST, &args.namespace),
         records: args.namespace.clone(),
         modes: Modes { least: Mode::Observe, unasked: mode(args.unasked), most: mode(args.most) },
         rules: Rules::default(),
         signals: runtime.block_on(args.signals(&api))?,
         events: Recorder { api: api.clone(), component: COMPONENT, instance: name },
-        recent: headroom_resizer::recent::Recent::default(),
-        reported_at: HashMap::new(),
-        read_at: Instant::now(),
+        memory: headroom_resizer::Memory::default(),
         api,
     };
     let exempt: Vec<String> = args.exempt_namespaces.iter().chain([&args.namespace]).cloned().collect();
     let every = Duration::from_secs(args.every.unsigned_abs());
     tracing::info!("running");
-    while !stop.is_cancelled() {
-        let begun = Instant::now();
-        let goes_on = || {
-            alive.store(clock::now(), Ordering::Relaxed);
-            !stop.is_cancelled() && lease.is_ours()
-        };
-        let turn = runtime.block_on(stop.run_until_cancelled(lease.take()));
-        let is_leader = matches!(turn, Some(Ok(Turn::Ours)));
-        if metrics.leads.set(is_leader.into()) != i64::from(is_leader) {
-            tracing::info!(is_leader, "the Lease has changed hands");
-        }
-        if !is_leader {
-            metrics.seen(&PassCounts::default());
-        }
-        match turn {
-            Some(Ok(Turn::Ours)) => pass(&mut resizer, &exempt, &metrics, &goes_on),
-            Some(Err(failure)) => outage::failed(AWAY, &failure),
-            Some(Ok(Turn::Theirs { .. })) => outage::answered(),
-            None => {}
-        }
-        goes_on();
-        // A pass takes at most half of the time.
-        let took = begun.elapsed();
-        let pause = if is_leader { every.saturating_sub(took).max(took.min(every)) } else { STANDBY };
-        runtime.block_on(async { stop.run_until_cancelled(tokio::time::sleep(pause)).await });
+    let handle = runtime.handle().clone();
+    let work = {
+        let (stop, lease) = (stop.clone(), Arc::clone(&lease));
+        std::thread::spawn(move || {
+            let _ends = stop.clone().drop_guard();
+            while !stop.is_cancelled() {
+                let begun = Instant::now();
+                let goes_on = || {
+                    alive.store(clock::now(), Ordering::Relaxed);
+                    !stop.is_cancelled() && lease.is_ours()
+                };
+                let turn = handle.block_on(stop.run_until_cancelled(lease.take()));
+                let is_leader = matches!(turn, Some(Ok(Turn::Ours)));
+                if metrics.leads.set(is_leader.into()) != i64::from(is_leader) {
+                    tracing::info!(is_leader, "the Lease has changed hands");
+                }
+                if !is_leader {
+                    metrics.seen(&PassCounts::default());
+                }
+                let mut is_done = true;
+                match turn {
+                    Some(Ok(Turn::Ours)) => is_done = pass(&mut resizer, &exempt, &metrics, &goes_on),
+                    Some(Err(failure)) => outage::failed(AWAY, &failure),
+                    Some(Ok(Turn::Theirs { .. })) => outage::answered(),
+                    None => {}
+                }
+                goes_on();
+                // A pass takes at most half of the time, and begins again soon if namespaces wait for their turn.
+                let took = begun.elapsed();
+                let rest = if is_done { every.saturating_sub(took) } else { SOON };
+                let pause = if is_leader { rest.max(took.min(every)) } else { STANDBY };
+                handle.block_on(async { stop.run_until_cancelled(tokio::time::sleep(pause)).await });
+            }
+        })
+    };
+    runtime.block_on(stop.cancelled());
+    // A pass ends at its next step. What waits for an answer is left: whoever leads next finds what may have been done.
+    let stopped = Instant::now();
+    while !work.is_finished() && stopped.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(20));
     }
-    runtime.block_on(lease.release());
+    _ = runtime.block_on(async { tokio::time::timeout(PATIENCE, lease.release()).await });
+    runtime.shutdown_background();
+    if work.is_finished() && work.join().is_err() {
+        anyhow::bail!("a pass has panicked");
+    }
     Ok(())
 }
 
-fn pass(resizer: &mut Resizer, exempt: &[String], metrics: &ResizerMetrics, goes_on: &dyn Fn() -> bool) {
+/// Returns true unless some of it was left for the next one.
+fn pass(resizer: &mut Resizer, exempt: &[String], metrics: &ResizerMetrics, goes_on: &dyn Fn() -> bool) -> bool {
     match resizer.is_supported() {
         Ok(true) => {
             metrics.supported.set(1);
             match resizer.pass(exempt, metrics, goes_on) {
-                Ok(()) => outage::answered(),
+                Ok(is_done) => {
+                    outage::answered();
+                    return is_done;
+                }
                 Err(error) => outage::failed(AWAY, &error),
             }
         }
@@ -204,6 +230,7 @@ fn pass(resizer: &mut Resizer, exempt: &[String], metrics: &ResizerMetrics, goes
         }
         Err(error) => outage::failed(AWAY, &error),
     }
+    true
 }
 
 impl Args {
@@ -215,7 +242,7 @@ impl Args {
             Address::Url(_) => Http::new(&options.endpoint)?,
             Address::Service(target) => behind_service(api.client().clone(), target, &options.endpoint).await?,
         };
-        Ok(Some(Signals(Prometheus::new(http, options))))
+        Ok(Some(Signals::new(Prometheus::new(http, options))))
     }
 }
 

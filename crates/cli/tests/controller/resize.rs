@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use headroom_fixtures::api_server::{ApiServer, Kubelet, Outcome, kubeconfig};
-use headroom_fixtures::http::{FakeServer, answer};
+use headroom_fixtures::http::{FakeServer, Reply, answer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -280,6 +280,31 @@ fn the_alert_of_a_team_takes_a_decrease_back() {
     assert!(prometheus.asked.lock().unwrap().iter().any(|asked| asked.contains("pressure_cpu_waiting")));
 }
 
+/// The expression of a tenant takes longer than anybody waits.
+#[test]
+fn an_alert_without_an_answer_delays_nobody_and_not_the_end() {
+    let cluster = Cluster::new(ApiServer::new(), 1, "on");
+    let alert = json!({"metadata": {"annotations": {"headroom.dev/resize-alert": "slow # )"}}});
+    cluster.server.edit(DEPLOYMENT, &alert);
+    let prometheus = FakeServer::start(|asked| match asked.contains("slow") {
+        true => Reply::Stall(Vec::new()),
+        false => answer(200, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#),
+    });
+    let mut program = cluster.start_with(&["--prometheus", &prometheus.url()]);
+    let is_asked = || prometheus.asked.lock().unwrap().iter().any(|asked| asked.contains("query=count(slow # )\n)"));
+    cluster.until("a question", is_asked);
+    assert_eq!(cluster.requests(0), START, "nothing is lowered before there is an answer");
+    let is_raised = || cluster.requests(0)[1] != START[1];
+    cluster.uses(100, 950 * MI);
+    let begun = Instant::now();
+    cluster.until("a raise", is_raised);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    let begun = Instant::now();
+    Command::new("kill").arg(program.0.id().to_string()).status().unwrap();
+    assert!(program.0.wait().unwrap().success());
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+}
+
 #[test]
 fn a_raise_that_the_node_has_no_room_for_is_not_begun() {
     let cluster = Cluster::new(ApiServer::new(), 1, "on");
@@ -392,6 +417,31 @@ fn killed_replicas_lower_each_pod_once_whatever_fails() {
     }
     assert_eq!((0..PODS).filter(|place| is_lowered(*place)).count(), 1);
     assert_eq!(cluster.server.get(DEPLOYMENT).map(|it| it["spec"]["replicas"].clone()), Some(Value::from(PODS)));
+}
+
+#[test]
+fn everybody_s_events_count_for_their_own_namespace() {
+    let cluster = Cluster::new(ApiServer::new(), 1, "observe");
+    cluster.server.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}}));
+    let event = |namespace: &str, name: String, about: &str, message: &str| {
+        cluster.server.put(
+            json!({"apiVersion": "v1", "kind": "Event", "metadata": {"namespace": namespace, "name": name},
+            "involvedObject": {"kind": "Deployment", "namespace": about, "name": name}, "reason": "WouldResize",
+            "reportingComponent": "headroom-resizer", "message": message, "lastTimestamp": time(now())}),
+        );
+    };
+    (0..5_001).for_each(|of| event("mine", format!("a-{of:04}"), "shop", "forged"));
+    event("shop", "web.1".to_owned(), "shop", "true");
+    let done = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
+        .args(["resize", "-A", "-o", "json"])
+        .env("KUBECONFIG", cluster.folder.path().join("kubeconfig"))
+        .output()
+        .unwrap();
+    let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let rows = found["notDone"].as_array().unwrap();
+    let of_shop: Vec<&Value> = rows.iter().filter(|row| row["namespace"] == "shop").map(|row| &row["what"]).collect();
+    assert_eq!(of_shop, ["true"]);
+    assert!(rows.len() < 602, "{}", rows.len());
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The resizer with the rights that the chart gives it, where there is no node: a pass that only observes, and its Events.
 
-use std::collections::HashMap;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use headroom_core::timestamp::Timestamp;
 use headroom_e2e::cluster::{Cluster, create};
@@ -34,7 +33,7 @@ async fn the_resizer_observes_with_its_own_rights() {
         let not_running = object["kind"] != "Deployment" && object["kind"] != "Service";
         object["metadata"]["name"] == "headroom-resizer" && not_running
     };
-    assert_eq!(apply(&cluster, &["--set", "resize.enabled=true"], is_of_resizer), 6);
+    assert_eq!(apply(&cluster, &["--set", "resize.enabled=true"], is_of_resizer), 7);
 
     let resources = json!({"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}});
     create(&client, pod("shop", "web", resources)).await.unwrap();
@@ -63,9 +62,7 @@ async fn the_resizer_observes_with_its_own_rights() {
             rules: Rules::default(),
             signals: None,
             events: Recorder { api: api.clone(), component: "headroom-resizer", instance: "e2e".to_owned() },
-            recent: headroom_resizer::recent::Recent::default(),
-            reported_at: HashMap::new(),
-            read_at: Instant::now(),
+            memory: headroom_resizer::Memory::default(),
             api,
         };
         assert_eq!(resizer.is_supported().unwrap(), has_resize);

@@ -116,8 +116,9 @@ impl DecisionStep<'_> {
                 }
                 None => self.watch(change, pod),
             },
-            Phase::TakenBack { harm, .. } if is_new => {
-                change.phase = Phase::TakenBack { version: pod.version.clone(), harm: harm.clone() };
+            Phase::TakenBack { harm, refused, .. } if is_new => {
+                let (version, harm, refused) = (pod.version.clone(), harm.clone(), *refused);
+                change.phase = Phase::TakenBack { version, harm, refused };
                 self.resizes.push(resize(pod, change.reversed()));
                 self.record.changes.push(change);
             }
@@ -132,7 +133,7 @@ impl DecisionStep<'_> {
     fn take_back(&mut self, mut change: PodChange, pod: &ObservedPod, harm: Harm) {
         let containers = change.reversed();
         self.resizes.push(resize(pod, containers.clone()));
-        change.phase = Phase::TakenBack { version: pod.version.clone(), harm: harm.clone() };
+        change.phase = Phase::TakenBack { version: pod.version.clone(), harm: harm.clone(), refused: 0 };
         self.note(pod, Event::TakingBack { harm, containers });
         self.record.changes.push(change);
     }

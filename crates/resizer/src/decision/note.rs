@@ -33,6 +33,8 @@ pub enum Event {
     Dropped(&'static str),
     /// The API server refuses a resize.
     Refused(String),
+    /// The API server refused again and again to take a change back.
+    GivenUp(String),
     /// The pod had another version than the one that was read, so it is looked at again.
     Later,
     /// A change has to wait.
@@ -63,6 +65,7 @@ impl fmt::Display for Event {
             Self::Later => f.write_str("the pod changes at this moment, and is looked at again"),
             Self::Dropped(why) => write!(f, "the resize is over: {why}"),
             Self::Refused(why) => write!(f, "the API server refuses the resize: {why}"),
+            Self::GivenUp(why) => write!(f, "the resize is not taken back, because the API server refuses it: {why}"),
             Self::Waits(why) => write!(f, "a resize waits: {why}"),
             Self::DoesNotFit { why, .. } => write!(f, "a resize would not fit: {why}"),
         }

@@ -57,7 +57,13 @@ pub enum Phase {
     /// The spec has the new size since then.
     Watched { since: Time },
     /// The old size may have been sent, on condition of this version.
-    TakenBack { version: String, harm: Harm },
+    TakenBack {
+        version: String,
+        harm: Harm,
+        /// The number of times that the API server has refused it.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        refused: u32,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -141,15 +147,27 @@ impl Record {
         *self == Self::default()
     }
 
-    /// Marks a change as refused by the API server. It is not tried again for as long as one that did harm.
-    pub fn refuse(&mut self, uid: &str, version: &str, why: String, now: Time, rules: &Rules) {
-        let is_it = |change: &&mut PodChange| {
-            change.uid == uid && matches!(&change.phase, Phase::Asked { version: asked } if asked == version)
+    /// Marks a change as refused by the API server. It is not tried again for as long as one that did harm; one that is taken back
+    /// is tried some times, then given up: its place is for others. Returns true if it is given up, none if it is no news.
+    pub fn refuse(&mut self, uid: &str, version: &str, why: &str, now: Time, rules: &Rules) -> Option<bool> {
+        let is_it = |change: &PodChange| match &change.phase {
+            Phase::Asked { version: of } | Phase::TakenBack { version: of, .. } => change.uid == uid && of == version,
+            Phase::Withheld { .. } | Phase::Watched { .. } => false,
         };
-        let Some(change) = self.changes.iter_mut().find(is_it) else { return };
+        let at = self.changes.iter().position(is_it)?;
+        let change = self.changes.get_mut(at)?;
+        if let Phase::TakenBack { refused, .. } = &mut change.phase {
+            *refused += 1;
+            let (is_first, is_last) = (*refused == 1, *refused >= rules.most_refused);
+            if is_last {
+                self.changes.remove(at);
+            }
+            return (is_first || is_last).then_some(is_last);
+        }
         change.phase = Phase::Withheld { version: version.to_owned() };
         let (change, harm) = (change.clone(), Harm::Refused(why.chars().take(500).collect()));
         self.strike(&change, &harm, now, rules);
+        Some(false)
     }
 
     pub(crate) fn strike(&mut self, change: &PodChange, harm: &Harm, now: Time, rules: &Rules) {
@@ -289,6 +307,10 @@ impl PodChange {
             .iter()
             .all(|resized| pod.containers.iter().any(|of| of.name == resized.name && of.size == size(resized)))
     }
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl fmt::Display for ResizeReason {

@@ -392,7 +392,7 @@ impl Model<'_> {
                     let mut after = becomes(left);
                     after.refusals -= 1;
                     let (version, mut record) = world.record.clone();
-                    record.refuse(&resize.uid, &resize.version, "no".to_owned(), world.now, &self.rules());
+                    record.refuse(&resize.uid, &resize.version, "no", world.now, &self.rules());
                     after.record = (version + 1, record);
                     step("is refused a resize", after);
                 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use headroom_fixtures::api_server::{ApiServer, Kubelet};
-use headroom_kube::api_client::{ApiClient, ApiError};
+use headroom_kube::api_client::ApiClient;
 use headroom_kube::api_path::ApiPath;
 use headroom_resizer::decision::{Amounts, Marked, Mode, Rules, Time, Used};
 use headroom_resizer::{ContainerFacts, Round, RoundError, RoundOutcome, observed};
@@ -61,13 +61,13 @@ async fn round_measured(api: &ApiClient, now: Time, measured: Time) -> Result<Ro
         let mut pods = Vec::new();
         let list = api.get(&ApiPath::of_version("v1").collection(Some("shop"), "pods")).await?;
         for pod in list["items"].as_array().into_iter().flatten() {
-            pods.push(observed(pod, Mode::On, &known).map_err(ApiError::Other)?);
+            pods.push(observed(pod, Mode::On, &known));
         }
         Ok(headroom_resizer::decision::Workload { pods, is_rolling_out: false, objective_is_met: None })
     };
-    let workload = WorkloadRef::new("shop", "Deployment", "web");
-    let rules = Rules::default();
-    let round = Round { api, records: "headroom", workload: &workload, rules: &rules, now, free: 100, undoes: false };
+    let (workload, rules) = (WorkloadRef::new("shop", "Deployment", "web"), Rules::default());
+    let (workload, rules, record_name) = (&workload, &rules, Some("headroom-resize-earlier"));
+    let round = Round { api, records: "headroom", workload, record_name, rules, now, free: 100, undoes: false };
     round.run(read, &mut |_, _, _| Ok(())).await
 }
 
@@ -190,7 +190,7 @@ fn pods_that_nobody_may_resize_are_left_and_the_kubelet_is_heard() {
         server.edit(&path(0), &change);
         observed(&server.get(&path(0)).unwrap(), Mode::On, &|_| ContainerFacts::default())
     };
-    let left = |change: Value| see(change).unwrap().left_alone;
+    let left = |change: Value| see(change).left_alone;
     assert_eq!(left(json!({})), None);
     for (change, why) in [
         (json!({"metadata": {"deletionTimestamp": "2026-11-27T00:00:00Z"}}), "it terminates"),
@@ -201,18 +201,76 @@ fn pods_that_nobody_may_resize_are_left_and_the_kubelet_is_heard() {
     ] {
         assert_eq!(left(change).as_deref(), Some(why));
     }
-    let kubelet = |change: Value| see(change).unwrap().kubelet;
+    let kubelet = |change: Value| see(change).kubelet;
     assert_eq!(kubelet(json!({})), headroom_resizer::decision::Kubelet::Done);
     assert_eq!(kubelet(json!({"metadata": {"generation": 2}})), headroom_resizer::decision::Kubelet::InProgress);
     let killed = json!([{"name": "app", "restartCount": 2, "state": {"waiting": {}},
         "lastState": {"terminated": {"reason": "OOMKilled", "finishedAt": "2026-11-27T00:00:00Z"}}}]);
-    let killed = see(json!({"status": {"containerStatuses": killed}})).unwrap();
+    let killed = see(json!({"status": {"containerStatuses": killed}}));
     assert_eq!((killed.containers[0].killed, killed.containers[0].restarts), (Some(1_795_737_600), 2));
     let limit = |state: &str| {
         let status = json!([{"name": "app", "state": {state: {}}, "resources": {"limits": {"memory": "1Gi"}}}]);
-        see(json!({"status": {"containerStatuses": status}})).unwrap().containers[0].runs_with
+        see(json!({"status": {"containerStatuses": status}})).containers[0].runs_with
     };
     assert_eq!((limit("running"), limit("waiting")), (Some(1024 * MI), None));
-    let odd = json!([{"name": "app", "resources": {"requests": {"cpu": "many"}}}]);
-    assert!(see(json!({"spec": {"containers": odd}})).unwrap_err().starts_with("container app: cpu of `many`"));
+    // Amounts that nobody counts stop this pod, wherever they are.
+    for amount in ["many", "1e30", "-1e30", "1e400", "9".repeat(60).as_str()] {
+        for (resource, place) in [("cpu", "requests"), ("memory", "requests"), ("memory", "limits")] {
+            let odd = json!([{"name": "app", "resources": {place: {resource: amount}}}]);
+            let left = left(json!({"spec": {"containers": odd}})).unwrap();
+            assert!(left.starts_with(&format!("it cannot be read: container app: {resource} of `{amount}`")), "{left}");
+        }
+    }
+}
+
+/// The quota of a tenant refuses the size of before: his pod holds a place no longer than some tries.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_cannot_be_taken_back_is_given_up_once() {
+    let server = cluster(1, ApiServer::new());
+    let api = client(&server);
+    round(&api, NOW).await.unwrap();
+    server.kubelet(&path(0), Kubelet::Deferred);
+    server.on_request(|request| match request.path.ends_with("/resize") {
+        true => headroom_fixtures::api_server::status(403, "exceeded quota: mine").into(),
+        false => headroom_fixtures::api_server::Outcome::Serve,
+    });
+    let mut noted = Vec::new();
+    for later in 1..20 {
+        let RoundOutcome::Done { notes, under_way } = round(&api, NOW + later * 30).await.unwrap() else { panic!() };
+        noted.extend(notes.into_iter().map(|note| note.event.to_string()));
+        assert_eq!(under_way, usize::from(later < 6), "{later}");
+    }
+    let refuses = |text: &str| noted.iter().filter(|note| note.contains(text)).count();
+    assert_eq!((refuses("refuses the resize: exceeded"), refuses("is not taken back, because")), (1, 1), "{noted:?}");
+}
+
+/// Names that a tenant chooses once gave his record the name of another's; and what has the name of a record may be anything.
+#[tokio::test(start_paused = true)]
+async fn nobody_takes_the_name_of_a_record() {
+    let server = cluster(1, ApiServer::new());
+    let api = client(&server);
+    round(&api, NOW).await.unwrap();
+    let records = || server.list("/api/v1/configmaps");
+    let ours = records().remove(0);
+    let path_of = |name: &str| format!("/api/v1/namespaces/headroom/configmaps/{name}");
+    let name = ours["metadata"]["name"].as_str().unwrap().to_owned();
+    let key = |text: &str| headroom_kube::derived_name::DerivedName::of("headroom-resize", text).to_string();
+    assert_eq!(name, key("shop/Deployment/web"));
+    // These had the same 64 bits of FNV-1a.
+    assert_ne!(name, key("mine/Rollout/1e650d52d7z]K71$znE\u{1e}>h{"));
+
+    // A record by the name that an earlier version gave it is found.
+    server.remove(&path_of(&name));
+    let mut earlier = ours.clone();
+    earlier["metadata"] =
+        json!({"namespace": "headroom", "name": "headroom-resize-earlier", "labels": ours["metadata"]["labels"]});
+    server.put(earlier);
+    round(&api, NOW + 30).await.unwrap();
+    assert_eq!(records().len(), 1);
+    server.remove(&path_of("headroom-resize-earlier"));
+
+    server.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "headroom", "name": name}, "data": {"a": "b"}}));
+    server.edit(&path(0), &pod(0));
+    round(&api, NOW + 2 * DAY).await.unwrap();
+    assert_eq!(records().len(), 2);
 }

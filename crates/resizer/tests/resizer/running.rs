@@ -6,7 +6,7 @@ use headroom_dryrun::Overlay;
 use headroom_dryrun::evaluate::Admission;
 use headroom_objects::cluster_reader::Folder;
 use headroom_resizer::decision::{Mode, ObservedPod};
-use headroom_resizer::running::{Modes, Usage, read, usage};
+use headroom_resizer::running::{Modes, Usage, bytes_of_rules, read, usage};
 use serde_json::{Value, json};
 
 const MODES: Modes = Modes { least: Mode::Observe, unasked: Mode::Observe, most: Mode::On };
@@ -39,9 +39,11 @@ fn observed(change: impl Fn(&mut [Value; 5]), others: &[Value]) -> Option<(Vec<O
     let mut folder = Folder::default();
     objects.iter().chain(others).for_each(|object| folder.put(object.clone()).unwrap());
     let mut cluster = Overlay::new(folder, None);
-    let found = read(&objects[0], MODES, &Admission::assumed(), &mut cluster).unwrap();
-    let web = found.iter().find(|running| running.workload.path() == "shop/Deployment/web")?;
-    let observed = web.observed(&web.pods, web.object.as_ref(), &Usage::new(), None).unwrap();
+    let found = read(&objects[0], MODES, &mut cluster).unwrap();
+    let mut web = found.into_iter().find(|running| running.workload.path() == "shop/Deployment/web")?;
+    let bytes = bytes_of_rules("shop", &mut cluster).unwrap();
+    web.learn(bytes, &Admission::assumed(), &mut cluster);
+    let observed = web.observed(&web.pods, web.object.as_ref(), &Usage::new(), None);
     Some((observed.pods, observed.is_rolling_out))
 }
 
@@ -130,4 +132,37 @@ fn limits_are_in_the_proportion_of_the_template_where_the_pod_allows_it() {
     };
     assert_eq!(scales("scale"), [Some((Some(1000), Some(1500))), None]);
     assert_eq!(scales("keep"), [None, None]);
+}
+
+/// Objects that a tenant makes too large, or that nobody can read, stop only themselves.
+#[test]
+fn templates_are_evaluated_up_to_a_bound() {
+    let wanted = |change: &dyn Fn(&mut [Value; 5]), others: &[Value]| {
+        observed(change, others).unwrap().0[0].containers[0].wanted.cpu
+    };
+    let range = |name: String| {
+        json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "shop"},
+            "spec": {"limits": [{"type": "Container", "max": {name: "1e30"}}]}})
+    };
+    let sidecars = |objects: &mut [Value; 5], count: usize, size: usize| {
+        let spec = &mut objects[2]["spec"]["template"]["spec"]["containers"];
+        let env = json!([{"name": "A", "value": "x".repeat(size)}]);
+        spec.as_array_mut()
+            .unwrap()
+            .extend((0..count).map(|of| json!({"name": format!("c{of}"), "image": "a", "env": env})));
+    };
+    assert_eq!(wanted(&|_| {}, &[]), Some(1000));
+    assert_eq!(wanted(&|_| {}, &[range("memory".to_owned())]), None, "a bound that nobody counts lets nothing in");
+    assert_eq!(wanted(&|objects| sidecars(objects, 1, 300 << 10), &[]), None, "a large template");
+    assert_eq!(
+        wanted(&|objects| sidecars(objects, 100, 1), &[range(format!("example.com/{}", "a".repeat(30_000)))]),
+        None
+    );
+
+    let odd = |objects: &mut [Value; 5]| {
+        objects[4]["spec"]["containers"][0]["resources"] = json!({"limits": {"memory": "1e30"}});
+    };
+    let pods = observed(odd, &[]).unwrap().0;
+    assert_eq!((pods[0].left_alone.as_deref(), pods[0].containers.len()), (None, 1));
+    assert!(pods[1].left_alone.as_ref().unwrap().starts_with("it cannot be read"));
 }

@@ -67,6 +67,20 @@ impl Api {
         Ok(rows)
     }
 
+    /// Asks about now, and reads no more than the first rows of the answer.
+    pub async fn first_rows(&self, question: &PromQl, most: usize, each: &mut EachRow<'_>) -> Result<(), SourceError> {
+        let mut rows = 0;
+        let parameters = vec![("query", question.as_str())];
+        let take = &mut |element: &[u8]| {
+            each(answer::row(element)?);
+            rows += 1;
+            // An error ends the answer.
+            if rows < most { Ok(()) } else { Err(SourceError::Permanent(format!("{rows} rows are enough"))) }
+        };
+        let read = self.elements("/api/v1/query", parameters, Split::ArrayAt(2, "result"), take).await;
+        if rows == most { Ok(()) } else { read }
+    }
+
     /// The single number that answers a question, if there is one.
     pub async fn number(&self, question: &PromQl, at: Option<i64>) -> Result<Option<f64>, SourceError> {
         Ok(self.moment(question, at).await?.first().and_then(AnswerSeries::value))

@@ -119,7 +119,7 @@ impl Resizes {
         };
         let mut newest: BTreeMap<[String; 4], [String; 2]> = BTreeMap::new();
         for event in events.iter().filter(|event| REASONS.contains(&text(event, "/reason").as_str())) {
-            let about = ["/involvedObject/namespace", "/involvedObject/kind", "/involvedObject/name", "/reason"];
+            let about = ["/metadata/namespace", "/involvedObject/kind", "/involvedObject/name", "/reason"];
             let known = newest.entry(about.map(|pointer| text(event, pointer))).or_default();
             let said = ["/lastTimestamp", "/message"].map(|pointer| text(event, pointer));
             *known = std::mem::take(known).max(said);
