@@ -59,7 +59,7 @@ playground-examples:
 	$(call build,headroom-playground-examples)
 
 # A new version needs CREATED_AT, a time in RFC 3339.
-artifacthub-pkg.yml: policy-metadata.yaml questions-ui.yml | host
+artifacthub-pkg.yml: policy-metadata.yaml deploy/questions-ui.yml | host
 	$(HOST) artifacthub $(if $(CREATED_AT),--created-at $(CREATED_AT))
 
 .PHONY: fmt
@@ -245,7 +245,7 @@ demo: policy.wasm
 	@cargo build --locked --package headroom-testkit --no-default-features --features interpreter --bin headroom-host --profile demo
 	@$(TARGET)/demo/headroom-host demo
 
-# Records the session files of e2e.bats from the requests and objects of test_data. Needed if the policy reads other objects.
+# Records the session files of e2e.bats from the requests and objects of tests/data. Needed if the policy reads other objects.
 .PHONY: sessions
 sessions: annotated-policy.wasm host
 	scripts/record-sessions.sh

@@ -6,11 +6,11 @@
 KWCTL=${KWCTL:-target/debug/headroom-host}
 POLICY=annotated-policy.wasm
 
-# Runs the policy on a request of test_data/requests. Only standard output is the answer: kwctl logs beside it.
+# Runs the policy on a request of tests/data/requests. Only standard output is the answer: kwctl logs beside it.
 evaluate() {
   local request=$1
   shift
-  run bash -c '"$@" 2>/dev/null' -- "$KWCTL" run -r "test_data/requests/$request.json" "$@" "$POLICY"
+  run bash -c '"$@" 2>/dev/null' -- "$KWCTL" run -r "tests/data/requests/$request.json" "$@" "$POLICY"
   echo "status = $status, output = $output" # shown on failure only
   [ "$status" -eq 0 ]
 }
@@ -20,7 +20,7 @@ evaluate_in_cluster() {
   local request=$1 session=${SESSION:-$1}
   shift
   evaluate "$request" --allow-context-aware \
-    --replay-host-capabilities-interactions "test_data/sessions/$session.yml" "$@"
+    --replay-host-capabilities-interactions "tests/data/sessions/$session.yml" "$@"
 }
 
 says() {
@@ -66,7 +66,7 @@ patched() {
 }
 
 @test "context: a pod without resources gets what its image has used in its namespace" {
-  # A moment soon after the history of test_data/usage was collected.
+  # A moment soon after the history of tests/data/usage was collected.
   SESSION=pod-create-plain.own evaluate_in_cluster pod-create-plain \
     --settings-json '{"estimates": {"namespace": "headroom", "replayTime": "2026-11-21T06:00:00Z"}}'
   allowed
@@ -83,7 +83,7 @@ patched() {
 }
 
 @test "settings refused: an unknown field, with the nearest known name" {
-  run "$KWCTL" run -r test_data/requests/pod-delete.json --settings-json '{"limitRange": {}}' "$POLICY"
+  run "$KWCTL" run -r tests/data/requests/pod-delete.json --settings-json '{"limitRange": {}}' "$POLICY"
   echo "status = $status, output = $output"
   [ "$status" -ne 0 ]
   says 'Provided settings are not valid'

@@ -111,7 +111,7 @@ until_same() { # what is left after an uninstall is cleared away by controllers,
   done
 }
 
-kubectl apply -f test_data/charts/crds.yaml >/dev/null
+kubectl apply -f tests/data/charts/crds.yaml >/dev/null
 established --all
 kubectl create namespace headroom >/dev/null
 until kubectl -n headroom get serviceaccount default >/dev/null 2>&1; do sleep 0.2; done

@@ -74,7 +74,7 @@ mod tests {
         assert!(!refused.accepted && refused.code == Some(403), "{refused:?}");
         assert_eq!(refused.message.as_deref(), Some("the object cannot be read: `request` is missing"));
 
-        let pod = include_str!("../test_data/requests/pod-create-plain.json");
+        let pod = include_str!("../tests/data/requests/pod-create-plain.json");
         let request = pod.trim_end().strip_suffix('}').unwrap();
         let unread = respond(&format!(r#"{request},"settings":{{"onMissingContext":"warn"}}}}"#));
         assert!(unread.accepted && unread.message.is_none(), "{unread:?}");

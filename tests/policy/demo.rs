@@ -13,7 +13,7 @@ use crate::runner::Runner;
 /// The last scene of `make demo` is the first again, with a history.
 #[test]
 fn the_demo_estimates_from_usage() {
-    let story = fs::read_to_string(built::workspace_file("test_data/demo/story.yaml")).unwrap();
+    let story = fs::read_to_string(built::workspace_file("tests/data/demo/story.yaml")).unwrap();
     let scenes: Vec<Value> = serde_saphyr::from_str(&story).unwrap();
     let (first, last) = (scenes.first().unwrap(), scenes.last().unwrap());
     assert_eq!((scenes.len(), &first["object"]), (6, &last["object"]));

@@ -1,6 +1,6 @@
 //! Checks that the YAML of the documentation is valid. A comment before each block names its kind: `<!-- settings -->`
 //! of the policy, a `<!-- policy -->` object, `<!-- rules -->` of one, and so on. Commands and their output are checked
-//! in the tests of crates/cli; Helm values, links and make targets by xtask/src/docs.rs.
+//! in the tests of crates/cli; Helm values, links and make targets by crates/xtask/src/docs.rs.
 
 use std::fs;
 use std::path::Path;

@@ -182,7 +182,7 @@ mod tests {
             "crates",
             "playground/site/src",
             "playground/engine/src",
-            "test_data/monitoring",
+            "tests/data/monitoring",
         ];
         let mut count = 0;
         for (path, text) in texts(PLACES) {

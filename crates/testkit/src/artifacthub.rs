@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::metadata::Metadata;
 
-/// The text of the file; `created_at` is a time in RFC 3339, `questions` the text of `questions-ui.yml`.
+/// The text of the file; `created_at` is a time in RFC 3339, `questions` the text of `deploy/questions-ui.yml`.
 pub fn package(metadata: &Metadata, created_at: &str, questions: &str) -> Result<String, String> {
     let annotation = |key: &str| {
         let value = metadata.annotations.get(key).map(String::as_str);
@@ -55,6 +55,6 @@ pub fn package(metadata: &Metadata, created_at: &str, questions: &str) -> Result
             "kubewarden/rules": serde_yaml::to_string(&metadata.rules).map_err(yaml)?,
         },
     });
-    let head = "# Generated from policy-metadata.yaml and questions-ui.yml by `make artifacthub-pkg.yml`.\n";
+    let head = "# Generated from policy-metadata.yaml and deploy/questions-ui.yml by `make artifacthub-pkg.yml`.\n";
     Ok(head.to_owned() + &serde_yaml::to_string(&package).map_err(yaml)?)
 }

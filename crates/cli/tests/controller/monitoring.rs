@@ -77,9 +77,9 @@ fn exposed(text: &str) -> Metrics {
     found
 }
 
-/// Metrics of others, as test_data has them.
+/// Metrics of others, as tests/data has them.
 fn exporters() -> Metrics {
-    let others = yaml("test_data/monitoring/exporters.yaml");
+    let others = yaml("tests/data/monitoring/exporters.yaml");
     let metrics = others.as_object().unwrap().values().flat_map(items);
     let labels =
         |metric: &Value| items(&metric["labels"]).iter().map(|label| label.as_str().unwrap().to_owned()).collect();
@@ -121,7 +121,7 @@ const ALERTS: &str = "deploy/charts/headroom/files/alerts.yaml";
 #[test]
 fn the_alerts_fire_when_they_should() {
     promtool(&["check", "rules", ALERTS]);
-    promtool(&["test", "rules", "test_data/monitoring/alerts-test.yaml"]);
+    promtool(&["test", "rules", "tests/data/monitoring/alerts-test.yaml"]);
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn conformance_cases_are_decided_as_by_the_policy() {
 #[test]
 fn recorded_requests_are_decided_as_by_the_policy() {
     let cluster =
-        |files: &[&str]| Cluster::from_files(files.iter().map(|file| workspace_file("test_data").join(file))).unwrap();
+        |files: &[&str]| Cluster::from_files(files.iter().map(|file| workspace_file("tests/data").join(file))).unwrap();
     let clusters = [
         cluster(&["context/LimitRange.json", "context/ResourceQuota.json", "demo/limit-range-default.yaml"]),
         cluster(&["context/LimitRange.json", "nearly-full/ResourceQuota.yaml"]),

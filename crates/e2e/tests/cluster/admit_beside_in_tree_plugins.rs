@@ -9,11 +9,11 @@ use crate::chart_policies;
 use crate::guarded_namespace::{Guarded, eventually, guard_by, resources, wait_for};
 use crate::objects::{deployment, limit_range, quota};
 
-/// A namespace guarded as documented, with the LimitRange that was there when the requests of `test_data` were
+/// A namespace guarded as documented, with the LimitRange that was there when the requests of `tests/data` were
 /// recorded.
 async fn shop() -> Guarded {
     let shop = guard_by(Cluster::of_environment(Controllers::On).await.unwrap(), chart_policies::policies()).await;
-    let ranges: Value = serde_json::from_str(include_str!("../../../../test_data/context/LimitRange.json")).unwrap();
+    let ranges: Value = serde_json::from_str(include_str!("../../../../tests/data/context/LimitRange.json")).unwrap();
     let range = json!({
         "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": shop.namespace},
         "spec": ranges["items"][0]["spec"],
@@ -22,9 +22,9 @@ async fn shop() -> Guarded {
     shop
 }
 
-/// The StatefulSet of `test_data`, with a memory limit set by its author.
+/// The StatefulSet of `tests/data`, with a memory limit set by its author.
 fn stateful_set(namespace: &str, memory_limit: &str) -> Value {
-    let review = include_str!("../../../../test_data/requests/statefulset-create-request-above-default-limit.json");
+    let review = include_str!("../../../../tests/data/requests/statefulset-create-request-above-default-limit.json");
     let review: Value = serde_json::from_str(review).unwrap();
     let mut spec = review["request"]["object"]["spec"].clone();
     spec["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"] = json!(memory_limit);

@@ -48,7 +48,7 @@ fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn the_api_server_accepts_every_manifest() {
     let cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
-    kubectl(&cluster, &["apply", "-f", workspace_file("test_data/charts/crds.yaml").to_str().unwrap()]);
+    kubectl(&cluster, &["apply", "-f", workspace_file("tests/data/charts/crds.yaml").to_str().unwrap()]);
     cluster.wait_for_definitions().unwrap();
     for arguments in [
         "namespace.create=true",

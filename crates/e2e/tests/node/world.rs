@@ -47,7 +47,7 @@ impl World {
     pub async fn start(mut cluster: Cluster, past: &[(&str, i64, u64)]) -> Self {
         let node = Node::start(&cluster);
         let client = cluster.client().await.unwrap();
-        let crds = workspace_file("test_data/charts/crds.yaml");
+        let crds = workspace_file("tests/data/charts/crds.yaml");
         cluster.run_kubectl(&["apply", "-f", crds.to_str().unwrap()]).unwrap();
         cluster.wait_for_definitions().unwrap();
         create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "headroom"}}))

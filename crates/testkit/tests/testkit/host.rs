@@ -17,13 +17,13 @@ use serde_json::json;
 
 #[expect(clippy::unwrap_used, reason = "a file of the workspace is there, or every test fails")]
 fn plain_pod() -> AdmissionRequest {
-    let path = workspace_file("test_data/requests/pod-create-plain.json");
+    let path = workspace_file("tests/data/requests/pod-create-plain.json");
     AdmissionRequest::from_json(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
 #[expect(clippy::unwrap_used, reason = "a file of the workspace is there, or every test fails")]
 fn cluster() -> Cluster {
-    let files = ["test_data/demo/limit-range-default.yaml", "test_data/context/ResourceQuota.json"];
+    let files = ["tests/data/demo/limit-range-default.yaml", "tests/data/context/ResourceQuota.json"];
     Cluster::from_files(files.map(workspace_file)).unwrap()
 }
 
@@ -41,7 +41,7 @@ fn the_interpreter_answers_as_the_compiler_does() {
     let interpreted = PolicyHost::interpreted(&fs::read(workspace_file("policy.wasm")).unwrap()).unwrap();
     let settings = json!({"estimates": {"namespace": "headroom", "replayTime": "2026-11-21T06:00:00Z"}});
     let mut count = 0;
-    for entry in fs::read_dir(workspace_file("test_data/requests")).unwrap() {
+    for entry in fs::read_dir(workspace_file("tests/data/requests")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|extension| extension != "json") {
             continue;

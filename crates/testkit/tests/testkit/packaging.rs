@@ -32,7 +32,7 @@ fn kubewarden_s_tools_find_the_metadata_under_either_name() {
     let [linked, real] = ["metadata.yml", "policy-metadata.yaml"].map(|name| {
         let metadata = workspace_file(name).display().to_string();
         let [wasm, questions] =
-            ["policy.wasm", "questions-ui.yml"].map(|path| workspace_file(path).display().to_string());
+            ["policy.wasm", "deploy/questions-ui.yml"].map(|path| workspace_file(path).display().to_string());
         let created_at = "2026-11-21T06:00:00Z";
         (
             run(&["annotate", "-m", &metadata, &wasm, "-o"]),
@@ -51,7 +51,7 @@ fn the_metadata_names_the_version_of_the_workspace() {
 fn the_package_file_is_up_to_date() {
     let committed = text("artifacthub-pkg.yml");
     let created_at = serde_yaml::from_str::<Value>(&committed).unwrap()["createdAt"].as_str().unwrap().to_owned();
-    let generated = package(&metadata(), &created_at, &text("questions-ui.yml")).unwrap();
+    let generated = package(&metadata(), &created_at, &text("deploy/questions-ui.yml")).unwrap();
     assert_eq!(committed, generated, "run `make -B artifacthub-pkg.yml`");
 }
 
@@ -82,7 +82,7 @@ fn setting(variable: &str, value: &Value) -> Value {
 #[test]
 fn the_policy_accepts_every_default_and_option_of_the_settings_form() {
     let (host, _) = policy().unwrap();
-    let form: Value = serde_yaml::from_str(&text("questions-ui.yml")).unwrap();
+    let form: Value = serde_yaml::from_str(&text("deploy/questions-ui.yml")).unwrap();
     let mut questions: Vec<&Value> = form["questions"].as_array().unwrap().iter().collect();
     let mut checked = 0;
     while let Some(question) = questions.pop() {

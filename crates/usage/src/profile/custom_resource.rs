@@ -247,8 +247,8 @@ mod tests {
     #[test]
     fn usage_of_the_demo_has_all_required_fields() {
         for text in [
-            include_str!("../../../../test_data/usage/own.yaml"),
-            include_str!("../../../../test_data/usage/shop.yaml"),
+            include_str!("../../../../tests/data/usage/own.yaml"),
+            include_str!("../../../../tests/data/usage/shop.yaml"),
         ] {
             let profile: Value = serde_saphyr::from_str(text).unwrap();
             let spec: UsageProfileSpec = serde_json::from_value(profile["spec"].clone()).unwrap();

@@ -168,7 +168,7 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
 fn the_repositorys_yaml_is_what_the_general_reader_makes_of_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = Vec::new();
-    ["tests/scenarios", "docs/examples", "test_data", "crates/cli/tests/commands/describe"]
+    ["tests/scenarios", "docs/examples", "tests/data", "crates/cli/tests/commands/describe"]
         .iter()
         .for_each(|folder| files(&root.join(folder), &mut found));
     let mut count = 0;

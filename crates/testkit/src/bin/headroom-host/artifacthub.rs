@@ -10,7 +10,7 @@ use serde_json::Value;
 pub struct Arguments {
     #[arg(short, long, value_name = "PATH", default_value = "metadata.yml")]
     metadata_path: PathBuf,
-    #[arg(short, long, value_name = "PATH", default_value = "questions-ui.yml")]
+    #[arg(short, long, value_name = "PATH", default_value = "deploy/questions-ui.yml")]
     questions_path: PathBuf,
     #[arg(short, long, value_name = "PATH", default_value = "artifacthub-pkg.yml")]
     output: PathBuf,

@@ -44,10 +44,10 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH", default_value = "policy-metadata.yaml")]
     metadata_path: PathBuf,
     /// A folder of AdmissionReview requests
-    #[arg(long, value_name = "FOLDER", default_value = "test_data/requests")]
+    #[arg(long, value_name = "FOLDER", default_value = "tests/data/requests")]
     requests: PathBuf,
     /// A folder of Kubernetes objects, put into the namespace of each request
-    #[arg(long, value_name = "FOLDER", default_value = "test_data/context")]
+    #[arg(long, value_name = "FOLDER", default_value = "tests/data/context")]
     context: PathBuf,
     /// The settings for the recorded requests, as JSON
     #[arg(long, value_name = "VALUE", default_value = r#"{"estimates": {"namespace": "headroom"}}"#)]

@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(default_value = "policy.wasm")]
     wasm: PathBuf,
     /// The scenes, as YAML
-    #[arg(default_value = "test_data/demo/story.yaml")]
+    #[arg(default_value = "tests/data/demo/story.yaml")]
     story: PathBuf,
 }
 

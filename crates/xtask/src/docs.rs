@@ -241,7 +241,7 @@ impl Shell<'_> {
             ["kwctl", arguments @ ..] => self.try_host(arguments),
             [program, arguments @ ..] if program.ends_with("headroom-host") => self.try_host(arguments),
             [program, ..] if UNCHECKED.contains(program) => Ok(()),
-            _ => bail!("nothing checks `{}`: add it to xtask/src/docs.rs", command.join(" ")),
+            _ => bail!("nothing checks `{}`: add it to crates/xtask/src/docs.rs", command.join(" ")),
         }
     }
 

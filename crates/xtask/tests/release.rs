@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 fn output(command: &mut Command) -> (bool, String, String) {

@@ -374,7 +374,7 @@ fn check_by_programs<'o>(
     controller: &str,
     faults: &mut Faults,
 ) -> Result<usize> {
-    let request = "test_data/requests/pod-create-plain.json";
+    let request = "tests/data/requests/pod-create-plain.json";
     let ask = |settings: &str| {
         output(Command::new(host).args([
             "run",

@@ -52,7 +52,7 @@ sizing                        cost in clusters of up to 1,000 nodes, and a model
 fn main() -> ExitCode {
     // `cargo xtask` works in any folder of the repository.
     if let Some(manifest) = env::var_os("CARGO_MANIFEST_DIR") {
-        env::set_current_dir(Path::new(&manifest).join("..")).expect("the repository is there");
+        env::set_current_dir(Path::new(&manifest).join("../..")).expect("the repository is there");
     }
     let arguments: Vec<String> = env::args().skip(1).collect();
     match dispatch(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
