@@ -1,7 +1,7 @@
 # The targets of kubewarden/policies, and their prerequisites. Each target installs what it needs (the wasm toolchain,
 # bats) where possible: with rustup, or with apt-get as root on Debian.
 
-SOURCES := Cargo.toml Cargo.lock $(shell find src crates/core/src crates/core/Cargo.toml -type f)
+SOURCES := Cargo.toml Cargo.lock $(shell find src crates/admission/src crates/admission/Cargo.toml -type f)
 # The tests and the host use one profile, in which wasmtime is optimized, so that it is built only once.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 HOST := $(TARGET)/debug/headroom-host
@@ -84,7 +84,7 @@ unit-tests: policy.wasm test-servers browser
 # The tests that start no server and no browser: they run wherever Rust does, without root.
 .PHONY: crate-tests
 crate-tests: policy.wasm
-	$(CARGO) test --locked --workspace --exclude headroom-bench --exclude headroom-cli --exclude headroom-sources --exclude headroom-e2e --lib --bins --tests
+	$(CARGO) test --locked --workspace --exclude headroom-bench --exclude headroom-cli --exclude headroom-metrics-stores --exclude headroom-e2e --lib --bins --tests
 
 # The benches at a small size: they check what they measure, and have to run when somebody asks for figures.
 .PHONY: test-benches
@@ -242,7 +242,7 @@ budgets: policy.wasm host
 # A test compares the two.
 .PHONY: demo
 demo: policy.wasm
-	@cargo build --locked --package headroom-testkit --no-default-features --features interpreter --bin headroom-host --profile demo
+	@cargo build --locked --package headroom-wasm-host --no-default-features --features interpreter --bin headroom-host --profile demo
 	@$(TARGET)/demo/headroom-host demo
 
 # Records the session files of e2e.bats from the requests and objects of tests/data. Needed if the policy reads other objects.

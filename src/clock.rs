@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::timestamp::Timestamp;
 
 /// None if the clock is set to before 1970 or after the year 9999.
 pub fn now() -> Option<Timestamp> {

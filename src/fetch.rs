@@ -2,8 +2,8 @@
 //!
 //! The host is a parameter, so that tests can run the same policy natively with a cluster in memory.
 
-use headroom_core::cluster::lookup::{HostCall, Lookup};
-use headroom_core::json::write_string;
+use headroom_admission::cluster::lookup::{HostCall, Lookup};
+use headroom_admission::json::write_string;
 
 /// Answers an operation of the namespace `kubernetes` with a JSON payload; the error is the host's own text.
 pub type Host<'h> = &'h mut dyn FnMut(&str, &[u8]) -> Result<Vec<u8>, String>;

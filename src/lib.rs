@@ -1,6 +1,6 @@
 //! The policy: reads a request and its settings, fetches what the evaluation asks for, and responds.
 //!
-//! Every rule is in `headroom_core`; only this shell knows Kubewarden.
+//! Every rule is in `headroom_admission`; only this shell knows Kubewarden.
 
 mod clock;
 mod fetch;
@@ -8,10 +8,10 @@ mod respond;
 
 use std::mem::ManuallyDrop;
 
-use headroom_core::cluster::lookup::Lookup;
-use headroom_core::json::{Document, Malformed, Node};
-use headroom_core::verdict::Violation;
-use headroom_core::{Decision, FetchedObjects, Request, Settings, evaluate};
+use headroom_admission::cluster::lookup::Lookup;
+use headroom_admission::json::{Document, Malformed, Node};
+use headroom_admission::verdict::Violation;
+use headroom_admission::{Decision, FetchedObjects, Request, Settings, evaluate};
 use kubewarden_policy_sdk::settings::SettingsValidationResponse;
 use wapc_guest::CallResult;
 

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use headroom_core::json::{Malformed, write_string};
-use headroom_core::request::Object;
-use headroom_core::verdict::{Violation, announced, cut};
-use headroom_core::{Decision, Request, Settings};
+use headroom_admission::json::{Malformed, write_string};
+use headroom_admission::request::Object;
+use headroom_admission::verdict::{Violation, announced, cut};
+use headroom_admission::{Decision, Request, Settings};
 use kubewarden_policy_sdk::reject_request;
 use wapc_guest::CallResult;
 

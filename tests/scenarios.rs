@@ -7,11 +7,11 @@ mod runner;
 
 use std::process::ExitCode;
 
-use headroom_core::Request;
-use headroom_core::json::Document;
-use headroom_core::verdict::announced;
+use headroom_admission::Request;
+use headroom_admission::json::Document;
+use headroom_admission::verdict::announced;
 use headroom_fixtures::scenario::{Expected, Scenario, test_each};
-use headroom_testkit::admission::AdmissionRequest;
+use headroom_wasm_host::admission::AdmissionRequest;
 use runner::Runner;
 use serde_json::Value;
 

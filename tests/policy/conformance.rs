@@ -1,9 +1,9 @@
 //! The conformance cases of admission, as payloads: natively, and with the built wasm in a real waPC host.
 
-use headroom_core::amount::ResourceList;
-use headroom_core::json::Document;
+use headroom_admission::amount::ResourceList;
+use headroom_admission::json::Document;
 use headroom_fixtures::conformance::{Answer, Case, cases};
-use headroom_testkit::admission::{AdmissionRequest, ValidationResponse};
+use headroom_wasm_host::admission::{AdmissionRequest, ValidationResponse};
 use serde_json::Value;
 
 use crate::runner::Runner;

@@ -4,8 +4,8 @@ use std::fs;
 
 use headroom_fixtures::cluster::Cluster;
 use headroom_fixtures::request;
-use headroom_testkit::admission::AdmissionRequest;
-use headroom_testkit::built;
+use headroom_wasm_host::admission::AdmissionRequest;
+use headroom_wasm_host::built;
 use serde_json::Value;
 
 use crate::runner::Runner;

@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use headroom_testkit::built;
-use headroom_testkit::metadata::Metadata;
+use headroom_wasm_host::built;
+use headroom_wasm_host::metadata::Metadata;
 use serde_json::Value;
 
 /// A block of YAML in README.md or below docs/src.

@@ -1,6 +1,6 @@
 //! Invalid and hostile payloads: the answer is a refusal with a message, never a trap of the wasm.
 
-use headroom_testkit::cluster::Cluster;
+use headroom_wasm_host::cluster::Cluster;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};

@@ -18,7 +18,7 @@ mod runner;
 mod settings_reference;
 
 use headroom_fixtures::request;
-use headroom_testkit::admission::AdmissionRequest;
+use headroom_wasm_host::admission::AdmissionRequest;
 use serde_json::Value;
 
 /// A request for an object, as the API server would send it.

@@ -1,7 +1,7 @@
 //! Properties for any pod and any LimitRanges.
 
-use headroom_testkit::admission::{AdmissionRequest, ValidationResponse};
-use headroom_testkit::cluster::Cluster;
+use headroom_wasm_host::admission::{AdmissionRequest, ValidationResponse};
+use headroom_wasm_host::cluster::Cluster;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

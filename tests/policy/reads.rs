@@ -1,9 +1,9 @@
 //! The objects that the policy reads, natively and in the wasm: none for exempt requests. A deleted quota is not
 //! applied.
 
-use headroom_testkit::admission::ValidationResponse;
-use headroom_testkit::cluster::Cluster;
-use headroom_testkit::host_call::{CallbackRequest, HostCalls};
+use headroom_wasm_host::admission::ValidationResponse;
+use headroom_wasm_host::cluster::Cluster;
+use headroom_wasm_host::host_call::{CallbackRequest, HostCalls};
 use serde_json::{Value, json};
 
 use crate::request_for;

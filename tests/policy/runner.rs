@@ -1,10 +1,10 @@
 //! The two ways to run the policy, with the same functions.
 
-use headroom_testkit::access::Access;
-use headroom_testkit::admission::{AdmissionRequest, ValidationResponse};
-use headroom_testkit::built;
-use headroom_testkit::host::PolicyHost;
-use headroom_testkit::host_call::{HostCalls, answering};
+use headroom_wasm_host::access::Access;
+use headroom_wasm_host::admission::{AdmissionRequest, ValidationResponse};
+use headroom_wasm_host::built;
+use headroom_wasm_host::host::PolicyHost;
+use headroom_wasm_host::host_call::{HostCalls, answering};
 use serde_json::Value;
 
 /// Where a request is evaluated.

@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use headroom_core::Settings;
-use headroom_core::json::Document;
-use headroom_testkit::built;
+use headroom_admission::Settings;
+use headroom_admission::json::Document;
+use headroom_wasm_host::built;
 use serde_json::{Value, json};
 
 /// A row of the reference.

@@ -17,7 +17,7 @@ mod table;
 
 use std::path::Path;
 
-use headroom_rightsize::engine::memory_limit;
+use headroom_recommend::engine::memory_limit;
 
 use crate::Result;
 use accuracy::Accuracy;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use headroom_core::json::Document;
-use headroom_kube::ApiPath;
-use headroom_kube::api_client::ApiClient;
-use headroom_kube::http_server;
-use headroom_kube::kubeconfig::{self, Chosen};
+use headroom_admission::json::Document;
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::http_server;
+use headroom_api_server::kubeconfig::{self, Chosen};
 use headroom_quota_server::{serve, tls};
 use http::Response;
 use hyper::body::Bytes;

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use headroom_report::color::{self, Choice};
-use headroom_report::{Exit, complain};
+use headroom_output::color::{self, Choice};
+use headroom_output::{Exit, complain};
 
 use crate::command::{self, answered, done, old_names};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use headroom_report::{Exit, complain};
+use headroom_output::{Exit, complain};
 
 pub mod manifests;
 mod rbac_hint;

@@ -7,9 +7,9 @@ pub mod limits;
 pub mod quotas;
 pub mod tenant_quotas;
 
-use headroom_core::amount::Quantity;
-use headroom_core::nearest::nearest;
-use headroom_report::{Page, Table};
+use headroom_admission::amount::Quantity;
+use headroom_admission::nearest::nearest;
+use headroom_output::{Page, Table};
 
 /// The width of a gauge in columns.
 const GAUGE: usize = 12;

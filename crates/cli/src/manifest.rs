@@ -5,10 +5,10 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use headroom_core::truncate::count_of;
-use headroom_kube::shell::quoted_path;
-use headroom_report::progress::Progress;
-use headroom_report::{complain, read_bounded, read_bounded_from};
+use headroom_admission::truncate::count_of;
+use headroom_api_server::shell::quoted_path;
+use headroom_output::progress::Progress;
+use headroom_output::{complain, read_bounded, read_bounded_from};
 
 pub use headroom_objects::manifest::{Malformed, Manifest, Origin, documents, read_each, read_text};
 

@@ -11,11 +11,11 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use headroom_kube::clock;
-use headroom_report::progress::Progress;
-use headroom_sources::cluster_id::ClusterId;
-use headroom_sources::paced::{UsageSlice, read_all, within};
-use headroom_sources::{Source, SourceError};
+use headroom_api_server::clock;
+use headroom_metrics_stores::cluster_id::ClusterId;
+use headroom_metrics_stores::paced::{UsageSlice, read_all, within};
+use headroom_metrics_stores::{Source, SourceError};
+use headroom_output::progress::Progress;
 use headroom_usage::DAY;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::Window;

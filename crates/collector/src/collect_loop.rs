@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use headroom_core::timestamp::Timestamp;
-use headroom_kube::clock;
-use headroom_kube::lease::{RenewedLease, Turn};
-use headroom_report::progress::Progress;
-use headroom_sources::cluster_id::ClusterId;
-use headroom_sources::{Reach, Source};
+use headroom_admission::timestamp::Timestamp;
+use headroom_api_server::clock;
+use headroom_api_server::lease::{RenewedLease, Turn};
+use headroom_metrics_stores::cluster_id::ClusterId;
+use headroom_metrics_stores::{Reach, Source};
+use headroom_output::progress::Progress;
 use headroom_usage::profile::RestrictedNamespaces;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, day_of};

@@ -8,9 +8,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use headroom_kube::clock;
-use headroom_report::progress::Progress;
-use headroom_sources::files::{FileFormat, LineError, LineReader, MAX_LINE_BYTES, TimeLimits};
+use headroom_api_server::clock;
+use headroom_metrics_stores::files::{FileFormat, LineError, LineReader, MAX_LINE_BYTES, TimeLimits};
+use headroom_output::progress::Progress;
 use headroom_usage::DAY;
 use headroom_usage::batch::Gathered;
 use tokio_util::sync::CancellationToken;

@@ -7,7 +7,7 @@
 #![deny(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "text of others is printed by headroom_report, which cleans it"
+    reason = "text of others is printed by headroom_output, which cleans it"
 )]
 
 pub mod metrics;

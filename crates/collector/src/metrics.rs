@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use headroom_kube::metric_registry::{Endings, Families, count, set};
+use headroom_api_server::metric_registry::{Endings, Families, count, set};
 use headroom_usage::batch::Gathered;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use headroom_sources::SourceError;
+use headroom_metrics_stores::SourceError;
 
 #[derive(Debug)]
 pub struct CollectorMetrics {

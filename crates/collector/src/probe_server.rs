@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use headroom_kube::clock;
-use headroom_kube::http_server::{ServerLimits, serve_pages};
-use headroom_kube::metric_registry::CONTENT_TYPE;
+use headroom_api_server::clock;
+use headroom_api_server::http_server::{ServerLimits, serve_pages};
+use headroom_api_server::metric_registry::CONTENT_TYPE;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Bytes;

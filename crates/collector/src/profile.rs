@@ -10,9 +10,9 @@ mod tags;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use headroom_core::cluster::usage::{Repository, Root, TagKey};
-use headroom_core::glob;
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::cluster::usage::{Repository, Root, TagKey};
+use headroom_admission::glob;
+use headroom_admission::timestamp::Timestamp;
 use headroom_usage::batch::WorkloadPlace;
 use headroom_usage::day_of;
 use headroom_usage::profile::{Dropped, Histories, History, ImageHistory, Images, RestrictedNamespaces, Share};

@@ -23,8 +23,8 @@ pub mod outcome;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use headroom_core::cluster::usage::{ProfileName, Root};
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::cluster::usage::{ProfileName, Root};
+use headroom_admission::timestamp::Timestamp;
 use headroom_usage::profile::custom_resource::UsageProfileSpec;
 use headroom_usage::profile::{RestrictedNamespaces, Share, UsageProfile, layout};
 use serde::Deserialize;
@@ -32,8 +32,8 @@ use serde_json::Value;
 
 use self::cluster::{ClusterError, ProfileCluster};
 pub use self::outcome::{ProfileWrite, PublishError, Published};
-use headroom_kube::clock;
-use headroom_kube::lease::RenewedLease;
+use headroom_api_server::clock;
+use headroom_api_server::lease::RenewedLease;
 use headroom_usage::DAY;
 use kube::ResourceExt;
 

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use headroom_kube::retry::Retry;
-use headroom_sources::paced::UsageSlice;
+use headroom_api_server::retry::Retry;
+use headroom_metrics_stores::paced::UsageSlice;
 use headroom_usage::DAY;
 use headroom_usage::sample::Window;
 

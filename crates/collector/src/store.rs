@@ -30,8 +30,8 @@ pub use self::origin::UsageOrigin;
 pub use self::progress::Piece;
 use headroom_usage::varint::Damaged;
 
-use headroom_kube::random;
-use headroom_sources::cluster_id::ClusterId;
+use headroom_api_server::random;
+use headroom_metrics_stores::cluster_id::ClusterId;
 
 /// The version of everything below. A store of another version is not read.
 const FORMAT: i64 = 3;

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use headroom_testkit::cluster::{masked, without_bookkeeping};
-use headroom_testkit::host_call::{CallbackRequest, HostCalls};
+use headroom_wasm_host::cluster::{masked, without_bookkeeping};
+use headroom_wasm_host::host_call::{CallbackRequest, HostCalls};
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::{Client, core};
 use serde_json::{Value, json};

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use headroom_testkit::access::Access;
-use headroom_testkit::admission::{AdmissionRequest, AdmissionResponse};
-use headroom_testkit::built::workspace_file;
-use headroom_testkit::host::PolicyHost;
-use headroom_testkit::metadata::{ContextAwareResource, Metadata};
+use headroom_wasm_host::access::Access;
+use headroom_wasm_host::admission::{AdmissionRequest, AdmissionResponse};
+use headroom_wasm_host::built::workspace_file;
+use headroom_wasm_host::host::PolicyHost;
+use headroom_wasm_host::metadata::{ContextAwareResource, Metadata};
 use kube::Client;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ mod masks;
 
 use std::fmt;
 
-use headroom_core::cluster::lookup::HostCall;
+use headroom_admission::cluster::lookup::HostCall;
 use serde_json::{Value, json};
 
 pub use compressed_object::CompressedObject;

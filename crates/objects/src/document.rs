@@ -1,6 +1,6 @@
 //! Objects as the core reads them.
 
-use headroom_core::json::Document;
+use headroom_admission::json::Document;
 use serde_json::Value;
 
 /// Reads a value with the core's JSON reader. The error is one line.

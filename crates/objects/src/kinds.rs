@@ -5,9 +5,9 @@
 
 pub mod lifecycle;
 
-use headroom_core::cluster::label_selector::Labels;
-use headroom_core::cluster::usage::profile_layout::GROUP;
-use headroom_core::request::kinds::POD_KINDS;
+use headroom_admission::cluster::label_selector::Labels;
+use headroom_admission::cluster::usage::profile_layout::GROUP;
+use headroom_admission::request::kinds::POD_KINDS;
 use serde_json::Value;
 
 /// A kind of object.

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headroom_tenant_quota::tree::trees;
-use headroom_tenant_quota::{Cache, Plan};
+use headroom_quota_protocol::tree::trees;
+use headroom_quota_protocol::{Cache, Plan};
 
 use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Collection, stored};
 use crate::objects::{NAMESPACES, RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of, read_named};
 use crate::planner::count_from_scratch;
 use crate::tenants::Tenants;
-use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
-use headroom_kube::watch::WatchUpdate;
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
+use headroom_api_server::watch::WatchUpdate;
 
 /// The result of the check.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -121,7 +121,7 @@ fn differences(view: &View, cache: &Cache) -> Vec<[String; 5]> {
         for name in names.into_keys() {
             let (used, counted) = (used.get(name), counted.get(name));
             if used != counted {
-                let text = |amount: Option<&headroom_core::amount::Quantity>| {
+                let text = |amount: Option<&headroom_admission::amount::Quantity>| {
                     amount.map_or("unknown".to_owned(), ToString::to_string)
                 };
                 differences.push([view.ledger.clone(), node.quota.clone(), name.to_owned(), text(used), text(counted)]);

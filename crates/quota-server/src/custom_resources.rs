@@ -1,6 +1,6 @@
 //! The kinds TenantQuota and QuotaLedger: their fields, and the CustomResourceDefinitions generated from them.
 //!
-//! The quota server reads TenantQuotas with [`headroom_tenant_quota::tenant_quota`], like all other readers: the dry run
+//! The quota server reads TenantQuotas with [`headroom_quota_protocol::tenant_quota`], like all other readers: the dry run
 //! and the playground need that reader, which keeps exact amounts. It writes the status and ledgers with these types.
 
 #![expect(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
@@ -158,7 +158,7 @@ pub struct Condition {
 /// Usage of a tree of TenantQuotas, and amounts held by unfinished requests. Do not edit: after an edit, usage is
 /// recounted.
 ///
-/// Either a plan's lists or a state's lists. Never nested: see `headroom_tenant_quota::encoding`.
+/// Either a plan's lists or a state's lists. Never nested: see `headroom_quota_protocol::encoding`.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct QuotaLedger {

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use headroom_core::charge::devices::{MADE_FOR_A_POD, claim_of, owner};
-use headroom_core::json::{Document, Malformed, Node};
-use headroom_core::request::Request;
-use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ListOptions, value};
-use headroom_kube::parts::locked;
-use headroom_tenant_quota::ReservationRequest;
-use headroom_tenant_quota::reservation_request::{DeviceObjects, owner_in};
+use headroom_admission::charge::devices::{MADE_FOR_A_POD, claim_of, owner};
+use headroom_admission::json::{Document, Malformed, Node};
+use headroom_admission::request::Request;
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::{ApiClient, ApiError, ApiResult, ListOptions, value};
+use headroom_api_server::parts::locked;
+use headroom_quota_protocol::ReservationRequest;
+use headroom_quota_protocol::reservation_request::{DeviceObjects, owner_in};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 

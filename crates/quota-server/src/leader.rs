@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headroom_kube::api_client::{ApiError, revision_of};
-use headroom_kube::lease::{Holder, Lease, Observation, Timing, Turn};
-use headroom_kube::metric_registry::set;
-use headroom_tenant_quota::ledger::OpenLedger;
-use headroom_tenant_quota::spare::USABLE;
-use headroom_tenant_quota::state::ObjectKey;
+use headroom_api_server::api_client::{ApiError, revision_of};
+use headroom_api_server::lease::{Holder, Lease, Observation, Timing, Turn};
+use headroom_api_server::metric_registry::set;
+use headroom_quota_protocol::ledger::OpenLedger;
+use headroom_quota_protocol::spare::USABLE;
+use headroom_quota_protocol::state::ObjectKey;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use headroom_core::amount::{Quantity, ResourceList};
-use headroom_core::json::Node;
-use headroom_kube::parts::locked;
-use headroom_tenant_quota::{OpenLedger, Plan, State};
+use headroom_admission::amount::{Quantity, ResourceList};
+use headroom_admission::json::Node;
+use headroom_api_server::parts::locked;
+use headroom_quota_protocol::{OpenLedger, Plan, State};
 use tokio::sync::watch;
 
 use crate::objects::{self, LedgerContent, Named};
-use headroom_kube::api_client::{ApiClient, revision_in};
-use headroom_kube::watch::WatchUpdate;
+use headroom_api_server::api_client::{ApiClient, revision_in};
+use headroom_api_server::watch::WatchUpdate;
 
 /// A ledger at one revision.
 #[derive(Debug, Clone)]
@@ -293,7 +293,7 @@ impl LedgerCache {
 
 #[cfg(test)]
 mod tests {
-    use headroom_tenant_quota::plan::PlanLines;
+    use headroom_quota_protocol::plan::PlanLines;
 
     use super::*;
 

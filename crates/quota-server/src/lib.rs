@@ -1,6 +1,6 @@
 //! Quotas that hold under concurrency and across namespaces: the webhook and the controller.
 //!
-//! The protocol is in `headroom-tenant-quota`; this crate connects it with an API server. `review` answers reviews and
+//! The protocol is in `headroom-quota-protocol`; this crate connects it with an API server. `review` answers reviews and
 //! asks the `writer` of each ledger, unless one of its `spares` is enough. The known state of the cluster is in
 //! `ledger_cache` and `tenants`, which watches update. The leader counts (`object_counter`) and runs `planner`, `status`,
 //! `resource_quota_enforcer` and `webhook_config`. `run` starts all of them for a `replica`.
@@ -10,7 +10,7 @@
 #![deny(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "text of others is printed by headroom_report, which cleans it"
+    reason = "text of others is printed by headroom_output, which cleans it"
 )]
 
 pub mod custom_resources;

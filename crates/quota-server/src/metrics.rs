@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use headroom_core::amount::Quantity;
-use headroom_kube::parts::locked;
+use headroom_admission::amount::Quantity;
+use headroom_api_server::parts::locked;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -16,7 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use headroom_kube::metric_registry::{Ending, Endings, Families, count};
+use headroom_api_server::metric_registry::{Ending, Endings, Families, count};
 
 #[derive(Debug)]
 pub struct QuotaServerMetrics {

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use headroom_core::json::Node;
-use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
-use headroom_core::timestamp::Timestamp;
-use headroom_kube::parts::{Parts, locked};
-use headroom_tenant_quota::cache::{Cache, CachedObject};
-use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
-use headroom_tenant_quota::state::ObjectKey;
-use headroom_tenant_quota::{Count, Footprint, Plan, State, recount_with};
+use headroom_admission::json::Node;
+use headroom_admission::quota::charged_names::RESOURCE_CLAIMS;
+use headroom_admission::timestamp::Timestamp;
+use headroom_api_server::parts::{Parts, locked};
+use headroom_quota_protocol::cache::{Cache, CachedObject};
+use headroom_quota_protocol::devices::{DEVICE_CLASSES, Link};
+use headroom_quota_protocol::state::ObjectKey;
+use headroom_quota_protocol::{Count, Footprint, Plan, State, recount_with};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ledger_cache::View;
 use crate::objects::text_at;
-use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiClient, ApiError, revision_in};
-use headroom_kube::watch::{WatchUpdate, follow};
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::{ApiClient, ApiError, revision_in};
+use headroom_api_server::watch::{WatchUpdate, follow};
 
 /// Counts stored objects while this replica is the leader.
 #[derive(Debug, Default)]
@@ -379,7 +379,11 @@ impl Counter {
     }
 
     /// The charge of each namespace at a node.
-    pub fn namespaces(&self, plan: &Plan, node: usize) -> Vec<(String, headroom_core::amount::ResourceList<'static>)> {
+    pub fn namespaces(
+        &self,
+        plan: &Plan,
+        node: usize,
+    ) -> Vec<(String, headroom_admission::amount::ResourceList<'static>)> {
         let inner = self.inner();
         let direct = plan.namespaces.iter().filter(|(_, nodes)| nodes.contains(&node));
         direct.map(|(name, _)| (name.clone(), inner.cache.count_namespace(plan, name, node))).collect()
@@ -454,7 +458,7 @@ pub fn stored(kind: &str, object: Node<'_>) -> Option<(ObjectKey, CachedObject)>
         tracing::error!(%key, %malformed, "an object cannot be read");
         let count = format!("count/{kind}").into();
         let mut footprint = Footprint::default();
-        footprint.amounts.set(count, headroom_core::amount::Quantity::from_units(1));
+        footprint.amounts.set(count, headroom_admission::amount::Quantity::from_units(1));
         footprint
     });
     let ends = ends_at(object).and_then(|at| {
@@ -490,7 +494,7 @@ mod tests {
             "namespaces": {"names": ["shop", "web", "pay"]}, "quota": {"hard": {"pods": "5"}}}});
         let quotas = [crate::tenants::read_quota(&quota).unwrap()];
         let namespaces = ["shop", "web", "pay"].map(|name| (name.to_owned(), BTreeMap::new()));
-        let plan = Plan::of_tree(&headroom_tenant_quota::tree::trees(&quotas).0[0], &namespaces);
+        let plan = Plan::of_tree(&headroom_quota_protocol::tree::trees(&quotas).0[0], &namespaces);
         let state = State { counted_at: BTreeMap::from([("pods".to_owned(), 20)]), ..State::default() };
         (counter, View { ledger: "team".to_owned(), revision: 1, plan: Arc::new(plan), state: Arc::new(state) })
     }

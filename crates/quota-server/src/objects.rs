@@ -2,17 +2,17 @@
 
 use std::borrow::Cow;
 
-use headroom_core::amount::ResourceList;
-use headroom_core::json::{Document, Node};
-use headroom_tenant_quota::encoding::Unreadable;
-use headroom_tenant_quota::plan::{self, Plan};
-use headroom_tenant_quota::state::{self, State};
+use headroom_admission::amount::ResourceList;
+use headroom_admission::json::{Document, Node};
+use headroom_quota_protocol::encoding::Unreadable;
+use headroom_quota_protocol::plan::{self, Plan};
+use headroom_quota_protocol::state::{self, State};
 use serde_json::{Value, json};
 
 use crate::custom_resources::{Amounts, QuotaLedger};
 
-use headroom_kube::ApiPath;
-use headroom_kube::api_client::revision_in;
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::revision_in;
 
 pub const API_VERSION: &str = "headroom.dev/v1alpha1";
 pub const TENANT_QUOTAS: ApiPath = ApiPath::new("/apis/headroom.dev/v1alpha1/tenantquotas");

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_tenant_quota::tree::trees;
-use headroom_tenant_quota::{Cache, Plan, State, placement, recount};
+use headroom_quota_protocol::tree::trees;
+use headroom_quota_protocol::{Cache, Plan, State, placement, recount};
 use tokio::time::Instant;
 
 use crate::ledger_cache::View;
 use crate::object_counter::CountedState;
 use crate::objects;
 use crate::replica::Replica;
-use headroom_kube::api_client::{ApiError, revision_of};
-use headroom_kube::event::EventType;
+use headroom_api_server::api_client::{ApiError, revision_of};
+use headroom_api_server::event::EventType;
 
 /// Changes within this time are put into one plan.
 const DEBOUNCE: Duration = Duration::from_millis(30);

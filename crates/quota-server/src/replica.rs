@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_kube::api_client::ApiClient;
-use headroom_kube::clock;
-use headroom_kube::event::Recorder;
-use headroom_kube::parts::Parts;
-use headroom_kube::random;
+use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::clock;
+use headroom_api_server::event::Recorder;
+use headroom_api_server::parts::Parts;
+use headroom_api_server::random;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 

@@ -6,16 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_core::amount::ResourceList;
+use headroom_admission::amount::ResourceList;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::objects::{namespace_of, to_amounts};
 use crate::replica::Replica;
 use crate::resource_quota_state::Published;
-use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiError, revision_of};
-use headroom_kube::event::EventType;
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::{ApiError, revision_of};
+use headroom_api_server::event::EventType;
 
 /// The interval of probes of the API server, and the pause after a failed probe.
 const ASKED_AGAIN: Duration = Duration::from_secs(3600);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-use headroom_kube::parts::locked;
+use headroom_api_server::parts::locked;
 use serde_json::Value;
 
 /// The result of the last probe for the plugin, and the statuses that the leader has published.

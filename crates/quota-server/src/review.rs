@@ -5,17 +5,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_core::cluster::tenant_quota::TenantQuota;
-use headroom_core::json::{Document, Node};
-use headroom_core::quota::charged_names::RESOURCE_CLAIMS;
-use headroom_core::request::Request;
-use headroom_kube::random::token;
+use headroom_admission::cluster::tenant_quota::TenantQuota;
+use headroom_admission::json::{Document, Node};
+use headroom_admission::quota::charged_names::RESOURCE_CLAIMS;
+use headroom_admission::request::Request;
+use headroom_api_server::random::token;
 use headroom_objects::kinds::labels_of;
-use headroom_tenant_quota::ledger::{OpenLedger, Refusal};
-use headroom_tenant_quota::reservation_request::{self, RequestError, ReservationRequest};
-use headroom_tenant_quota::state::ObjectKey;
-use headroom_tenant_quota::tree::{ParentProblem, trees};
-use headroom_tenant_quota::{LedgerVerdict, Plan, message};
+use headroom_quota_protocol::ledger::{OpenLedger, Refusal};
+use headroom_quota_protocol::reservation_request::{self, RequestError, ReservationRequest};
+use headroom_quota_protocol::state::ObjectKey;
+use headroom_quota_protocol::tree::{ParentProblem, trees};
+use headroom_quota_protocol::{LedgerVerdict, Plan, message};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ use crate::ledger_cache::View;
 use crate::objects::{NAMESPACES, namespace_of};
 use crate::replica::Replica;
 use crate::writer::LedgerAnswer;
-use headroom_kube::api_client::ApiError;
+use headroom_api_server::api_client::ApiError;
 
 /// Less than the 10 s that the API server waits.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(7);

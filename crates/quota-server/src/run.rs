@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use headroom_core::json::Node;
-use headroom_kube::api_client::value;
-use headroom_kube::watch::follow;
+use headroom_admission::json::Node;
+use headroom_api_server::api_client::value;
+use headroom_api_server::watch::follow;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 

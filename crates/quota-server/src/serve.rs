@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_kube::http_server::{self, ServerLimits};
-use headroom_kube::metric_registry;
+use headroom_api_server::http_server::{self, ServerLimits};
+use headroom_api_server::metric_registry;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Bytes;

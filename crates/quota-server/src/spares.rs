@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use headroom_kube::parts::locked;
-use headroom_kube::random::token;
-use headroom_tenant_quota::reservation_request::ReservationRequest;
-use headroom_tenant_quota::spare::USABLE;
-use headroom_tenant_quota::state::ObjectKey;
-use headroom_tenant_quota::{Footprint, OpenLedger, State};
+use headroom_api_server::parts::locked;
+use headroom_api_server::random::token;
+use headroom_quota_protocol::reservation_request::ReservationRequest;
+use headroom_quota_protocol::spare::USABLE;
+use headroom_quota_protocol::state::ObjectKey;
+use headroom_quota_protocol::{Footprint, OpenLedger, State};
 use tokio::time::Instant;
 
 use crate::ledger_cache::View;
@@ -253,8 +253,8 @@ impl Spares {
 
 #[cfg(test)]
 mod tests {
-    use headroom_tenant_quota::plan::{Plan, PlanLines};
-    use headroom_tenant_quota::state::Attempt;
+    use headroom_quota_protocol::plan::{Plan, PlanLines};
+    use headroom_quota_protocol::state::Attempt;
 
     use super::*;
 
@@ -270,7 +270,7 @@ mod tests {
                 PlanLines { nodes: vec!["team 1 - pods=1000".to_owned()], namespaces: vec!["shop 0".to_owned()] };
             let plan = Arc::new(Plan::read(1, &lines).unwrap());
             let used = vec!["pods=0".to_owned()];
-            let lines = headroom_tenant_quota::state::StateLines { plan: 1, used, ..Default::default() };
+            let lines = headroom_quota_protocol::state::StateLines { plan: 1, used, ..Default::default() };
             let state = Arc::new(State::read(&lines).unwrap());
             Self { spares: Spares::default(), view: View { ledger: "team".to_owned(), revision: 1, plan, state } }
         }

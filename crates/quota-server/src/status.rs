@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_core::amount::{Quantity, ResourceList};
-use headroom_core::cluster::tenant_quota::TenantQuota;
-use headroom_kube::event::EventType;
-use headroom_tenant_quota::Plan;
-use headroom_tenant_quota::tree::{ParentProblem, trees};
+use headroom_admission::amount::{Quantity, ResourceList};
+use headroom_admission::cluster::tenant_quota::TenantQuota;
+use headroom_api_server::event::EventType;
+use headroom_quota_protocol::Plan;
+use headroom_quota_protocol::tree::{ParentProblem, trees};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -184,7 +184,7 @@ fn amounts(replica: &Replica, quota: &TenantQuota<'static>, place: ChargedNode) 
         Some(consumer(&view.plan.nodes.get(child)?.quota, used))
     });
     let held = |name: &str| {
-        let reserved = reserved.get(name).cloned().unwrap_or(headroom_core::amount::Quantity::ZERO);
+        let reserved = reserved.get(name).cloned().unwrap_or(headroom_admission::amount::Quantity::ZERO);
         used.get(name).map(|used| used.plus(&reserved))
     };
     let column = |is_limit: bool| {

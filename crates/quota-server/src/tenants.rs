@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use headroom_core::amount::Quantity;
-use headroom_core::cluster::label_selector::Labels;
-use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_core::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
-use headroom_core::json::Document;
-use headroom_kube::parts::locked;
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::label_selector::Labels;
+use headroom_admission::cluster::resource_quota::ResourceQuota;
+use headroom_admission::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
+use headroom_admission::json::Document;
+use headroom_api_server::parts::locked;
 use headroom_objects::kinds::{labels_of, metadata};
-use headroom_tenant_quota::message::Consumers;
+use headroom_quota_protocol::message::Consumers;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::objects::name_of;
-use headroom_kube::watch::WatchUpdate;
+use headroom_api_server::watch::WatchUpdate;
 
 #[derive(Debug)]
 pub struct Tenants {

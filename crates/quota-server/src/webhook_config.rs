@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use headroom_core::cluster::label_selector::Requirement;
-use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_core::cluster::tenant_quota::TenantQuota;
-use headroom_tenant_quota::plan::{Plan, PlanNode, is_charged_on_update};
-use headroom_tenant_quota::tree::trees;
+use headroom_admission::cluster::label_selector::Requirement;
+use headroom_admission::cluster::resource_quota::ResourceQuota;
+use headroom_admission::cluster::tenant_quota::TenantQuota;
+use headroom_quota_protocol::plan::{Plan, PlanNode, is_charged_on_update};
+use headroom_quota_protocol::tree::trees;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::replica::{Replica, Webhook};
 use crate::tenants::Tenants;
 use crate::tls::{self, ServingCertificate};
-use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiError, ApiResult};
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::{ApiError, ApiResult};
 
 /// The interval at which changes by others are reverted.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -424,7 +424,7 @@ mod tests {
             let quotas: Vec<_> = quotas.iter().map(|quota| Arc::new(read_quota(quota).unwrap())).collect();
             let one = || {
                 let mut quota = ResourceQuota::default();
-                quota.spec_hard.set("services".into(), headroom_core::amount::Quantity::from_units(1));
+                quota.spec_hard.set("services".into(), headroom_admission::amount::Quantity::from_units(1));
                 vec![Arc::new(quota)]
             };
             let plain = plain.iter().map(|namespace| ((*namespace).to_owned(), one())).collect();

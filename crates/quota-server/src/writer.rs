@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headroom_kube::parts::{Parts, locked};
-use headroom_tenant_quota::reservation_request::ReservationRequest;
-use headroom_tenant_quota::state::ObjectKey;
-use headroom_tenant_quota::{LedgerVerdict, OpenLedger, Plan, State, message};
+use headroom_api_server::parts::{Parts, locked};
+use headroom_quota_protocol::reservation_request::ReservationRequest;
+use headroom_quota_protocol::state::ObjectKey;
+use headroom_quota_protocol::{LedgerVerdict, OpenLedger, Plan, State, message};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use crate::metrics::QuotaServerMetrics;
 use crate::object_counter::{CountedState, Counter};
 use crate::objects;
 use crate::spares::{self, SpareTaken, Spares};
-use headroom_kube::api_client::{ApiClient, ApiError, revision_of};
+use headroom_api_server::api_client::{ApiClient, ApiError, revision_of};
 
 /// A request that is refused only because of unfinished requests waits while one of those is younger than this.
 const WAITS_FOR: Duration = Duration::from_secs(2);

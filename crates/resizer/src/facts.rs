@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::decision::{ComputeResource, Marked};
-use headroom_core::cluster::usage::{Resource as Measured, Window};
-use headroom_core::estimate::Sources;
-use headroom_core::image::ImageName;
-use headroom_core::request::ValueOrigin;
-use headroom_dryrun::evaluate::{Admission, request, with_decision};
+use headroom_admission::cluster::usage::{Resource as Measured, Window};
+use headroom_admission::estimate::Sources;
+use headroom_admission::image::ImageName;
+use headroom_admission::request::ValueOrigin;
+use headroom_dry_run::evaluate::{Admission, request, with_decision};
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::ApiKind;
 use headroom_workloads::autoscaler::Autoscalers;

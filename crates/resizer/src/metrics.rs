@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 
 use crate::decision::{ComputeResource, Event, Note};
-use headroom_kube::metric_registry::{Endings, Families, count, set};
+use headroom_api_server::metric_registry::{Endings, Families, count, set};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::family::Family;

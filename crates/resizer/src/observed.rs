@@ -3,9 +3,9 @@
 use crate::decision::{
     Amounts, ComputeResource, ContainerSize, Kubelet, Marked, Mode, ObservedContainer, ObservedPod, Used,
 };
-use headroom_core::amount::Quantity;
-use headroom_core::estimate::replace::{LIMITS, SCALE};
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::amount::Quantity;
+use headroom_admission::estimate::replace::{LIMITS, SCALE};
+use headroom_admission::timestamp::Timestamp;
 use headroom_objects::kinds::metadata;
 use serde_json::Value;
 

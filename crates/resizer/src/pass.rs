@@ -7,13 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::decision::{Decision, Event, Note, ObservedPod, PodChange, Record, Rules, Time, Unfit, decide};
-use headroom_core::json::Node;
-use headroom_dryrun::evaluate::Admission;
-use headroom_dryrun::evaluate::admission::PolicySource;
-use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
-use headroom_kube::api_path::ApiPath;
-use headroom_kube::cluster_reader::LiveCluster;
-use headroom_kube::event::{EventType, Recorder};
+use headroom_admission::json::Node;
+use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
+use headroom_api_server::api_path::ApiPath;
+use headroom_api_server::cluster_reader::LiveCluster;
+use headroom_api_server::event::{EventType, Recorder};
+use headroom_dry_run::evaluate::Admission;
+use headroom_dry_run::evaluate::admission::PolicySource;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::WorkloadRef;
@@ -210,7 +210,7 @@ impl Resizer {
         }
         seen.under_way = under_way.0.values().sum::<usize>() as u64;
         metrics.seen(&seen);
-        metrics.last_pass.set(headroom_kube::clock::now());
+        metrics.last_pass.set(headroom_api_server::clock::now());
         Ok(is_done)
     }
 

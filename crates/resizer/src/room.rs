@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::decision::{Amounts, ComputeResource, Direction, PodChange, Unfit};
-use headroom_core::amount::Requirement;
-use headroom_core::json::Node;
-use headroom_core::request::{Pod, pod_totals};
-use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
-use headroom_kube::api_path::ApiPath;
+use headroom_admission::amount::Requirement;
+use headroom_admission::json::Node;
+use headroom_admission::request::{Pod, pod_totals};
+use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
+use headroom_api_server::api_path::ApiPath;
 use serde_json::Value;
 
 use crate::observed::{amount, amounts, at, list};

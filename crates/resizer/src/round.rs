@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::decision::{
     Amounts, ComputeResource, Event, Fits, Note, Record, Resize, Resized, Rules, Time, decide, undo,
 };
-use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
-use headroom_kube::api_path::ApiPath;
-use headroom_kube::derived_name::DerivedName;
+use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
+use headroom_api_server::api_path::ApiPath;
+use headroom_api_server::derived_name::DerivedName;
 use headroom_objects::kinds::metadata;
 use headroom_workloads::WorkloadRef;
 use serde_json::{Map, Value, json};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decision::{Mode, Time, Used};
-use headroom_core::timestamp::Timestamp;
-use headroom_dryrun::evaluate::Admission;
+use headroom_admission::timestamp::Timestamp;
+use headroom_dry_run::evaluate::Admission;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::WorkloadRef;

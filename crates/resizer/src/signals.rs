@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use headroom_sources::SourceError;
-use headroom_sources::prometheus::Prometheus;
+use headroom_metrics_stores::SourceError;
+use headroom_metrics_stores::prometheus::Prometheus;
 use tokio::sync::Semaphore;
 
 use crate::observed::ALERT;

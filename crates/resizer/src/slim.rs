@@ -1,6 +1,6 @@
 //! The fields of pods and workloads that are decided about. Their authors choose how large all others are, up to 1.5 MiB.
 
-use headroom_core::estimate::replace::LIMITS;
+use headroom_admission::estimate::replace::LIMITS;
 use serde_json::Value;
 
 use crate::observed::{ALERT, MIRROR, RESIZE};

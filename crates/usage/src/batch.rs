@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
-use headroom_core::cluster::usage::workload;
-use headroom_core::image::{ImageName, Reference, Repository};
-use headroom_core::truncate::count_of;
+use headroom_admission::cluster::usage::workload;
+use headroom_admission::image::{ImageName, Reference, Repository};
+use headroom_admission::truncate::count_of;
 
 use crate::observed::{Kill, Observed};
 use crate::sample::{Batch, OomKill, Resource, SampledContainer, Series, Window, is_possible, quantity};

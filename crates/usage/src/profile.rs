@@ -1,6 +1,6 @@
 //! `UsageProfile`s as the collector writes them: the types ([`custom_resource`] has the object and its
 //! CustomResourceDefinition), what is dropped if there is too much data ([`bounds`], [`fair_share`]) and the layout in
-//! objects ([`layout`]). The policy reads the same fields with [`headroom_core::cluster::usage::read`], without serde,
+//! objects ([`layout`]). The policy reads the same fields with [`headroom_admission::cluster::usage::read`], without serde,
 //! because it pays for each instruction.
 mod serialized;
 
@@ -18,10 +18,10 @@ mod sample;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::profile_layout::ANY_NAMESPACE;
-use headroom_core::cluster::usage::{Percentile, Repository, Resource, Root, TagKey, Window};
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::profile_layout::ANY_NAMESPACE;
+use headroom_admission::cluster::usage::{Percentile, Repository, Resource, Root, TagKey, Window};
+use headroom_admission::timestamp::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -96,7 +96,7 @@ pub struct Histories {
     pub all: History,
     pub tags: BTreeMap<TagKey, History>,
     /// In a namespace: for each container of a workload, by
-    /// [`workload::key`](headroom_core::cluster::usage::workload::key).
+    /// [`workload::key`](headroom_admission::cluster::usage::workload::key).
     pub workloads: BTreeMap<String, History>,
 }
 
@@ -206,7 +206,7 @@ pub struct History {
     /// Number of days in the longest window on which a container ran.
     pub days: u64,
     /// Out-of-memory kills of containers, latest first.
-    #[schemars(length(max = headroom_core::cluster::usage::MAX_OOM_KILLS))]
+    #[schemars(length(max = headroom_admission::cluster::usage::MAX_OOM_KILLS))]
     pub oom_kills: Vec<OomKill>,
     /// Usage in `7d`, `30d`, and `recent`: 30 days, each with half the weight of the next.
     #[serde(with = "keyed")]

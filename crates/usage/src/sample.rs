@@ -1,11 +1,11 @@
 //! Samples of usage, as all sources return them. A [`Sample`] is an integer: floats end in the sources.
 
-use headroom_core::amount::Quantity;
+use headroom_admission::amount::Quantity;
 
 use crate::{DAY, day_of};
 
 /// A measured resource. CPU is in billionths of a core, all others in bytes.
-pub use headroom_core::cluster::usage::Resource;
+pub use headroom_admission::cluster::usage::Resource;
 
 /// A quantity as whole nanocores or bytes.
 pub fn amount(resource: Resource, quantity: &Quantity) -> Option<u64> {

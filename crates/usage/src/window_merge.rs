@@ -1,9 +1,9 @@
 //! Merges the days of a history, window by window.
 
 use crate::profile::{History, OomKill, Percentiles, Usage, WindowUsage};
-use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{Percentile, Resource, Window};
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::{Percentile, Resource, Window};
+use headroom_admission::timestamp::Timestamp;
 
 use crate::observed::{Kill, Observed};
 use crate::sample::quantity;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::amount::Quantity;
+use headroom_admission::amount::Quantity;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Kubernetes' own kinds that create pods, as objects are read by them. The table of these kinds is the core's.
 
-pub use headroom_core::request::kinds::{
+pub use headroom_admission::request::kinds::{
     CRON_JOB, DAEMON_SET, DEPLOYMENT, Growth, JOB, POD, POD_KINDS, PodKind, REPLICA_SET, REPLICATION_CONTROLLER,
     STATEFUL_SET,
 };

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::kinds::{
     CRON_JOB, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, comes_and_goes,
 };
-use headroom_core::cluster::usage::workload::{HASH, RANDOM, is_generated, is_minute, is_ordinal};
+use headroom_admission::cluster::usage::workload::{HASH, RANDOM, is_generated, is_minute, is_ordinal};
 use headroom_objects::kinds::metadata;
 
 /// The name of a workload, or of another object that owns pods.

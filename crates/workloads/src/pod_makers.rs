@@ -536,7 +536,7 @@ fn searched(object: &Value, kind: &ApiKind) -> MadePods {
         made.doubt = Some(format!(
             "{} is not a known kind: it is assumed to make {} of {}{from}; --pods-at names other places",
             kind.kind,
-            headroom_core::truncate::count_of(pods, "pod"),
+            headroom_admission::truncate::count_of(pods, "pod"),
             paths.join(", ")
         ));
     }

@@ -3,8 +3,8 @@
 //! A condition says what is refused now, but only Deployments and ReplicaSets have one; Events are there for all controllers, for
 //! as long as the cluster keeps them (an hour by default).
 
-use headroom_core::timestamp::Timestamp;
-use headroom_core::truncate::on_one_line;
+use headroom_admission::timestamp::Timestamp;
+use headroom_admission::truncate::on_one_line;
 use headroom_objects::cluster_reader::Events;
 use headroom_objects::kinds::metadata;
 use serde_json::Value;

@@ -23,10 +23,10 @@ const CARD_PACKAGES: [&str; 6] =
 /// number of distinct names are only compared with each other; models run in tests.
 const WEAK_HASHES: [&str; 4] = ["cbf2_9ce4_8422_2325", "cbf29ce484222325", "DefaultHasher", "FnvHasher"];
 const KEYLESS: [&str; 6] = [
-    "crates/core/src/cluster/usage/profile_layout.rs",
-    "crates/report/src/sarif.rs",
+    "crates/admission/src/cluster/usage/profile_layout.rs",
+    "crates/output/src/sarif.rs",
     "crates/resizer/tests/model/world.rs",
-    "crates/tenant-quota/src/model/world.rs",
+    "crates/quota-protocol/src/model/world.rs",
     "crates/usage/src/cardinality.rs",
     "crates/xtask/src/tidy.rs",
 ];
@@ -62,7 +62,7 @@ pub fn check() -> Result<()> {
         let text = read(file)?;
         let has_hash = WEAK_HASHES.iter().any(|hash| text.contains(hash)) && !KEYLESS.contains(file);
         faults.check(!has_hash, || {
-            format!("{file}: a hash without a key, of which anybody finds a second text: use headroom_kube::derived_name, or name the file in KEYLESS")
+            format!("{file}: a hash without a key, of which anybody finds a second text: use headroom_api_server::derived_name, or name the file in KEYLESS")
         });
         faults.0.extend(doc_comments(&text).into_iter().map(|(line, fault)| format!("{file}:{line}: {fault}")));
         let folder = crates.iter().filter(|folder| file.starts_with(*folder)).max_by_key(|folder| folder.len());
@@ -82,7 +82,7 @@ pub fn check() -> Result<()> {
     for file in files.iter().filter(|file| file.ends_with("Cargo.toml")) {
         faults.0.extend(layers(&read("ARCHITECTURE.md")?)?.forbidden(file, &read(file)?));
     }
-    faults.0.extend(listed_out_of_order(&read("ARCHITECTURE.md")?, &read("crates/core/src/lib.rs")?)?);
+    faults.0.extend(listed_out_of_order(&read("ARCHITECTURE.md")?, &read("crates/admission/src/lib.rs")?)?);
     let path = Regex::new(r"`((?:crates|deploy|docs|playground|scripts|tests)/[\w./-]+)`")?;
     let ignored = read(".gitignore")?;
     for file in files.iter().filter(|file| file.ends_with(".md")) {

@@ -4,11 +4,11 @@ use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::path::Path;
 
-use headroom_core::amount::Quantity;
-use headroom_dryrun::Overlay;
-use headroom_dryrun::evaluate::{self, Admission, ObjectDecision, Run, Verdict, in_order};
-use headroom_dryrun::quota_levels::{QuotaLevel, QuotaLevels};
-use headroom_dryrun::settings;
+use headroom_admission::amount::Quantity;
+use headroom_dry_run::Overlay;
+use headroom_dry_run::evaluate::{self, Admission, ObjectDecision, Run, Verdict, in_order};
+use headroom_dry_run::quota_levels::{QuotaLevel, QuotaLevels};
+use headroom_dry_run::settings;
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader, Folder};
 use headroom_objects::manifest::{self, Malformed, Manifest, yaml_spans};
@@ -235,7 +235,7 @@ impl Row {
             object: decision.object.clone(),
             namespace: decision.namespace.clone(),
             verdict: decision.verdict,
-            is_update: decision.operation == headroom_dryrun::evaluate::Operation::Update,
+            is_update: decision.operation == headroom_dry_run::evaluate::Operation::Update,
             line,
             warnings: decision.warnings.len(),
         }
@@ -245,7 +245,7 @@ impl Row {
 impl Detail {
     fn of(row: usize, decision: ObjectDecision, pod: Option<ObjectDecision>, object: &Value, namespace: &str) -> Self {
         let sent = decision.request.get("object").unwrap_or(object);
-        let is_update = decision.operation == headroom_dryrun::evaluate::Operation::Update;
+        let is_update = decision.operation == headroom_dry_run::evaluate::Operation::Update;
         let written = if is_update { sent.clone() } else { in_namespace(object.clone(), namespace) };
         let pod_diff = pod.as_ref().filter(|pod| pod.verdict == Verdict::Changed).map(|pod| {
             let made = headroom_workloads::pod_of(object).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The settings of the page as the policy objects that have them, to be applied to a cluster.
 
-use headroom_dryrun::settings;
+use headroom_dry_run::settings;
 use headroom_objects::manifest::{documents, yaml};
 use serde_json::{Map, Value, json};
 

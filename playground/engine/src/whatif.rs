@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
-use headroom_dryrun::Overlay;
-use headroom_dryrun::evaluate::{Admission, ObjectDecision, request};
-use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
-use headroom_dryrun::settings;
-use headroom_dryrun::simulate::report::{Report, report};
-use headroom_dryrun::simulate::{Simulation, Subjects, put};
+use headroom_dry_run::Overlay;
+use headroom_dry_run::evaluate::{Admission, ObjectDecision, request};
+use headroom_dry_run::overlay::tenants::TENANT_QUOTA;
+use headroom_dry_run::settings;
+use headroom_dry_run::simulate::report::{Report, report};
+use headroom_dry_run::simulate::{Simulation, Subjects, put};
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader, Folder};
 use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};

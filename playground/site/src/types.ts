@@ -19,7 +19,7 @@ export interface State {
 export type Example = Answers.Example & State;
 
 
-/** What containers should request, as `kubectl headroom snapshot` wrote it: crates/rightsize/src/output/summary.rs. */
+/** What containers should request, as `kubectl headroom snapshot` wrote it: crates/recommend/src/output/summary.rs. */
 export interface Advice {
   /** What is at risk and what nobody has measured, in a sentence. */
   headline?: string;
@@ -39,7 +39,7 @@ export interface Advice {
   flagsExplained?: string[];
 }
 
-/** What is wrong with a workload now, the worst first: crates/dryrun/src/why.rs. */
+/** What is wrong with a workload now, the worst first: crates/dry-run/src/why.rs. */
 export interface Why {
   state: string;
   findings: { severity: "critical" | "warning" | "note"; problem: string; details?: string[]; since?: string; command: string }[];
@@ -122,7 +122,7 @@ export interface AdviceLine {
   savedAMonth?: string;
 }
 
-/** The peak of usage in each day or hour, and what happened in between: crates/rightsize/src/history/timeline.rs. Times are in Unix seconds. */
+/** The peak of usage in each day or hour, and what happened in between: crates/recommend/src/history/timeline.rs. Times are in Unix seconds. */
 export interface Timeline {
   from: number;
   step: number;
@@ -140,7 +140,7 @@ export interface Amount {
   value: number;
 }
 
-/** Pods that the API server rejected lately: crates/rightsize/src/output/rejections.rs. */
+/** Pods that the API server rejected lately: crates/recommend/src/output/rejections.rs. */
 export interface Rejections {
   groups: Rejection[];
   /** More are known than are listed. */

@@ -1,9 +1,9 @@
 //! Evaluates one request natively, and checks properties that must hold for every request.
 
-use headroom_core::cluster::lookup::Lookup;
-use headroom_core::json::{Document, Node};
-use headroom_core::timestamp::Timestamp;
-use headroom_core::{FetchedObjects, Request, Settings, evaluate};
+use headroom_admission::cluster::lookup::Lookup;
+use headroom_admission::json::{Document, Node};
+use headroom_admission::timestamp::Timestamp;
+use headroom_admission::{FetchedObjects, Request, Settings, evaluate};
 
 /// Evaluates a request. `cluster` has the host's answer for each kind that can be read; other reads fail.
 ///

@@ -482,7 +482,7 @@ pub fn advice(report: &serde_json::Value) -> BTreeMap<String, (Advice, String)> 
         }
         for resource in containers.iter().flat_map(|container| list(container, "resources")) {
             let text = resource.get("recommended").and_then(|of| of.as_str()).unwrap_or_default();
-            let Ok(amount) = headroom_core::amount::Quantity::from_json_text(text) else { continue };
+            let Ok(amount) = headroom_admission::amount::Quantity::from_json_text(text) else { continue };
             match resource.get("resource").and_then(|of| of.as_str()) {
                 Some("cpu") => advice.0 = Some(amount.milli_value() as f64),
                 Some("memory") => advice.1 = Some(amount.value() as f64),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use headroom_core::amount::Quantity;
+use headroom_admission::amount::Quantity;
 use serde_json::Value;
 
 use super::traces::TraceColumn;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::timestamp::Timestamp;
 
 use crate::Result;
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::timestamp::Timestamp;
 use tempfile::TempDir;
 
 use crate::Result;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::timestamp::Timestamp;
 use headroom_resizer::decision::{Amounts, ComputeResource, Rules};
 
 use super::days::{Pod, Sample};

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use headroom_api_server::http_server::{self, ServerLimits};
 use headroom_fixtures::api_server::not_found;
-use headroom_kube::http_server::{self, ServerLimits};
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Bytes;

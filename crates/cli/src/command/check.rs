@@ -1,27 +1,27 @@
 //! `kubectl headroom check`: what would be admitted, changed or rejected if these manifests were applied in their order.
 //!
-//! [`headroom_dryrun::evaluate::Run`] evaluates them; here they are read, and the verdicts become outputs and an exit code.
+//! [`headroom_dry_run::evaluate::Run`] evaluates them; here they are read, and the verdicts become outputs and an exit code.
 
 mod entry;
 mod render;
 
 mod against_running;
 
-use headroom_core::cluster::label_selector::LabelSelector;
+use headroom_admission::cluster::label_selector::LabelSelector;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
-use headroom_core::truncate::count_of;
-use headroom_dryrun::evaluate::admission::Description;
-use headroom_dryrun::evaluate::{Admission, ObjectDecision, Topic, Verdict, in_order};
-use headroom_kube::shell::{quoted, quoted_path};
+use headroom_admission::truncate::count_of;
+use headroom_api_server::shell::{quoted, quoted_path};
+use headroom_dry_run::evaluate::admission::Description;
+use headroom_dry_run::evaluate::{Admission, ObjectDecision, Topic, Verdict, in_order};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
 use headroom_objects::manifest::{Manifest, Origin};
-use headroom_report::progress::Progress;
-use headroom_report::{Exit, LONGEST_TEXT, Page, Paint, complain, github, junit, sarif};
+use headroom_output::progress::Progress;
+use headroom_output::{Exit, LONGEST_TEXT, Page, Paint, complain, github, junit, sarif};
 use headroom_workloads::kinds::CRON_JOB;
 use headroom_workloads::pod_makers::PodMaker;
 
@@ -153,7 +153,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
             // Programs that read the output still get a valid document.
             let problems: Vec<CheckedObject> =
                 read.into_iter().filter_map(Result::err).map(CheckedObject::of_problem).collect();
-            headroom_report::print(&page(&problems, &Admission::assumed().describe(), args.output)?)?;
+            headroom_output::print(&page(&problems, &Admission::assumed().describe(), args.output)?)?;
         }
         return Err(problem);
     }
@@ -192,7 +192,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     };
     let entries = in_order(read, |read| read.as_ref().ok().map(|manifest| &manifest.object), counted);
     progress.end();
-    headroom_report::print(&page(&entries, &admission, args.output)?)?;
+    headroom_output::print(&page(&entries, &admission, args.output)?)?;
     let least = if is_misplaced { FailOn::PodsBlocked } else { FailOn::Warning };
     let of_warning = if warning.is_some() && args.fail_on >= least { Exit::Refused } else { Exit::Ok };
     Ok(entries.iter().map(|entry| exit(entry, args.fail_on)).max().unwrap_or(Exit::Ok).max(of_warning))
@@ -204,7 +204,7 @@ fn pod_makers(text: &str) -> Result<Vec<PodMaker>, String> {
         return Ok(vec![text.parse()?]);
     }
     let path = Path::new(text);
-    PodMaker::rows(&headroom_report::read_bounded(path, LONGEST_TEXT).map_err(|cause| unreadable(path, &cause))?)
+    PodMaker::rows(&headroom_output::read_bounded(path, LONGEST_TEXT).map_err(|cause| unreadable(path, &cause))?)
 }
 
 fn page(entries: &[CheckedObject], admission: &Description, format: CheckFormat) -> anyhow::Result<Page> {

@@ -1,12 +1,12 @@
 //! `headroom-controller check-ledgers`: compares the ledgers that `enforce-quotas` writes with what is stored.
 
 use anyhow::Context;
-use headroom_core::truncate::count_of;
-use headroom_kube::api_client::ApiClient;
-use headroom_kube::kubeconfig::{self, Chosen};
-use headroom_kube::proxy;
+use headroom_admission::truncate::count_of;
+use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::kubeconfig::{self, Chosen};
+use headroom_api_server::proxy;
+use headroom_output::{Exit, Page, Table};
 use headroom_quota_server::check::check;
-use headroom_report::{Exit, Page, Table};
 
 const EXAMPLES: &str = "Examples:
   # Recount everything and compare with the ledgers
@@ -47,7 +47,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         count_of(report.differences.len() as u64, "difference"),
         count_of(report.problems.len() as u64, "problem")
     );
-    headroom_report::print(&page)?;
+    headroom_output::print(&page)?;
     Ok(if report.is_true() { Exit::Ok } else { Exit::Refused })
 }
 

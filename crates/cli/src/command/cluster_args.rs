@@ -8,21 +8,21 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
-use headroom_core::glob;
-use headroom_core::nearest::nearest;
-use headroom_dryrun::Overlay;
-use headroom_dryrun::evaluate::admission::{Description, PolicySource};
-use headroom_dryrun::evaluate::{Admission, Run};
-use headroom_dryrun::settings;
-use headroom_dryrun::why::Suffixes;
-use headroom_kube::cluster_reader::LiveCluster;
-use headroom_kube::kubeconfig::Chosen;
-use headroom_kube::list_all_namespaces::ListAllNamespaces;
-use headroom_kube::shell::{quoted, quoted_path};
+use headroom_admission::glob;
+use headroom_admission::nearest::nearest;
+use headroom_api_server::cluster_reader::LiveCluster;
+use headroom_api_server::kubeconfig::Chosen;
+use headroom_api_server::list_all_namespaces::ListAllNamespaces;
+use headroom_api_server::shell::{quoted, quoted_path};
+use headroom_dry_run::Overlay;
+use headroom_dry_run::evaluate::admission::{Description, PolicySource};
+use headroom_dry_run::evaluate::{Admission, Run};
+use headroom_dry_run::settings;
+use headroom_dry_run::why::Suffixes;
 use headroom_objects::cluster_reader::{ClusterReader, Folder, List, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_report::progress::Progress;
-use headroom_report::{LONGEST_TEXT, Page, complain};
+use headroom_output::progress::Progress;
+use headroom_output::{LONGEST_TEXT, Page, complain};
 use headroom_usage::profile::custom_resource::NAMESPACE;
 use headroom_workloads::kinds::{self, POD, POD_KINDS};
 use serde::Serialize;
@@ -392,7 +392,7 @@ pub fn profiles_namespace(settings: &Value) -> String {
 
 /// Reads settings from a file of their own, or from the policy object that has them.
 pub fn read_settings(path: &Path) -> anyhow::Result<Value> {
-    let text = headroom_report::read_bounded(path, LONGEST_TEXT)
+    let text = headroom_output::read_bounded(path, LONGEST_TEXT)
         .map_err(|cause| anyhow!("cannot read the settings: {}", manifest::unreadable(path, &cause)))?;
     let settings = settings::in_text(path, &text).map_err(|problem| anyhow!(problem))?;
     settings::check(&settings).map_err(|problem| anyhow!("`{}`: {problem}", path.display()))?;

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::{Command, ValueEnum};
 use clap_complete::{Shell, engine};
 
-use headroom_report::{Exit, Page, clean};
+use headroom_output::{Exit, Page, clean};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -50,7 +50,7 @@ const PROGRAM: &str = "kubectl-headroom";
 pub fn run(args: Args, mut command: Command) -> anyhow::Result<Exit> {
     let shell = match args.shell {
         For::Kubectl => {
-            headroom_report::print(&Page::ours(FOR_KUBECTL.to_owned()))?;
+            headroom_output::print(&Page::ours(FOR_KUBECTL.to_owned()))?;
             return Ok(Exit::Ok);
         }
         For::Bash => Shell::Bash,
@@ -61,7 +61,7 @@ pub fn run(args: Args, mut command: Command) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, PROGRAM, &mut script);
     let script = String::from_utf8(script).context("the completion script is not valid UTF-8")?;
-    headroom_report::print(&Page::ours(script))?;
+    headroom_output::print(&Page::ours(script))?;
     Ok(Exit::Ok)
 }
 
@@ -95,6 +95,6 @@ pub fn complete(typed: Words, mut command: Command) -> anyhow::Result<Exit> {
         text.push_str(&if help.is_empty() { format!("{value}\n") } else { format!("{value}\t{help}\n") });
     }
     let directive = if is_folder { NO_SPACE | NO_FILES } else { NO_FILES };
-    headroom_report::print(&Page::ours(format!("{text}:{directive}\n")))?;
+    headroom_output::print(&Page::ours(format!("{text}:{directive}\n")))?;
     Ok(Exit::Ok)
 }

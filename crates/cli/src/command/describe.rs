@@ -1,28 +1,28 @@
 //! `kubectl headroom describe`: reads objects and prints the reports of `crate::describe`.
 
-use headroom_core::cluster::label_selector::LabelSelector;
+use headroom_admission::cluster::label_selector::LabelSelector;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{anyhow, bail};
 use clap::{Subcommand, ValueEnum};
-use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_core::json::{Document, Malformed};
-use headroom_core::quota::ChargedKind;
-use headroom_core::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
-use headroom_core::quota::stored::Stored;
-use headroom_core::timestamp::Timestamp;
-use headroom_dryrun::evaluate::with_decision;
-use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
-use headroom_dryrun::settings::ParsedSettings;
+use headroom_admission::cluster::resource_quota::ResourceQuota;
+use headroom_admission::json::{Document, Malformed};
+use headroom_admission::quota::ChargedKind;
+use headroom_admission::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
+use headroom_admission::quota::stored::Stored;
+use headroom_admission::timestamp::Timestamp;
+use headroom_dry_run::evaluate::with_decision;
+use headroom_dry_run::overlay::tenants::TENANT_QUOTA;
+use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata};
-use headroom_report::draw::Charset;
-use headroom_report::progress::Progress;
-use headroom_report::{Exit, Page, Paint};
-use headroom_tenant_quota::cache::CachedObject;
-use headroom_tenant_quota::devices::{DEVICE_CLASSES, Link};
-use headroom_tenant_quota::{Cache, Footprint, ObjectKey};
+use headroom_output::draw::Charset;
+use headroom_output::progress::Progress;
+use headroom_output::{Exit, Page, Paint};
+use headroom_quota_protocol::cache::CachedObject;
+use headroom_quota_protocol::devices::{DEVICE_CLASSES, Link};
+use headroom_quota_protocol::{Cache, Footprint, ObjectKey};
 use headroom_workloads::WorkloadRef;
 use serde::Serialize;
 use serde_json::Value;
@@ -153,7 +153,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     if args.tree {
         let all = opened.cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None));
         let all = all.map_err(|problem| anyhow!(rbac_hint::advised(problem, true)))?;
-        headroom_report::print(
+        headroom_output::print(
             &tenant_quotas::DescribedTenantQuotas::read(all).map_err(|problem| anyhow!(problem))?.tree(),
         )?;
         return Ok(Exit::Ok);
@@ -192,7 +192,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
     let both = Items { items: &found, tenant_quotas: tenants.objects() };
-    headroom_report::print(&match args.output.output {
+    headroom_output::print(&match args.output.output {
         DescribeFormat::Json => Page::json(&both)?,
         DescribeFormat::Yaml => Page::yaml(&both)?,
         DescribeFormat::Table => {
@@ -401,7 +401,7 @@ fn print<T: Serialize>(
     nothing: &str,
     page: impl Fn(&T) -> Page,
 ) -> anyhow::Result<Exit> {
-    headroom_report::print(&match format {
+    headroom_output::print(&match format {
         DescribeFormat::Table => one_by_one(found.iter().map(page).collect(), nothing),
         DescribeFormat::Json => Page::json(&Items { items: found, tenant_quotas: Vec::new() })?,
         DescribeFormat::Yaml => Page::yaml(&Items { items: found, tenant_quotas: Vec::new() })?,

@@ -2,11 +2,11 @@
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use headroom_kube::clock;
-use headroom_kube::kubeconfig::Chosen;
-use headroom_report::{Page, Paint, Table};
-use headroom_sources::diagnosis::{Examination, SourceFinding, SourceVerdict};
-use headroom_sources::files;
+use headroom_api_server::clock;
+use headroom_api_server::kubeconfig::Chosen;
+use headroom_metrics_stores::diagnosis::{Examination, SourceFinding, SourceVerdict};
+use headroom_metrics_stores::files;
+use headroom_output::{Page, Paint, Table};
 
 use super::source::Asked;
 use super::source_file::SourceFlag;
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
         Asked::Source(source) => runtime.block_on(source.diagnose(&args.cluster, clock::now()))?,
     };
-    headroom_report::print(&match (args.output, &asked) {
+    headroom_output::print(&match (args.output, &asked) {
         (DoctorFormat::Text, _) => page(&examination),
         (DoctorFormat::Json, _) => Page::json(&examination)?,
         (DoctorFormat::Source, Asked::File(_)) => bail!("files need no file for --source"),

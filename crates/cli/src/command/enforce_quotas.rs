@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use headroom_kube::kubeconfig::{self, Chosen};
-use headroom_kube::{clock, signals};
+use headroom_api_server::kubeconfig::{self, Chosen};
+use headroom_api_server::{clock, signals};
+use headroom_output::log;
+use headroom_output::progress::Progress;
 use headroom_quota_server::replica::Webhook;
 use headroom_quota_server::{Options, Replica};
-use headroom_report::log;
-use headroom_report::progress::Progress;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 

@@ -6,8 +6,8 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use headroom_report::file::WholeFile;
-use headroom_rightsize::output::summary::RecommendationSummary;
+use headroom_output::file::WholeFile;
+use headroom_recommend::output::summary::RecommendationSummary;
 use headroom_usage::{cardinality, day_of};
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! `kubectl headroom recommend`: finds workloads and the source of their usage, and prints, writes or applies what they
-//! should request. The recommendations are made by `headroom_rightsize`.
+//! should request. The recommendations are made by `headroom_recommend`.
 
 mod kustomization;
 mod left_out;
@@ -26,9 +26,9 @@ mod image;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use headroom_report::Exit;
-use headroom_report::progress::Progress;
-use headroom_rightsize::report::Order;
+use headroom_output::Exit;
+use headroom_output::progress::Progress;
+use headroom_recommend::report::Order;
 use headroom_workloads::inventory::Inventory;
 
 pub use self::apply::as_command;

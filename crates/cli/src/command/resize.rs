@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ArgGroup;
-use headroom_core::truncate::count_of;
-use headroom_dryrun::evaluate::Admission;
-use headroom_dryrun::evaluate::admission::PolicySource;
-use headroom_kube::api_client::{ApiClient, ApiError, ListOptions, value};
-use headroom_kube::cluster_reader::LiveCluster;
-use headroom_kube::event::Recorder;
-use headroom_kube::kubeconfig::{self, Chosen};
-use headroom_kube::shell::quoted;
-use headroom_kube::{ApiPath, clock, proxy};
+use headroom_admission::truncate::count_of;
+use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
+use headroom_api_server::cluster_reader::LiveCluster;
+use headroom_api_server::event::Recorder;
+use headroom_api_server::kubeconfig::{self, Chosen};
+use headroom_api_server::shell::quoted;
+use headroom_api_server::{ApiPath, clock, proxy};
+use headroom_dry_run::evaluate::Admission;
+use headroom_dry_run::evaluate::admission::PolicySource;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::metadata;
-use headroom_report::{Exit, Page, ask, complain};
+use headroom_output::{Exit, Page, ask, complain};
 use headroom_resizer::decision::{Event, Mode, Note, Record, Rules};
 use headroom_resizer::running::{Modes, Running};
 use headroom_resizer::{Resizer, RoundOutcome};
@@ -123,7 +123,7 @@ impl Args {
         let namespaces =
             |own: &str| (!self.all_namespaces).then(|| vec![self.namespace.clone().unwrap_or_else(|| own.to_owned())]);
         let found = read_records(&self.cluster, namespaces, &home(&mut cluster))?;
-        headroom_report::print(&match self.output.output {
+        headroom_output::print(&match self.output.output {
             DescribeFormat::Table => found.page(),
             DescribeFormat::Json => Page::json(&found)?,
             DescribeFormat::Yaml => Page::yaml(&found)?,
@@ -338,7 +338,7 @@ fn print(noted: &WorkloadNotes) -> anyhow::Result<()> {
     if noted.iter().all(|(_, notes)| notes.is_empty()) {
         writeln!(page, "no pod needs another size");
     }
-    headroom_report::print(&page)
+    headroom_output::print(&page)
 }
 
 #[cfg(test)]

@@ -10,20 +10,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
-use headroom_core::truncate::count_of;
-use headroom_dryrun::Overlay;
-use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
-use headroom_dryrun::recording::redact::Redaction;
-use headroom_dryrun::simulate::unread;
+use headroom_admission::cluster::usage::profile_layout::{API_VERSION, KIND};
+use headroom_admission::truncate::count_of;
+use headroom_dry_run::Overlay;
+use headroom_dry_run::overlay::tenants::TENANT_QUOTA;
+use headroom_dry_run::recording::redact::Redaction;
+use headroom_dry_run::simulate::unread;
 use headroom_objects::cluster_reader::{ClusterReader, List, ReadError};
 use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};
-use headroom_report::list_writer::{Form, ListWriter, is_enough};
-use headroom_report::progress::Progress;
-use headroom_report::{Exit, Page, WholeFile, complain};
-use headroom_rightsize::bounds::quota::Past;
-use headroom_rightsize::output::rejections;
-use headroom_rightsize::output::summary::{self, RecommendationSummary};
+use headroom_output::list_writer::{Form, ListWriter, is_enough};
+use headroom_output::progress::Progress;
+use headroom_output::{Exit, Page, WholeFile, complain};
+use headroom_recommend::bounds::quota::Past;
+use headroom_recommend::output::rejections;
+use headroom_recommend::output::summary::{self, RecommendationSummary};
 use headroom_workloads::inventory::Inventory;
 use headroom_workloads::kinds::{self, POD_KINDS, REPLICA_SET};
 use serde::Serialize;
@@ -114,7 +114,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     if !is_printed {
         let mut page = Page::new();
         writeln!(page, "{}: {}", args.output.display(), count_of(count, "object"));
-        headroom_report::print(&page)?;
+        headroom_output::print(&page)?;
     }
     missed.iter().for_each(|problem| complain!("warning: {problem}; the snapshot is incomplete"));
     notes.iter().for_each(|problem| complain!("note: {problem}; the snapshot is without them"));

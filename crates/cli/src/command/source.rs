@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
-use headroom_kube::kubeconfig::{self, Chosen};
-use headroom_sources::diagnosis::{Examination, SourceFinding};
-use headroom_sources::http::{Authentication, Endpoint, Http, Url};
-use headroom_sources::port_forward::{self, ForwardTarget};
-use headroom_sources::prometheus::Matchers;
-use headroom_sources::{Source, SourceError, influxdb, metrics_api, prometheus};
+use headroom_api_server::kubeconfig::{self, Chosen};
+use headroom_metrics_stores::diagnosis::{Examination, SourceFinding};
+use headroom_metrics_stores::http::{Authentication, Endpoint, Http, Url};
+use headroom_metrics_stores::port_forward::{self, ForwardTarget};
+use headroom_metrics_stores::prometheus::Matchers;
+use headroom_metrics_stores::{Source, SourceError, influxdb, metrics_api, prometheus};
 
 use super::source_file::{SourceFile, SourceFlag};
 

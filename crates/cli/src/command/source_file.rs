@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
-use headroom_sources::cloud_auth::{Cloud, Identity};
-use headroom_sources::http::{Authentication, Endpoint, Url};
-use headroom_sources::prometheus::{Labels, MetricNames, Overrides};
+use headroom_metrics_stores::cloud_auth::{Cloud, Identity};
+use headroom_metrics_stores::http::{Authentication, Endpoint, Url};
+use headroom_metrics_stores::prometheus::{Labels, MetricNames, Overrides};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -73,7 +73,7 @@ pub struct SourceFile {
 
 impl SourceFile {
     fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = headroom_report::read_bounded(path, headroom_report::LONGEST_TEXT)
+        let text = headroom_output::read_bounded(path, headroom_output::LONGEST_TEXT)
             .with_context(|| format!("cannot read `{}`", path.display()))?;
         let file = Self::parse(&text).with_context(|| format!("`{}`", path.display()))?;
         Ok(Self { folder: path.parent().map(Path::to_owned).unwrap_or_default(), ..file })
@@ -151,7 +151,7 @@ impl SourceFile {
     /// The content of a file, without the line break that editors add.
     fn secret_in(&self, file: &Path) -> anyhow::Result<String> {
         let path = self.folder.join(file);
-        let text = headroom_report::read_bounded(&path, headroom_report::LONGEST_TEXT)
+        let text = headroom_output::read_bounded(&path, headroom_output::LONGEST_TEXT)
             .with_context(|| format!("cannot read `{}`", path.display()))?;
         Ok(text.trim_end_matches(['\r', '\n']).to_owned())
     }

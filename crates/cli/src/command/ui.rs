@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use headroom_kube::{clock, signals};
-use headroom_report::list_writer::{Form, ListWriter};
-use headroom_report::{Exit, Page, Paint, complain, progress, terminal};
-use headroom_rightsize::output::markdown;
-use headroom_rightsize::report::price::Prices;
-use headroom_rightsize::write::patches;
+use headroom_api_server::{clock, signals};
+use headroom_output::list_writer::{Form, ListWriter};
+use headroom_output::{Exit, Page, Paint, complain, progress, terminal};
+use headroom_recommend::output::markdown;
+use headroom_recommend::report::price::Prices;
+use headroom_recommend::write::patches;
 use headroom_workloads::inventory::Inventory;
 use headroom_workloads::owner::WorkloadRef;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -116,7 +116,7 @@ async fn serve(site: Site, port: Option<u16>, answer: Answer) -> anyhow::Result<
     let address = listener.local_addr()?;
     let key = PageSecret::new(random()?);
     let url = format!("http://{address}/{}/", key.text());
-    headroom_report::print(&Page::ours(format!("Open {url} in a browser; Ctrl-C ends it.\n")))?;
+    headroom_output::print(&Page::ours(format!("Open {url} in a browser; Ctrl-C ends it.\n")))?;
     // Deleted when the program ends.
     let redirect = if port.is_none() && terminal::sees_output() { Some(redirect_to(&url)?) } else { None };
     if let Some(file) = &redirect {

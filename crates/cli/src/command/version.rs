@@ -1,9 +1,9 @@
 //! `kubectl headroom version`: the version of this program, and what of Headroom the cluster has.
 
-use headroom_kube::kubeconfig::Chosen;
+use headroom_api_server::kubeconfig::Chosen;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::metadata;
-use headroom_report::{Exit, Page, complain};
+use headroom_output::{Exit, Page, complain};
 use headroom_usage::profile::custom_resource::NAMESPACE;
 use headroom_workloads::kinds::{self, DEPLOYMENT};
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     if let Err(problem) = add_cluster(&mut page, args.cluster) {
         complain!("note: the versions in the cluster are not known: {problem:#}");
     }
-    headroom_report::print(&page)?;
+    headroom_output::print(&page)?;
     Ok(Exit::Ok)
 }
 

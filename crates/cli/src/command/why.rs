@@ -1,22 +1,22 @@
 //! `kubectl headroom why`: what is wrong with a workload now, who else decides about it, and where each value of its pods comes from.
 //!
-//! [`headroom_dryrun::why`] finds what the cluster knows; what recorded usage adds is here. An object that exists is decided about as
+//! [`headroom_dry_run::why`] finds what the cluster knows; what recorded usage adds is here. An object that exists is decided about as
 //! if it were recreated, without its own usage; a workload whose pods are blocked now as it is.
 
 mod decision;
 
 use anyhow::bail;
 use clap::ArgGroup;
-use headroom_core::timestamp::Timestamp;
-use headroom_dryrun::evaluate::{ObjectDecision, Run, Verdict, in_order};
-use headroom_dryrun::why::{self, Decider, Severity, WorkloadDiagnosis, WorkloadProblem};
-use headroom_kube::shell::quoted;
+use headroom_admission::timestamp::Timestamp;
+use headroom_api_server::shell::quoted;
+use headroom_dry_run::evaluate::{ObjectDecision, Run, Verdict, in_order};
+use headroom_dry_run::why::{self, Decider, Severity, WorkloadDiagnosis, WorkloadProblem};
 use headroom_objects::clock;
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_objects::manifest::{Manifest, Origin};
-use headroom_report::progress::Progress;
-use headroom_report::{Exit, Page, Paint};
-use headroom_rightsize::advice::risk::RiskKind;
+use headroom_output::progress::Progress;
+use headroom_output::{Exit, Page, Paint};
+use headroom_recommend::advice::risk::RiskKind;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::kinds;
 use serde::Serialize;
@@ -89,7 +89,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let manifests = match args.manifests() {
         Err(problem) if args.output != ObjectFormat::Text => {
             // Programs that read the output still get a valid document.
-            headroom_report::print(&Page::json(&Value::Array(Vec::new()))?)?;
+            headroom_output::print(&Page::json(&Value::Array(Vec::new()))?)?;
             return Err(problem);
         }
         manifests => manifests?,
@@ -118,7 +118,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     }
     let exit = answers.iter().map(exit).max().unwrap_or(Exit::Ok);
     let about: Vec<_> = answers.iter().map(|output| About { admission: &admission, output }).collect();
-    headroom_report::print(&match args.output {
+    headroom_output::print(&match args.output {
         ObjectFormat::Text => {
             let mut page = page(&answers, Paint::for_stdout());
             page.gap();

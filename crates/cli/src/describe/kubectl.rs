@@ -4,9 +4,9 @@
 
 mod table;
 
-use headroom_core::amount::{Quantity, ResourceList};
-use headroom_core::cluster::limit_range::{Item, LimitRange};
-use headroom_core::cluster::resource_quota::ResourceQuota;
+use headroom_admission::amount::{Quantity, ResourceList};
+use headroom_admission::cluster::limit_range::{Item, LimitRange};
+use headroom_admission::cluster::resource_quota::ResourceQuota;
 use table::Table;
 
 const LIMIT_RANGE_HEAD: [&str; 7] =

@@ -2,14 +2,14 @@
 //!
 //! The defaults are those of a decision on a container without requests and limits; nothing is computed here.
 
-use headroom_core::amount::{Quantity, ResourceName};
-use headroom_core::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
-use headroom_core::json::Malformed;
-use headroom_core::limit_rules::{self, Range};
-use headroom_core::request::{Container, Requirement, Value};
-use headroom_core::verdict::{Cause, ReviewWarning};
-use headroom_core::{Context, Decision, Request, Settings};
-use headroom_report::{Page, Table};
+use headroom_admission::amount::{Quantity, ResourceName};
+use headroom_admission::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
+use headroom_admission::json::Malformed;
+use headroom_admission::limit_rules::{self, Range};
+use headroom_admission::request::{Container, Requirement, Value};
+use headroom_admission::verdict::{Cause, ReviewWarning};
+use headroom_admission::{Context, Decision, Request, Settings};
+use headroom_output::{Page, Table};
 
 use super::kubectl;
 use serde::Serialize;

@@ -5,15 +5,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headroom_core::amount::{Quantity, ResourceList};
-use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_core::quota::{Charged, ObjectUsage, QuotaObject};
-use headroom_core::request::Requirement;
-use headroom_core::timestamp::Timestamp;
-use headroom_report::draw::{self, Charset};
-use headroom_report::{Page, Paint, Table, people};
-use headroom_tenant_quota::plan::PlanNode;
-use headroom_tenant_quota::{Cache, Footprint, Plan};
+use headroom_admission::amount::{Quantity, ResourceList};
+use headroom_admission::cluster::resource_quota::ResourceQuota;
+use headroom_admission::quota::{Charged, ObjectUsage, QuotaObject};
+use headroom_admission::request::Requirement;
+use headroom_admission::timestamp::Timestamp;
+use headroom_output::draw::{self, Charset};
+use headroom_output::{Page, Paint, Table, people};
+use headroom_quota_protocol::plan::PlanNode;
+use headroom_quota_protocol::{Cache, Footprint, Plan};
 
 use serde::Serialize;
 
@@ -227,7 +227,7 @@ struct Consumption {
 }
 
 /// The suffixes that a recount is best compared in.
-fn used_family(used: &Quantity, hard: &Quantity) -> headroom_core::amount::Family {
+fn used_family(used: &Quantity, hard: &Quantity) -> headroom_admission::amount::Family {
     if used.is_zero() { hard.family() } else { used.family() }
 }
 
@@ -338,10 +338,10 @@ impl DescribedQuota {
 
 #[cfg(test)]
 mod tests {
-    use headroom_core::json::Document;
-    use headroom_core::request::{self, Pod};
-    use headroom_tenant_quota::ObjectKey;
-    use headroom_tenant_quota::cache::CachedObject;
+    use headroom_admission::json::Document;
+    use headroom_admission::request::{self, Pod};
+    use headroom_quota_protocol::ObjectKey;
+    use headroom_quota_protocol::cache::CachedObject;
     use serde_json::{Value, json};
 
     use super::*;

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headroom_core::amount::{Quantity, ResourceList};
-use headroom_core::cluster::tenant_quota::TenantQuota;
+use headroom_admission::amount::{Quantity, ResourceList};
+use headroom_admission::cluster::tenant_quota::TenantQuota;
 use serde_json::Value;
 
+use headroom_output::draw::{Charset, gauge};
+use headroom_output::{Page, Table, people};
 use headroom_quota_server::tenants::read_quota;
-use headroom_report::draw::{Charset, gauge};
-use headroom_report::{Page, Table, people};
 
 use super::{GAUGE, thousandths};
 

@@ -1,9 +1,9 @@
 //! Conformance cases for descriptions of LimitRanges and ResourceQuotas.
 
+use headroom_admission::cluster::limit_range::LimitRange;
+use headroom_admission::cluster::resource_quota::ResourceQuota;
+use headroom_admission::json::Document;
 use headroom_cli::describe::kubectl;
-use headroom_core::cluster::limit_range::LimitRange;
-use headroom_core::cluster::resource_quota::ResourceQuota;
-use headroom_core::json::Document;
 use headroom_fixtures::conformance::{Case, Check, Objects, cases};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Names and images of others act on no terminal and no CI log, whatever command prints them.
 
-use headroom_report::clean::is_hidden;
+use headroom_output::clean::is_hidden;
 
 use crate::support::*;
 

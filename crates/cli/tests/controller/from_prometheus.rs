@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::Percentile;
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::Percentile;
 use headroom_fixtures::servers::PrometheusServer;
 use headroom_usage::profile::Usage;
 use serde_json::Value;

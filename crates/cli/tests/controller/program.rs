@@ -6,8 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use headroom_core::cluster::usage::Root;
-use headroom_core::cluster::usage::profile_layout::key_of;
+use headroom_admission::cluster::usage::Root;
+use headroom_admission::cluster::usage::profile_layout::key_of;
 use headroom_fixtures::process::peak_kib;
 
 use crate::{DAY, NOW};

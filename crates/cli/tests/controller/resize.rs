@@ -46,7 +46,7 @@ fn now() -> i64 {
 }
 
 fn time(at: i64) -> String {
-    headroom_core::timestamp::Timestamp::from_unix_seconds(at).unwrap().to_string()
+    headroom_admission::timestamp::Timestamp::from_unix_seconds(at).unwrap().to_string()
 }
 
 /// With letters that Kubernetes generates.

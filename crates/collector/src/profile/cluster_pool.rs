@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headroom_core::cluster::usage::{Percentile, Resource, Window};
+use headroom_admission::cluster::usage::{Percentile, Resource, Window};
 use headroom_usage::cardinality::Distinct;
 use headroom_usage::profile::quorum::agreed;
 use headroom_usage::profile::{History, OomKill, Percentiles, Usage, WindowUsage};

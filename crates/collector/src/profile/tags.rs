@@ -5,8 +5,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use headroom_core::cluster::usage::{TagKey, Window};
-use headroom_core::image::Repository;
+use headroom_admission::cluster::usage::{TagKey, Window};
+use headroom_admission::image::Repository;
 use headroom_usage::batch::Place;
 
 use crate::store::LastSeen;
@@ -114,7 +114,7 @@ fn newest_first(moments: Moments) -> Vec<(Reverse<i64>, TagKey)> {
 
 #[cfg(test)]
 mod tests {
-    use headroom_core::image::ImageName;
+    use headroom_admission::image::ImageName;
 
     use super::*;
 

@@ -5,8 +5,8 @@
 //! that is more than a bucket of its distribution away; an out-of-memory kill; or a count of samples, pods or namespaces that
 //! changed by more than a tenth. Otherwise it is written once it is older than the rewrite interval, so that it never looks stale.
 
-use headroom_core::amount::Quantity;
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::amount::Quantity;
+use headroom_admission::timestamp::Timestamp;
 use serde_json::Value;
 
 /// Fields whose change alone is no reason to write: a profile that is rewritten in time is only a little behind.

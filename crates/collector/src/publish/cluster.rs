@@ -8,22 +8,22 @@ pub(super) mod error;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headroom_core::cluster::usage::Root;
-use headroom_core::cluster::usage::profile_layout::{GROUP, VERSION};
-use headroom_core::json::Node;
-use headroom_core::timestamp::Timestamp;
-use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiClient, ApiError, ApplyOptions, ListOptions, value};
-use headroom_kube::retry::Retry;
-use headroom_kube::{kubeconfig, proxy};
+use headroom_admission::cluster::usage::Root;
+use headroom_admission::cluster::usage::profile_layout::{GROUP, VERSION};
+use headroom_admission::json::Node;
+use headroom_admission::timestamp::Timestamp;
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::{ApiClient, ApiError, ApplyOptions, ListOptions, value};
+use headroom_api_server::retry::Retry;
+use headroom_api_server::{kubeconfig, proxy};
 use headroom_usage::profile::RestrictedNamespaces;
 use headroom_usage::profile::custom_resource::ROOT_LABEL;
 use kube::Client;
 use serde_json::Value;
 
 pub use self::error::ClusterError;
+use headroom_metrics_stores::cluster_id::{ClusterId, KUBE_SYSTEM};
 use headroom_objects::kinds::metadata;
-use headroom_sources::cluster_id::{ClusterId, KUBE_SYSTEM};
 
 use super::ownership::MANAGER;
 use super::restrictions;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use headroom_core::cluster::usage::Root;
+use headroom_admission::cluster::usage::Root;
 use serde_json::Value;
 
 use super::format;
@@ -61,7 +61,7 @@ impl Folder {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        headroom_report::write_file(&path, &format::write(object)).map_err(failed)
+        headroom_output::write_file(&path, &format::write(object)).map_err(failed)
     }
 
     pub fn delete(&self, namespace: &str, name: &str) -> Result<(), FolderError> {

@@ -1,7 +1,7 @@
 //! The text of a profile in files and on standard output.
 
 use headroom_objects::manifest::yaml;
-use headroom_report::page::escaped;
+use headroom_output::page::escaped;
 use serde_json::Value;
 
 /// One document, which others may follow.

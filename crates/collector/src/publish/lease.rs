@@ -6,9 +6,9 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use headroom_kube::api_client::ApiClient;
-use headroom_kube::clock;
-use headroom_kube::lease::{Holder, Lease, LeaseError, RenewedLease, Timing, host_name};
+use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::clock;
+use headroom_api_server::lease::{Holder, Lease, LeaseError, RenewedLease, Timing, host_name};
 
 use super::cluster::ClusterError;
 

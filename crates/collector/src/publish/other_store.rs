@@ -6,8 +6,8 @@
 
 use std::fmt;
 
-use headroom_core::cluster::usage::profile_layout::key_of;
-use headroom_core::truncate::count_of;
+use headroom_admission::cluster::usage::profile_layout::key_of;
+use headroom_admission::truncate::count_of;
 use headroom_usage::DAY;
 use headroom_usage::profile::Share;
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! The labels and annotations of the objects that the collector writes.
 
-use headroom_core::cluster::usage::Root;
+use headroom_admission::cluster::usage::Root;
 use headroom_usage::profile::UsageProfile;
 use headroom_usage::profile::custom_resource::ROOT_LABEL;
 use serde_json::Value;

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use headroom_core::actions::estimate_targets::CHOICE;
-use headroom_core::json::Node;
-use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiClient, value};
-use headroom_kube::watch::{WatchUpdate, follow};
+use headroom_admission::actions::estimate_targets::CHOICE;
+use headroom_admission::json::Node;
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::{ApiClient, value};
+use headroom_api_server::watch::{WatchUpdate, follow};
 use headroom_objects::kinds::metadata;
 use headroom_usage::profile::RestrictedNamespaces;
 use serde_json::Value;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use headroom_core::cluster::usage::Root;
-use headroom_core::image::{Reference, Repository};
+use headroom_admission::cluster::usage::Root;
+use headroom_admission::image::{Reference, Repository};
 use headroom_usage::batch::{Gathered, Place, WorkloadPlace};
 use headroom_usage::observed::Observed;
 use headroom_usage::varint::Damaged;

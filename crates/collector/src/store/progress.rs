@@ -1,6 +1,6 @@
 //! The windows that were read, and those that are still to be read. Usage is added in the transaction that notes its window.
 
-use headroom_sources::paced::UsageSlice;
+use headroom_metrics_stores::paced::UsageSlice;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::Window;
 use redb::ReadableTable;

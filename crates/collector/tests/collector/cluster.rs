@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use headroom_admission::cluster::usage::Root;
+use headroom_admission::timestamp::Timestamp;
+use headroom_api_server::lease::RenewedLease;
 use headroom_collector::collect_loop::{Feed, Rounds};
 use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
@@ -12,10 +15,7 @@ use headroom_collector::publish::cluster::ProfileCluster;
 use headroom_collector::publish::folder::Folder;
 use headroom_collector::publish::{Destination, PublishError, Published, Publisher};
 use headroom_collector::store::Store;
-use headroom_core::cluster::usage::Root;
-use headroom_core::timestamp::Timestamp;
-use headroom_kube::lease::RenewedLease;
-use headroom_report::progress::Progress;
+use headroom_output::progress::Progress;
 use headroom_usage::sample::{Resource, Sample, Window};
 
 use crate::api_server::{ApiServer, NGINX_ROOT, Scenario};

@@ -7,7 +7,7 @@ use std::path::Path;
 use headroom_collector::import::{Import, ImportError, Imported};
 use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::store::Store;
-use headroom_report::progress::Progress;
+use headroom_output::progress::Progress;
 
 use crate::support::*;
 use tokio_util::sync::CancellationToken;
@@ -195,8 +195,8 @@ fn invalid_image_names_are_skipped() {
 
 #[test]
 fn doctor_describes_a_file() {
-    use headroom_sources::diagnosis::SourceVerdict;
-    use headroom_sources::files::diagnose;
+    use headroom_metrics_stores::diagnosis::SourceVerdict;
+    use headroom_metrics_stores::files::diagnose;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage");
     let examined = |text: &str| {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use headroom_api_server::lease::{RenewedLease, Timing, Turn};
 use headroom_collector::publish::PublishError;
 use headroom_collector::publish::cluster::{ClusterError, ProfileCluster};
 use headroom_collector::publish::lease::{lease, lease_error};
 use headroom_fixtures::api_server::Outcome;
-use headroom_kube::lease::{RenewedLease, Timing, Turn};
 use serde_json::json;
 
 use crate::api_server::{ApiServer, LEASE, Scenario};

@@ -1,8 +1,8 @@
 //! Colluding namespaces, whatever they run: fewer than the quorum cannot move a figure of the pool out of the range of
 //! the others.
 
+use headroom_admission::amount::Quantity;
 use headroom_collector::profile::Pooling;
-use headroom_core::amount::Quantity;
 use headroom_usage::sample::{Batch, OomKill, Resource, Sample, SampledContainer, Window};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headroom_admission::cluster::usage::Percentile;
 use headroom_collector::profile::Pooling;
 use headroom_collector::store::Store;
-use headroom_core::cluster::usage::Percentile;
 use headroom_usage::sample::{Batch, Resource, Sample, Window};
 use serde_json::Value;
 
@@ -159,7 +159,7 @@ fn a_hot_pod_among_twelve_is_published_whether_a_day_is_read_at_once_or_by_the_h
         let millicores = |of: &str| {
             let history = histories(&images, "docker.io/library/shard", of);
             let text = figure(&history["all"]["windows"]["7d"]["cpu"], "busiest");
-            text.parse::<headroom_core::amount::Quantity>().unwrap().milli_value()
+            text.parse::<headroom_admission::amount::Quantity>().unwrap().milli_value()
         };
         (millicores("shop"), millicores("pool"))
     };

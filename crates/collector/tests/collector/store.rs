@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use headroom_admission::cluster::usage::Root;
 use headroom_collector::store::{Piece, Store, StoreError};
-use headroom_core::cluster::usage::Root;
-use headroom_sources::paced::UsageSlice;
+use headroom_metrics_stores::paced::UsageSlice;
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::{Resource, Sample, Window};
 use redb::{Database, TableDefinition};

@@ -1,7 +1,7 @@
 //! Usage of one cluster is never written to another, and a store never has usage of two clusters.
 
 use headroom_collector::store::{Store, UsageOrigin};
-use headroom_sources::cluster_id::ClusterId;
+use headroom_metrics_stores::cluster_id::ClusterId;
 
 use crate::api_server::ApiServer;
 use crate::cluster::rounds;

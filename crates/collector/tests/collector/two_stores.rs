@@ -1,9 +1,9 @@
 //! A new store when an older one has published profiles: it replaces them only if nothing is lost, or if the user says so.
 
+use headroom_admission::cluster::usage::Root;
 use headroom_collector::publish::folder::Folder;
 use headroom_collector::publish::{Destination, Published};
 use headroom_collector::store::Store;
-use headroom_core::cluster::usage::Root;
 use headroom_usage::sample::Window;
 use serde_json::{Value, json};
 

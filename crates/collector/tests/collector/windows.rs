@@ -8,8 +8,8 @@ use headroom_collector::backfill::BackfillRun;
 use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::read_limits::Pace;
 use headroom_fixtures::process::kill_repeatedly;
-use headroom_report::progress::Progress;
-use headroom_sources::{Reach, Source};
+use headroom_metrics_stores::{Reach, Source};
+use headroom_output::progress::Progress;
 use headroom_usage::sample::Window;
 
 use crate::support::*;

@@ -35,7 +35,7 @@ async fn reads(audit: &AuditLog) -> Vec<ApiRequest> {
 async fn requests_in_a_known_namespace_read_nothing_from_the_api_server() {
     crate::skip_without!("kube-controller-manager");
     let (cluster, audit) = AuditLog::start(InTreePlugins::Off, Controllers::On).await;
-    let crd = headroom_testkit::built::workspace_file("deploy/charts/headroom/files/crd.yaml");
+    let crd = headroom_wasm_host::built::workspace_file("deploy/charts/headroom/files/crd.yaml");
     cluster.run_kubectl(&["apply", "-f", crd.to_str().unwrap()]).unwrap();
     cluster.wait_for_definitions().unwrap();
     let shop = guard_by(cluster, chart_policies::policies()).await;

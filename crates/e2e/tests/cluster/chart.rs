@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use headroom_e2e::cluster::Cluster;
-use headroom_testkit::built::workspace_file;
+use headroom_wasm_host::built::workspace_file;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

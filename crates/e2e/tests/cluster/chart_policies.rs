@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headroom_e2e::policy_server::Deployment;
-use headroom_testkit::built::workspace_file;
+use headroom_wasm_host::built::workspace_file;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use headroom_dryrun::Overlay;
-use headroom_dryrun::evaluate::{Admission, Run};
+use headroom_dry_run::Overlay;
+use headroom_dry_run::evaluate::{Admission, Run};
 use headroom_e2e::cluster::{Cluster, api_in};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_objects::cluster_reader::Folder;

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
-use headroom_core::amount::Quantity;
-use headroom_dryrun::Overlay;
-use headroom_dryrun::evaluate::admission::{Admission, PolicySource};
-use headroom_dryrun::evaluate::{Run, Verdict, in_order};
+use headroom_admission::amount::Quantity;
+use headroom_dry_run::Overlay;
+use headroom_dry_run::evaluate::admission::{Admission, PolicySource};
+use headroom_dry_run::evaluate::{Run, Verdict, in_order};
 use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_objects::cluster_reader::{ClusterReader, Folder};

@@ -2,12 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::timestamp::Timestamp;
+use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::event::Recorder;
+use headroom_api_server::kubeconfig::Chosen;
 use headroom_e2e::cluster::{Cluster, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
-use headroom_kube::api_client::ApiClient;
-use headroom_kube::event::Recorder;
-use headroom_kube::kubeconfig::Chosen;
 use headroom_resizer::Resizer;
 use headroom_resizer::decision::{Mode, Rules};
 use headroom_resizer::metrics::ResizerMetrics;
@@ -56,7 +56,7 @@ async fn the_resizer_observes_with_its_own_rights() {
     let metrics = tokio::task::spawn_blocking(move || {
         let mut resizer = Resizer {
             runtime,
-            cluster: headroom_kube::cluster_reader::LiveCluster::connect(&chosen).unwrap().0,
+            cluster: headroom_api_server::cluster_reader::LiveCluster::connect(&chosen).unwrap().0,
             records: "headroom".to_owned(),
             modes: Modes { least: Mode::Observe, unasked: Mode::Observe, most: Mode::Observe },
             rules: Rules::default(),

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use headroom_core::amount::Quantity;
-use headroom_core::json::Node;
+use headroom_admission::amount::Quantity;
+use headroom_admission::json::Node;
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::watch::{WatchUpdate, follow};
 use headroom_e2e::cluster::Cluster;
-use headroom_kube::ApiPath;
-use headroom_kube::api_client::ApiClient;
-use headroom_kube::watch::{WatchUpdate, follow};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
-use headroom_core::cluster::lookup::Lookup;
-use headroom_core::json::Document;
-use headroom_core::{FetchedObjects, Request, Settings, evaluate};
+use headroom_admission::cluster::lookup::Lookup;
+use headroom_admission::json::Document;
+use headroom_admission::{FetchedObjects, Request, Settings, evaluate};
 use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use kube::Client;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headroom_core::amount::Quantity;
+use headroom_admission::amount::Quantity;
 use headroom_e2e::cluster::{api, api_in};
 use kube::api::{DeleteParams, DynamicObject, ListParams};
 use serde_json::{Value, json};

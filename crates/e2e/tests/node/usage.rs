@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::timestamp::Timestamp;
+use headroom_api_server::http_server::{ServerLimits, serve, serve_pages};
 use headroom_e2e::cluster::{Cluster, api, create};
 use headroom_fixtures::servers::{PrometheusServer, Server, request};
-use headroom_kube::http_server::{ServerLimits, serve, serve_pages};
 use headroom_quota_server::tls;
 use http::{Request, Response};
 use http_body_util::Full;

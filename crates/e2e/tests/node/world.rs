@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 
-use headroom_core::amount::Quantity;
+use headroom_admission::amount::Quantity;
 use headroom_e2e::cluster::{Cluster, api_in, create};
 use headroom_e2e::control_plane::ControlPlane;
 use headroom_e2e::kubeconfig::{impersonating, write_kubeconfig};
 use headroom_e2e::policy_server::{Deployment, Host, Policy, PolicyServer, USER, grant};
 use headroom_fixtures::servers::Server;
-use headroom_testkit::built::workspace_file;
+use headroom_wasm_host::built::workspace_file;
 use kube::Client;
 use kube::api::{DynamicObject, ListParams};
 use kube::config::Kubeconfig;

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use headroom_core::amount::ResourceList;
-use headroom_core::cluster::limit_range::LimitRange;
-use headroom_core::json::Malformed;
+use headroom_admission::amount::ResourceList;
+use headroom_admission::cluster::limit_range::LimitRange;
+use headroom_admission::json::Malformed;
 use serde_json::{Map, Value, json};
 
 use super::{ClusterReader, List, ReadError};

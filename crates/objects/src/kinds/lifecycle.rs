@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use headroom_core::nearest::nearest;
+use headroom_admission::nearest::nearest;
 
 use super::ApiKind;
 

@@ -68,7 +68,7 @@ impl Running {
 
 /// The time by Tokio's clock, which a test may have paused: a Lease is renewed only by a later time.
 fn clock() -> i64 {
-    static START: LazyLock<(Instant, i64)> = LazyLock::new(|| (Instant::now(), headroom_kube::clock::now()));
+    static START: LazyLock<(Instant, i64)> = LazyLock::new(|| (Instant::now(), headroom_api_server::clock::now()));
     START.1 + START.0.elapsed().as_secs() as i64
 }
 

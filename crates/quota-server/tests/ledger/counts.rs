@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use headroom_core::json::Document;
+use headroom_admission::json::Document;
+use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::watch::WatchUpdate;
 use headroom_fixtures::api_server::{ApiServer, Outcome, Request, status};
-use headroom_kube::api_client::ApiClient;
-use headroom_kube::watch::WatchUpdate;
+use headroom_quota_protocol::{Plan, State, plan};
 use headroom_quota_server::ledger_cache::LedgerCache;
 use headroom_quota_server::objects::{self, LedgerContent};
-use headroom_tenant_quota::{Plan, State, plan};
 use serde_json::json;
 use tokio::time::Instant;
 

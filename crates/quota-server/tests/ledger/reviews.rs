@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headroom_fixtures::api_server::{ApiServer, Outcome, status};
-use headroom_tenant_quota::tree::{MAX_LEVELS, MAX_QUOTAS};
+use headroom_quota_protocol::tree::{MAX_LEVELS, MAX_QUOTAS};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

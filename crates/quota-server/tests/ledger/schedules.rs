@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headroom_fixtures::api_server::ApiServer;
+use headroom_quota_protocol::{Plan, State, plan, state};
 use headroom_quota_server::{objects, review};
-use headroom_tenant_quota::{Plan, State, plan, state};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
+use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::api_path::ApiPath;
 use headroom_fixtures::api_server::{ApiServer, Kubelet};
-use headroom_kube::api_client::ApiClient;
-use headroom_kube::api_path::ApiPath;
 use headroom_resizer::decision::{Amounts, Marked, Mode, Rules, Time, Used};
 use headroom_resizer::{ContainerFacts, Round, RoundError, RoundOutcome, observed};
 use headroom_workloads::WorkloadRef;
@@ -254,7 +254,7 @@ async fn nobody_takes_the_name_of_a_record() {
     let ours = records().remove(0);
     let path_of = |name: &str| format!("/api/v1/namespaces/headroom/configmaps/{name}");
     let name = ours["metadata"]["name"].as_str().unwrap().to_owned();
-    let key = |text: &str| headroom_kube::derived_name::DerivedName::of("headroom-resize", text).to_string();
+    let key = |text: &str| headroom_api_server::derived_name::DerivedName::of("headroom-resize", text).to_string();
     assert_eq!(name, key("shop/Deployment/web"));
     // These had the same 64 bits of FNV-1a.
     assert_ne!(name, key("mine/Rollout/1e650d52d7z]K71$znE\u{1e}>h{"));

@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may stop")]
 
-use headroom_dryrun::Overlay;
-use headroom_dryrun::evaluate::Admission;
+use headroom_dry_run::Overlay;
+use headroom_dry_run::evaluate::Admission;
 use headroom_objects::cluster_reader::Folder;
 use headroom_resizer::decision::{Mode, ObservedPod};
 use headroom_resizer::running::{Modes, Usage, bytes_of_rules, read, usage};

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
-use headroom_core::cluster::usage::MAX_OOM_KILLS;
+use headroom_admission::cluster::usage::MAX_OOM_KILLS;
 use serde::Serialize;
 
 use super::{Histories, History, Share};
@@ -119,7 +119,7 @@ impl io::Write for Length {
 mod tests {
     use super::super::sample;
     use super::*;
-    use headroom_core::cluster::usage::TagKey;
+    use headroom_admission::cluster::usage::TagKey;
 
     fn tags_of(share: &Share) -> Vec<String> {
         let own = share.images.values().flat_map(|image| image.own.values());

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::cluster::usage::{FORMAT, ProfileName};
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::cluster::usage::{FORMAT, ProfileName};
+use headroom_admission::timestamp::Timestamp;
 use kube::{CustomResource, CustomResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

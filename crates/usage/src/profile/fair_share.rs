@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use headroom_core::cluster::usage::Repository;
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::cluster::usage::Repository;
+use headroom_admission::timestamp::Timestamp;
 
 use super::Images;
 

@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headroom_core::cluster::usage::profile_layout::{FORK, FORK_BY_NAMESPACE, Halves, MAX_FORKS, NOTHING, PAGE};
-use headroom_core::cluster::usage::{ProfileKey, ProfileName, Repository};
+use headroom_admission::cluster::usage::profile_layout::{FORK, FORK_BY_NAMESPACE, Halves, MAX_FORKS, NOTHING, PAGE};
+use headroom_admission::cluster::usage::{ProfileKey, ProfileName, Repository};
 
 use super::bounds::{MAX_BYTES_OF_SHARED_POOL, MAX_NODES};
 use super::custom_resource::{Header, Summary};
@@ -254,9 +254,9 @@ fn images(entries: Vec<ImagePart>) -> Images {
 mod tests {
     use super::super::sample;
     use super::*;
-    use headroom_core::cluster::usage::profile_layout::page_of;
-    use headroom_core::cluster::usage::{Root, TagKey};
-    use headroom_core::image::ImageName;
+    use headroom_admission::cluster::usage::profile_layout::page_of;
+    use headroom_admission::cluster::usage::{Root, TagKey};
+    use headroom_admission::image::ImageName;
 
     fn name(object: &UsageProfile) -> String {
         object.metadata.name.clone().unwrap()

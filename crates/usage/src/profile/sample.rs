@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::{Repository, Root, TagKey, Window};
-use headroom_core::image::ImageName;
-use headroom_core::timestamp::Timestamp;
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::{Repository, Root, TagKey, Window};
+use headroom_admission::image::ImageName;
+use headroom_admission::timestamp::Timestamp;
 
 use super::{
     Dropped, Histories, History, Images, OomKill, Percentiles, RestrictedNamespaces, Share, Usage, UsageProfile,

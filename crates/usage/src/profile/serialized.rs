@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
 
-use headroom_core::cluster::usage::profile_layout::key_of;
-use headroom_core::cluster::usage::{Repository, Window};
+use headroom_admission::cluster::usage::profile_layout::key_of;
+use headroom_admission::cluster::usage::{Repository, Window};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use headroom_dryrun::settings;
+use headroom_dry_run::settings;
 use serde_json::{Map, Value, json};
 
 const SCHEMA: &str = include_str!("../../../../playground/site/src/schema.json");

@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
-use headroom_dryrun::simulate::unread;
+use headroom_dry_run::simulate::unread;
 use headroom_playground::memo::Memo;
 use headroom_playground::play::{Panel, Play};
 use headroom_playground::whatif::OpenedSnapshot;

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use headroom_core::json::{Document, Malformed, Node, json_string, write_string_with};
+use headroom_admission::json::{Document, Malformed, Node, json_string, write_string_with};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use headroom_tenant_quota::model::{Flaw, Model, Scenario, Verb, scenario};
+use headroom_quota_protocol::model::{Flaw, Model, Scenario, Verb, scenario};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use headroom_core::json::Document;
+use headroom_admission::json::Document;
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value, json};

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use headroom_core::json::Document;
+use headroom_admission::json::Document;
 use libfuzzer_sys::fuzz_target;
 
 const REQUEST: &str = r#"{"uid":"1","namespace":"shop","name":"web","operation":"CREATE",

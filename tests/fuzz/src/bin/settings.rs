@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use headroom_core::Settings;
-use headroom_core::json::Document;
+use headroom_admission::Settings;
+use headroom_admission::json::Document;
 use libfuzzer_sys::fuzz_target;
 
 const SETTINGS: [&str; 9] = [

@@ -1,5 +1,5 @@
 //! `kubectl headroom check --against-running`: what LimitRanges, quotas, policies and settings among the manifests would do to
-//! everything that runs, see [`headroom_dryrun::simulate`].
+//! everything that runs, see [`headroom_dry_run::simulate`].
 
 mod groups;
 mod render;
@@ -7,14 +7,14 @@ mod render;
 use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
-use headroom_dryrun::evaluate::{self, Admission, Run, in_order};
-use headroom_dryrun::overlay::tenants::TENANT_QUOTA;
-use headroom_dryrun::simulate::{EffectKind, Effects, Simulation, Subjects, listed, put, report};
+use headroom_dry_run::evaluate::{self, Admission, Run, in_order};
+use headroom_dry_run::overlay::tenants::TENANT_QUOTA;
+use headroom_dry_run::simulate::{EffectKind, Effects, Simulation, Subjects, listed, put, report};
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::kinds::{labels_of, metadata};
 use headroom_objects::manifest::{Malformed, Manifest};
-use headroom_report::progress::Progress;
-use headroom_report::{Exit, Page, Paint};
+use headroom_output::progress::Progress;
+use headroom_output::{Exit, Page, Paint};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         let manifests = (!entries.is_empty()).then(|| super::render::report(&entries));
         About { admission: &described, output: EffectsOutput { effects: report::report(&effects), manifests } }
     };
-    headroom_report::print(&match args.output {
+    headroom_output::print(&match args.output {
         CheckFormat::Json => Page::json(&output())?,
         CheckFormat::Yaml => Page::yaml(&output())?,
         _ => {

@@ -1,6 +1,6 @@
 //! The decision on one object and where its manifest stands, as all outputs show it.
 
-use headroom_dryrun::evaluate::{ObjectDecision, Verdict};
+use headroom_dry_run::evaluate::{ObjectDecision, Verdict};
 use headroom_objects::manifest::Origin;
 use serde::Serialize;
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use headroom_core::truncate::count_of;
-use headroom_dryrun::evaluate::{ObjectDecision, ResourceValue, Verdict};
-use headroom_report::junit::Case;
-use headroom_report::{Finding, FindingLevel, FindingRule, Page, Paint, Table, markdown_cell};
+use headroom_admission::truncate::count_of;
+use headroom_dry_run::evaluate::{ObjectDecision, ResourceValue, Verdict};
+use headroom_output::junit::Case;
+use headroom_output::{Finding, FindingLevel, FindingRule, Page, Paint, Table, markdown_cell};
 use serde::Serialize;
 
 use super::entry::CheckedObject;
@@ -208,7 +208,7 @@ pub fn page(entries: &[CheckedObject], paint: Paint) -> Page {
             Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.red(name),
         };
         let place = origin.to_string();
-        if let Some(url) = headroom_report::address(origin) {
+        if let Some(url) = headroom_output::address(origin) {
             page.link(&place, url);
         }
         table.row([painted, object.clone(), namespace.clone(), paint.dim(&paint.link(&place))]);

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use headroom_core::truncate::{count_of, on_one_line};
-use headroom_kube::ApiPath;
-use headroom_kube::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
-use headroom_kube::clock;
-use headroom_report::{Exit, Page, Paint, WholeFile, ask, complain};
-use headroom_rightsize::report::Recommendations;
-use headroom_rightsize::write::patches::{self, Patch, RecommendedChange};
+use headroom_admission::truncate::{count_of, on_one_line};
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
+use headroom_api_server::clock;
+use headroom_output::{Exit, Page, Paint, WholeFile, ask, complain};
+use headroom_recommend::report::Recommendations;
+use headroom_recommend::write::patches::{self, Patch, RecommendedChange};
 use kube::Client;
 
 use super::left_out;
@@ -176,7 +176,7 @@ fn kubectl(target: &TargetArgs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_kube::kubeconfig::Chosen;
+    use headroom_api_server::kubeconfig::Chosen;
 
     #[test]
     fn the_commands_lead_to_the_same_cluster() {

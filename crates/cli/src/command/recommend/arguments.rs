@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use anyhow::bail;
 use clap::ValueEnum;
-use headroom_core::cluster::label_selector::LabelSelector;
-use headroom_rightsize::output::findings::Gate;
-use headroom_rightsize::report::price::Prices;
-use headroom_rightsize::write::patches;
+use headroom_admission::cluster::label_selector::LabelSelector;
+use headroom_recommend::output::findings::Gate;
+use headroom_recommend::report::price::Prices;
+use headroom_recommend::write::patches;
 
 use super::apply::Patching;
 use super::past::PastOfQuotas;

@@ -1,20 +1,20 @@
 //! `kubectl headroom recommend bounds`: quotas and LimitRanges for what namespaces run, from its usage. They are made by
-//! `headroom_rightsize::bounds`.
+//! `headroom_recommend::bounds`.
 
 use anyhow::{anyhow, bail};
-use headroom_core::amount::Quantity;
-use headroom_core::cluster::tenant_quota::NEVER_CHARGED;
-use headroom_core::truncate::count_of;
-use headroom_dryrun::evaluate::tenant_quotas::charged_together;
-use headroom_dryrun::settings::ParsedSettings;
-use headroom_dryrun::simulate::listed;
-use headroom_report::progress::Progress;
-use headroom_report::{Exit, Page, Paint, Table, people};
-use headroom_rightsize::bounds::consumer::WorkloadConsumer;
-use headroom_rightsize::bounds::manifest::{self, Reasons};
-use headroom_rightsize::bounds::trial::{self, BoundsTrial};
-use headroom_rightsize::bounds::{limits, quota};
-use headroom_rightsize::report::ReportSource;
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::tenant_quota::NEVER_CHARGED;
+use headroom_admission::truncate::count_of;
+use headroom_dry_run::evaluate::tenant_quotas::charged_together;
+use headroom_dry_run::settings::ParsedSettings;
+use headroom_dry_run::simulate::listed;
+use headroom_output::progress::Progress;
+use headroom_output::{Exit, Page, Paint, Table, people};
+use headroom_recommend::bounds::consumer::WorkloadConsumer;
+use headroom_recommend::bounds::manifest::{self, Reasons};
+use headroom_recommend::bounds::trial::{self, BoundsTrial};
+use headroom_recommend::bounds::{limits, quota};
+use headroom_recommend::report::ReportSource;
 use headroom_workloads::inventory::Inventory;
 use serde::Serialize;
 use serde_json::Value;
@@ -65,7 +65,7 @@ pub fn run(args: BoundsArgs) -> anyhow::Result<Exit> {
     let BoundsArgs { output, store, target } = args;
     let usage = UsageArgs::for_bounds(store);
     let found = find(&target, &usage, &Progress::for_people())?;
-    headroom_report::print(&match output {
+    headroom_output::print(&match output {
         BoundsFormat::Table => page(&found, Paint::for_stdout()),
         BoundsFormat::Json => Page::json(&found)?,
         BoundsFormat::Yaml => manifest::page(&heading(&found), &found.documents())?,

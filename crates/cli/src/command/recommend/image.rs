@@ -5,27 +5,27 @@ mod profile_reader;
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, anyhow, bail};
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::Root;
+use headroom_admission::cluster::usage::profile_layout::{API_VERSION, KIND};
+use headroom_admission::timestamp::Timestamp;
+use headroom_admission::truncate::count_of;
+use headroom_api_server::{clock, signals};
 use headroom_collector::backfill::BackfillRun;
 use headroom_collector::collect_loop::unread;
 use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::{self, Collected, Pooling};
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
-use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::Root;
-use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND};
-use headroom_core::timestamp::Timestamp;
-use headroom_core::truncate::count_of;
-use headroom_dryrun::settings::ParsedSettings;
-use headroom_kube::{clock, signals};
+use headroom_dry_run::settings::ParsedSettings;
+use headroom_metrics_stores::http::Http;
+use headroom_metrics_stores::prometheus::Prometheus;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use headroom_objects::document;
-use headroom_report::progress::Progress;
-use headroom_report::{Exit, Page, Table, complain};
-use headroom_rightsize::bounds::manifest::{self, Reasons};
-use headroom_rightsize::engine::by_image::{ImageAmounts, NodeCapacity, SizeByImage, UsageOfImage};
-use headroom_sources::http::Http;
-use headroom_sources::prometheus::Prometheus;
+use headroom_output::progress::Progress;
+use headroom_output::{Exit, Page, Table, complain};
+use headroom_recommend::bounds::manifest::{self, Reasons};
+use headroom_recommend::engine::by_image::{ImageAmounts, NodeCapacity, SizeByImage, UsageOfImage};
 use headroom_usage::profile::custom_resource::NAMESPACE;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ pub fn run(args: ImageArgs) -> anyhow::Result<Exit> {
         });
         bail!("no usage history of such images in {}: {advice}", opened.scope);
     }
-    headroom_report::print(&match args.output {
+    headroom_output::print(&match args.output {
         BoundsFormat::Table => page(&rows, node.as_ref()),
         BoundsFormat::Json => Page::json(&rows)?,
         BoundsFormat::Yaml => yaml(&rows)?,
@@ -298,6 +298,6 @@ mod tests {
         let mut settings = values["policies"]["settings"].clone();
         // The chart adds it.
         settings["estimates"]["namespace"] = json!("headroom");
-        headroom_dryrun::settings::check(&settings).unwrap();
+        headroom_dry_run::settings::check(&settings).unwrap();
     }
 }

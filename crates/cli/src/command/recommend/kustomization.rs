@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use headroom_objects::cluster_reader::CompressedObject;
-use headroom_rightsize::advice::template::merge_resources;
-use headroom_rightsize::write::patches::RecommendedChange;
+use headroom_recommend::advice::template::merge_resources;
+use headroom_recommend::write::patches::RecommendedChange;
 use headroom_workloads::inventory::WorkloadEntry;
 use serde_json::Value;
 

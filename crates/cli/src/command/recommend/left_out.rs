@@ -1,6 +1,6 @@
 //! Says what is left out of what is written or patched.
 
-use headroom_report::complain;
+use headroom_output::complain;
 
 /// So many changes that are left out are named.
 const MAX_NAMED: usize = 20;

@@ -1,11 +1,11 @@
 //! The peaks and the growth of what was charged to quotas in 30 days, or requested where there is no quota: of ResourceQuotas from
 //! kube-state-metrics, of TenantQuotas from the ledger.
 
-use headroom_core::amount::Quantity;
-use headroom_report::people::Unit;
-use headroom_rightsize::bounds::quota::Past;
-use headroom_sources::SourceError;
-use headroom_sources::prometheus::{AnswerSeries, StoreReader};
+use headroom_admission::amount::Quantity;
+use headroom_metrics_stores::SourceError;
+use headroom_metrics_stores::prometheus::{AnswerSeries, StoreReader};
+use headroom_output::people::Unit;
+use headroom_recommend::bounds::quota::Past;
 
 const SECONDS_A_DAY: f64 = 86_400.0;
 /// Namespaces in one query.

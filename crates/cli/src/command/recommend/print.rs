@@ -1,14 +1,14 @@
 //! Prints a report in the format that is asked for.
 
 use anyhow::anyhow;
-use headroom_kube::clock;
-use headroom_report::draw::Charset;
-use headroom_report::{Page, Paint, complain};
-use headroom_rightsize::output::table::{self, View};
-use headroom_rightsize::output::{csv, findings, html, markdown, pull_request};
-use headroom_rightsize::report::Recommendations;
-use headroom_rightsize::write::patches;
-use headroom_rightsize::write::patches::RecommendedChange;
+use headroom_api_server::clock;
+use headroom_output::draw::Charset;
+use headroom_output::{Page, Paint, complain};
+use headroom_recommend::output::table::{self, View};
+use headroom_recommend::output::{csv, findings, html, markdown, pull_request};
+use headroom_recommend::report::Recommendations;
+use headroom_recommend::write::patches;
+use headroom_recommend::write::patches::RecommendedChange;
 
 use super::arguments::{Args, RecommendFormat};
 use super::left_out;
@@ -41,7 +41,7 @@ pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
             patches::commented(&left_out, Page::yaml(&values.map_err(|problem| anyhow!(problem))?)?)
         }
     };
-    headroom_report::print(&page)?;
+    headroom_output::print(&page)?;
     let is_written = matches!(args.output, RecommendFormat::Kustomize | RecommendFormat::Helm);
     if is_written {
         left_out::warn(&left_out);

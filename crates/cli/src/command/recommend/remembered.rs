@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use headroom_kube::kubeconfig::Chosen;
-use headroom_report::WholeFile;
+use headroom_api_server::kubeconfig::Chosen;
+use headroom_output::WholeFile;
 
 /// The choice for one cluster: a Service, or empty for none.
 pub struct Remembered {
@@ -37,7 +37,7 @@ impl Remembered {
         self.stores.insert(self.server, store.to_owned());
         fs::create_dir_all(self.path.parent().unwrap_or(&self.path)).with_context(cannot)?;
         let mut file = WholeFile::create(&self.path).with_context(cannot)?;
-        file.write_all(headroom_report::json(&self.stores)?.as_bytes()).with_context(cannot)?;
+        file.write_all(headroom_output::json(&self.stores)?.as_bytes()).with_context(cannot)?;
         file.finish().with_context(cannot)?;
         Ok(self.path)
     }

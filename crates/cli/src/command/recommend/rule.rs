@@ -3,9 +3,9 @@
 use std::str::FromStr;
 
 use anyhow::bail;
-use headroom_core::amount::Family;
-use headroom_core::cluster::usage::Window;
-use headroom_core::settings::{Margin, PercentileChoice};
+use headroom_admission::amount::Family;
+use headroom_admission::cluster::usage::Window;
+use headroom_admission::settings::{Margin, PercentileChoice};
 use serde_json::{Map, Value, json};
 
 /// `p95+10%`, `peak`, `p90 of 7d + 10% + 25m`: a percentile of usage, and a margin if the settings' is not meant.

@@ -1,21 +1,21 @@
 //! Recommends for every workload of an inventory.
 
 use anyhow::{anyhow, bail};
-use headroom_core::cluster::usage::Resource;
-use headroom_dryrun::evaluate::admission::PolicySource;
-use headroom_dryrun::evaluate::problems;
-use headroom_dryrun::settings::ParsedSettings;
+use headroom_admission::cluster::usage::Resource;
+use headroom_dry_run::evaluate::admission::PolicySource;
+use headroom_dry_run::evaluate::problems;
+use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ReadError;
-use headroom_report::progress::Progress;
-use headroom_rightsize::advice::quota_effect::{self, QuotaEffect};
-use headroom_rightsize::advice::workload::Workload;
-use headroom_rightsize::bounds::quota::Past;
-use headroom_rightsize::engine::declined::Declined;
-use headroom_rightsize::engine::{Engine, UsageSource};
-use headroom_rightsize::history::Histories;
-use headroom_rightsize::report::rule;
-use headroom_rightsize::report::{Order, Recommendations};
-use headroom_rightsize::write::trial;
+use headroom_output::progress::Progress;
+use headroom_recommend::advice::quota_effect::{self, QuotaEffect};
+use headroom_recommend::advice::workload::Workload;
+use headroom_recommend::bounds::quota::Past;
+use headroom_recommend::engine::declined::Declined;
+use headroom_recommend::engine::{Engine, UsageSource};
+use headroom_recommend::history::Histories;
+use headroom_recommend::report::rule;
+use headroom_recommend::report::{Order, Recommendations};
+use headroom_recommend::write::trial;
 use headroom_workloads::inventory::Inventory;
 use headroom_workloads::owner::WorkloadRef;
 use serde_json::{Value, json};

@@ -2,11 +2,11 @@
 //! chosen, since anybody may give a Service such a name.
 
 use anyhow::bail;
-use headroom_kube::kubeconfig::Chosen;
+use headroom_api_server::kubeconfig::Chosen;
+use headroom_metrics_stores::port_forward;
 use headroom_objects::cluster_reader::ClusterReader as _;
-use headroom_report::{ask, complain, terminal};
-use headroom_rightsize::history::discover::{self, Candidate, USUAL_NAMESPACES};
-use headroom_sources::port_forward;
+use headroom_output::{ask, complain, terminal};
+use headroom_recommend::history::discover::{self, Candidate, USUAL_NAMESPACES};
 use serde_json::Value;
 
 use super::remembered::Remembered;

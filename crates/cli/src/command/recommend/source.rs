@@ -1,12 +1,12 @@
 //! The source of usage: the one that is named, or UsageProfiles where the collector has published some, or else a metrics
 //! store.
 
-use headroom_core::cluster::usage::Root;
-use headroom_core::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileName};
-use headroom_core::image::ImageName;
+use headroom_admission::cluster::usage::Root;
+use headroom_admission::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileName};
+use headroom_admission::image::ImageName;
 use headroom_objects::cluster_reader::ClusterReader as _;
-use headroom_report::complain;
-use headroom_rightsize::report::ReportSource;
+use headroom_output::complain;
+use headroom_recommend::report::ReportSource;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 
 use super::arguments::{From, UsageArgs};

@@ -4,7 +4,7 @@ use anyhow::{anyhow, bail};
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader as _, ReadError};
 use headroom_objects::kinds::{ApiKind, labels_of};
-use headroom_report::progress::Progress;
+use headroom_output::progress::Progress;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::kinds;
 use headroom_workloads::owner::{Owner, WorkloadRef};

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::manifest::Manifest;
-use headroom_report::{Exit, LONGEST_TEXT, complain, read_bounded, write_file};
+use headroom_output::{Exit, LONGEST_TEXT, complain, read_bounded, write_file};
 
 use headroom_objects::kinds::ApiKind;
-use headroom_rightsize::engine::declined::{self, Declined};
-use headroom_rightsize::report::Recommendations;
-use headroom_rightsize::write::edit::{self, EditError};
-use headroom_rightsize::write::patches::RecommendedChange;
+use headroom_recommend::engine::declined::{self, Declined};
+use headroom_recommend::report::Recommendations;
+use headroom_recommend::write::edit::{self, EditError};
+use headroom_recommend::write::patches::RecommendedChange;
 use headroom_workloads::inventory::WorkloadEntry;
 use headroom_workloads::kinds;
 use serde_json::Value;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use headroom_core::timestamp::Timestamp;
-use headroom_report::{Page, Table};
+use headroom_admission::timestamp::Timestamp;
+use headroom_output::{Page, Table};
 use headroom_resizer::decision::{Direction, Harm, Past, Phase, Record, Resized, Time};
 use headroom_workloads::WorkloadRef;
 use serde::Serialize;

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use headroom_kube::http_server::{ServerLimits, serve_pages};
+use headroom_api_server::http_server::{ServerLimits, serve_pages};
 use headroom_workloads::owner::WorkloadRef;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;

@@ -1,9 +1,11 @@
 //! A decision at a terminal: where each value comes from, the bounds that apply, and what is taken from quotas.
 
-use headroom_core::request::Role;
-use headroom_dryrun::evaluate::{ChargedAmount, CheckedBound, ContainerValues, ObjectDecision, ResourceValue, Verdict};
+use headroom_admission::request::Role;
+use headroom_dry_run::evaluate::{
+    ChargedAmount, CheckedBound, ContainerValues, ObjectDecision, ResourceValue, Verdict,
+};
 
-use headroom_report::{Page, Paint, Table, people};
+use headroom_output::{Page, Paint, Table, people};
 
 /// Adds what is below the line that names the object and its verdict.
 pub fn add_reasons(page: &mut Page, decision: &ObjectDecision, paint: Paint) {

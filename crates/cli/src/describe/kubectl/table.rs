@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use headroom_report::clean;
+use headroom_output::clean;
 
 #[derive(Debug, Default)]
 pub(super) struct Table {

@@ -1,4 +1,4 @@
-//! Runs of the program on a real Prometheus. The outputs themselves are tested in `headroom_rightsize`, on values.
+//! Runs of the program on a real Prometheus. The outputs themselves are tested in `headroom_recommend`, on values.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +77,7 @@ fn a_store_that_makes_no_percentiles_is_read_sample_by_sample() {
     };
     let amount = |resource: &Value| {
         let text = resource["recommended"].as_str();
-        text.map(|text| text.parse::<headroom_core::amount::Quantity>().unwrap().milli_value() as f64)
+        text.map(|text| text.parse::<headroom_admission::amount::Quantity>().unwrap().milli_value() as f64)
     };
     let expected = containers(&store.url());
     // An unknown function is asked for only by those queries that are on their way together; too much is asked for each day

@@ -1,7 +1,7 @@
 //! Errors of writing a UsageProfile, with advice, and whether they affect the others.
 
-use headroom_core::cluster::usage::profile_layout::KIND;
-use headroom_kube::api_client::ApiError;
+use headroom_admission::cluster::usage::profile_layout::KIND;
+use headroom_api_server::api_client::ApiError;
 
 /// The most characters of a message of the API server: a conflict over a whole profile names each of its fields.
 const MAX_MESSAGE: usize = 300;

@@ -1,8 +1,8 @@
 //! A metrics store yields the memory that the policy gives the next pod of the image, once the same usage is published; and CPU
 //! without the margin that the policy adds, because a store tells each pod's usage over all days.
 
-use headroom_core::amount::Quantity;
-use headroom_testkit::built::workspace_file;
+use headroom_admission::amount::Quantity;
+use headroom_wasm_host::built::workspace_file;
 use serde_json::{Value, json};
 
 use crate::command_recommend::scene::{STORE, Scene, settings};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use headroom_e2e::cluster::{api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::Deployment;
-use headroom_testkit::built::workspace_file;
+use headroom_wasm_host::built::workspace_file;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;

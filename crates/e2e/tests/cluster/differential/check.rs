@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use futures::{StreamExt, stream};
-use headroom_core::amount::{Family, Quantity};
-use headroom_dryrun::Overlay;
-use headroom_dryrun::evaluate::{Admission, Run, Verdict};
+use headroom_admission::amount::{Family, Quantity};
+use headroom_dry_run::Overlay;
+use headroom_dry_run::evaluate::{Admission, Run, Verdict};
 use headroom_e2e::cluster::Cluster;
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_objects::cluster_reader::Folder;

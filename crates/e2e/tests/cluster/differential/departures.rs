@@ -1,7 +1,7 @@
 //! Departures from Kubernetes, each with its reason: of the policy from the plugins (`departures.yaml`), of `check` from
 //! the API server (`departures_of_check.yaml`).
 
-use headroom_core::glob;
+use headroom_admission::glob;
 use serde::Deserialize;
 
 use super::case::{Case, Trait};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use headroom_core::amount::{Family, Quantity};
+use headroom_admission::amount::{Family, Quantity};
 use kube::api::DynamicObject;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use headroom_core::amount::Quantity;
+use headroom_admission::amount::Quantity;
 use headroom_e2e::certificate::Authority;
 use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};

@@ -75,7 +75,7 @@ async fn updates_that_grow_and_shrink_are_exact() {
         let is_credited = || {
             let views = ledger.replica(0).unwrap().ledgers.views();
             let ports = views[0].state.used[0].get("services.nodeports");
-            ports.is_some_and(headroom_core::amount::Quantity::is_zero) && views[0].state.claims.is_empty()
+            ports.is_some_and(headroom_admission::amount::Quantity::is_zero) && views[0].state.claims.is_empty()
         };
         until("it is credited", is_credited).await;
     }

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use headroom_api_server::api_client::ApiClient;
 use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
-use headroom_kube::api_client::ApiClient;
 use headroom_quota_server::check::check;
 use headroom_quota_server::objects::TENANT_QUOTAS;
 use headroom_quota_server::replica::Webhook;
 use headroom_quota_server::{Options, Replica};
-use headroom_testkit::built::workspace_file;
+use headroom_wasm_host::built::workspace_file;
 use kube::Client;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -300,7 +300,7 @@ async fn a_certificate_is_renewed_under_load() {
     let load: Vec<_> = (0..4).map(load).collect();
     // Simulates a certificate made 61 days ago, and then a successor made a minute ago.
     let made_at = |annotation: &str, seconds: i64| {
-        let made_at = (headroom_kube::clock::now() - seconds).to_string();
+        let made_at = (headroom_api_server::clock::now() - seconds).to_string();
         let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation: made_at}}}));
         let secrets = secrets.clone();
         async move { drop(secrets.patch("headroom-ledger-tls", &PatchParams::default(), &patch).await.unwrap()) }

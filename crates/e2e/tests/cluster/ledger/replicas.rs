@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
-use headroom_core::json::Node;
+use headroom_admission::json::Node;
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::clock;
+use headroom_api_server::kubeconfig::Chosen;
+use headroom_api_server::watch::{WatchUpdate, follow};
 use headroom_e2e::certificate::Authority;
 use headroom_e2e::cluster::{Cluster, api_in, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
-use headroom_kube::ApiPath;
-use headroom_kube::api_client::ApiClient;
-use headroom_kube::clock;
-use headroom_kube::kubeconfig::Chosen;
-use headroom_kube::watch::{WatchUpdate, follow};
 use headroom_quota_server::objects::{ledgers, plan_name};
 use headroom_quota_server::{Options, Replica};
-use headroom_testkit::built::workspace_file;
+use headroom_wasm_host::built::workspace_file;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, StreamBody};
@@ -162,8 +162,8 @@ impl Ledger {
         let (started, is_started) = tokio::sync::oneshot::channel();
         let address = self.addresses[which];
         let serving = runtime.spawn(async move {
-            let config = headroom_kube::kubeconfig::config(&chosen).await.unwrap();
-            let client = headroom_kube::proxy::client(config).unwrap();
+            let config = headroom_api_server::kubeconfig::config(&chosen).await.unwrap();
+            let client = headroom_api_server::proxy::client(config).unwrap();
             let client = watches.map_or(client.clone(), |watches| watches.behind(client));
             let replica = Replica::new(options, client, CancellationToken::new());
             let listener = listen_again(address).await;

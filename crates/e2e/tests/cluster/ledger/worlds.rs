@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use headroom_api_server::clock;
 use headroom_e2e::cluster::api_in;
 use headroom_e2e::kubeconfig::{client, write_kubeconfig};
-use headroom_kube::clock;
 use kube::api::{Api, DynamicObject};
 use serde_json::json;
 

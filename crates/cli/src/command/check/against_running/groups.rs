@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use headroom_dryrun::simulate::{Effect, ValueChange};
+use headroom_dry_run::simulate::{Effect, ValueChange};
 
 pub struct EffectGroup<'a> {
     /// The effect that is printed in full, as an example.

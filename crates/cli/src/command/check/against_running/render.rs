@@ -1,10 +1,10 @@
 //! The effects on everything that runs, at a terminal: the sum first.
 
-use headroom_dryrun::simulate::report::worth_showing;
-use headroom_dryrun::simulate::{EffectKind, Effects, QuotaEffect, ValueChange};
-use headroom_report::{Page, Paint, Table, people};
+use headroom_dry_run::simulate::report::worth_showing;
+use headroom_dry_run::simulate::{EffectKind, Effects, QuotaEffect, ValueChange};
+use headroom_output::{Page, Paint, Table, people};
 
-use headroom_rightsize::advice::amounts::signed;
+use headroom_recommend::advice::amounts::signed;
 
 use super::groups::{EffectGroup, grouped};
 

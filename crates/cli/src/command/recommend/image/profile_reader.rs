@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headroom_core::amount::Quantity;
-use headroom_core::cluster::usage::read::{self as usage, Histories, HistoryNode, Observed, Unusable};
-use headroom_core::cluster::usage::{Percentile, ProfileKey, Resource, TagKey, Window};
-use headroom_core::image::ImageName;
-use headroom_core::json::{Malformed, Node};
-use headroom_core::timestamp::Timestamp;
-use headroom_rightsize::history::distribution::Distribution;
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::read::{self as usage, Histories, HistoryNode, Observed, Unusable};
+use headroom_admission::cluster::usage::{Percentile, ProfileKey, Resource, TagKey, Window};
+use headroom_admission::image::ImageName;
+use headroom_admission::json::{Malformed, Node};
+use headroom_admission::timestamp::Timestamp;
+use headroom_recommend::history::distribution::Distribution;
 
 /// Usage in one namespace, or in all together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -213,7 +213,7 @@ fn distribution(observed: Observed<'_>, resource: Resource) -> Result<Distributi
 
 #[cfg(test)]
 mod tests {
-    use headroom_core::json::Document;
+    use headroom_admission::json::Document;
     use serde_json::{Value, json};
 
     use super::*;

@@ -1,0 +1,98 @@
+//! The core with an interface like the policy's: payload and lists in, answer out.
+
+use headroom_admission::amount::ResourceList;
+use headroom_admission::cluster::lookup::Lookup;
+use headroom_admission::timestamp::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::entry;
+
+/// The answer of a policy.
+pub struct Answer {
+    pub accepted: bool,
+    pub message: String,
+    pub warnings: Vec<String>,
+    /// The names of the quotas that were read again.
+    pub read_again: Vec<String>,
+    pub changed_object: Option<Value>,
+    /// The new `status.used` of each quota that is charged.
+    pub used: Map<String, Value>,
+    /// The most that the pods of a workload would add: quota, name, amount.
+    pub pods_add: Vec<(String, String, String)>,
+}
+
+/// Evaluates a payload with the host's answers: lists by kind, and under `Fresh` the quotas of a second read.
+pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer {
+    let settings = match &payload["settings"] {
+        Value::Null => json!({}),
+        settings => settings.clone(),
+    };
+    let mut read_again = Vec::new();
+    let read = |lookup: &Lookup<'_>| {
+        if let Lookup::FreshQuota { name, .. } = lookup {
+            read_again.push(name.to_string());
+        }
+        answer_of(lookup, lists)
+    };
+    let (request, settings) = (payload["request"].to_string(), settings.to_string());
+    let mut answer = entry::evaluate(&request, &settings, now, read, |request, decision, context| {
+        let mut used = Map::new();
+        for charge in decision.charges.iter().filter(|_| decision.is_admitted()) {
+            let quotas = context.quotas.as_deref().unwrap_or_default();
+            let quota = quotas.iter().find(|quota| quota.name == charge.quota).unwrap();
+            let mut level = quota.used.clone();
+            charge.added.iter().for_each(|added| level.set(added.name.clone(), added.used.clone()));
+            used.insert(charge.quota.to_string(), to_json(&level));
+        }
+        let added = decision.pod_charges.iter().flat_map(|charge| {
+            let amount = |amount: &headroom_admission::quota::Added<'_>| {
+                (charge.quota.to_string(), amount.name.to_string(), amount.amount.to_string())
+            };
+            charge.added.iter().map(amount)
+        });
+        let changed = request.object.and_then(|object| decision.changed_object(object.node).unwrap());
+        Answer {
+            accepted: decision.is_admitted(),
+            message: decision.message(),
+            read_again: Vec::new(),
+            changed_object: changed.map(|text| serde_json::from_str(&text).unwrap()),
+            used,
+            pods_add: added.collect(),
+            warnings: decision.warnings.iter().map(|warning| warning.text.clone()).collect(),
+        }
+    });
+    answer.read_again = read_again;
+    answer
+}
+
+fn answer_of(lookup: &Lookup<'_>, lists: &Value) -> Result<String, String> {
+    let is_named = |object: &&Value, name: &str| object["metadata"]["name"] == name;
+    Ok(match lookup {
+        Lookup::FreshQuota { name, .. } => {
+            let quotas = lists["Fresh"]["items"].as_array().unwrap();
+            let found = quotas.iter().find(|quota| is_named(quota, name));
+            found.ok_or_else(|| format!("Cannot find v1/ResourceQuota named '{name}'"))?.to_string()
+        }
+        Lookup::Namespace { name } => json!({"items": [{"metadata": {"name": name}}]}).to_string(),
+        Lookup::Scaled { .. } => {
+            let mut scaled = lists["Scaled"].clone();
+            let mask = lookup.call().field_masks.iter().map(|path| (*path).to_owned());
+            headroom_fixtures::field_mask::prune(&mut scaled, &mask.collect());
+            scaled.to_string()
+        }
+        Lookup::PodOfClaim { name, .. } => {
+            let pods = lists["Pod"]["items"].as_array().into_iter().flatten();
+            let found = pods.into_iter().find(|pod| is_named(pod, name));
+            found.ok_or_else(|| format!("Cannot find v1/Pod named '{name}'"))?.to_string()
+        }
+        _ => match &lists[lookup.call().kind] {
+            Value::String(problem) => return Err(problem.clone()),
+            Value::Null => json!({"items": []}).to_string(),
+            list => list.to_string(),
+        },
+    })
+}
+
+pub fn to_json(list: &ResourceList<'_>) -> Value {
+    list.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect::<Map<_, _>>().into()
+}

@@ -1,0 +1,212 @@
+//! Examples of parsing, printing and adding quantities.
+
+mod conformance;
+mod model;
+
+use std::collections::BTreeMap;
+
+use headroom_admission::amount::{Family, Quantity};
+use serde::Deserialize;
+
+use crate::claims::claims;
+
+fn quantity(text: &str) -> Quantity {
+    text.parse().unwrap()
+}
+
+const MAX: &str = "170141183460469231731687303715";
+
+claims! {
+    Case, "quantity/cases.yaml",
+    the_largest_suffix_with_a_whole_number_is_printed
+    binary_suffixes_are_for_whole_bytes_from_1ki_up
+    exponents_print_in_steps_of_three
+    zero_is_always_0
+    multiples_of_a_thousand_exa_print_their_digits
+    parts_below_a_nano_round_away_from_zero
+    binary_suffixes_are_capped_at_the_largest_64_bit_number
+    amounts_are_exact_up_to_the_largest
+    larger_amounts_are_refused
+    text_without_a_digit_is_not_zero
+    the_error_of_a_mistyped_suffix_proposes_the_right_one
+    the_error_of_an_unknown_suffix_lists_the_allowed_ones
+    huge_exponents_are_refused
+    a_sum_keeps_the_left_family_unless_the_left_is_zero
+    sixty_four_bit_values_round_away_from_zero_and_saturate
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Case {
+    prints: BTreeMap<String, String>,
+    refused: BTreeMap<String, String>,
+    rounds: BTreeMap<String, [i64; 2]>,
+    sums: Vec<[String; 4]>,
+}
+
+impl Case {
+    fn check(&self) {
+        for (written, canonical) in &self.prints {
+            assert_eq!(quantity(written).to_string(), *canonical, "`{written}`");
+        }
+        for (written, message) in &self.refused {
+            check_refused(written, message);
+        }
+        for (written, [value, milli]) in &self.rounds {
+            let quantity = quantity(written);
+            assert_eq!((quantity.value(), quantity.milli_value()), (*value, *milli), "`{written}`");
+        }
+        for [a, b, sum, difference] in &self.sums {
+            assert_eq!(quantity(a).plus(&quantity(b)).to_string(), *sum, "{a} + {b}");
+            assert_eq!(quantity(a).minus(&quantity(b)).to_string(), *difference, "{a} - {b}");
+        }
+    }
+}
+
+fn check_refused(written: &str, message: &str) {
+    assert_eq!(written.parse::<Quantity>().unwrap_err().to_string(), message);
+}
+
+#[test]
+fn large_amounts_are_added_and_compared_exactly() {
+    let large = quantity("1e29");
+    assert_eq!(large.plus(&quantity("1n")).minus(&large), quantity("1n"));
+    assert!(large > quantity("9223372036854775807"));
+    assert!(quantity("-1e29") < quantity("-9223372036854775808"));
+}
+
+#[test]
+fn long_numbers_are_refused() {
+    let digits = "9".repeat(200);
+    assert!(digits.parse::<Quantity>().is_err());
+    assert!(format!("{digits}e-100").parse::<Quantity>().is_err());
+    let longest = format!("{}1", "0".repeat(199));
+    assert_eq!(quantity(&longest).to_string(), "1");
+    let shown = "0".repeat(40);
+    let message = format!("`{shown}…` is not a quantity: it must have at most 200 characters");
+    check_refused(&format!("{longest}1"), &message);
+}
+
+#[test]
+fn a_result_beyond_the_largest_amount_exceeds_every_amount_and_stays_beyond() {
+    let (max, one) = (quantity(MAX), quantity("1n"));
+    let beyond = max.plus(&one);
+    for result in [
+        beyond.clone(),
+        max.times_count(2),
+        max.scaled(3, 2),
+        max.rounded_up_to_multiple_of(&quantity("1.5e29")),
+        beyond.minus(&max),
+        one.plus(&beyond),
+        beyond.times_count(0),
+        beyond.rounded_up_to_milli(),
+    ] {
+        assert!(result.is_out_of_range() && result > max, "{result}");
+        assert_eq!(result.to_string(), format!(">{MAX}"));
+        assert!(result.to_string().parse::<Quantity>().is_err());
+    }
+    for result in
+        [quantity("-1").minus(&max), one.minus(&beyond), max.times_count(3).to_family(Family::BinarySi).scaled(1, 9)]
+    {
+        assert!(result.is_out_of_range());
+    }
+    assert!(one.minus(&beyond) < one.minus(&max));
+    assert_eq!(one.minus(&beyond).to_string(), format!("<-{MAX}"));
+    assert!(!max.is_out_of_range() && !max.rounded_up_to_units().is_out_of_range());
+    // Nothing is known of its ratio, so a bound of the ratio refuses it.
+    assert!(Quantity::exceeds_ratio(&beyond, &max, &max) && Quantity::exceeds_ratio(&one, &beyond, &max));
+    assert_eq!(Quantity::ratio_text(&beyond, &max), "out of range");
+}
+
+#[test]
+fn a_bound_beyond_the_largest_amount_prints_as_by_kubernetes_if_it_has_an_exponent() {
+    for (written, printed) in
+        [("1e30", "1e30"), ("15e29", "1500e27"), ("0.25E32", "25e30"), ("+2e31", "20e30"), ("2E", "2E")]
+    {
+        let bound = Quantity::bound_from_json_text(written).unwrap();
+        assert_eq!((bound.to_string().as_str(), bound > quantity(MAX)), (printed, written != "2E"));
+    }
+    let without_exponent = Quantity::bound_from_json_text(&format!("{MAX}0")).unwrap();
+    assert_eq!(without_exponent.to_string(), format!(">{MAX}"));
+}
+
+/// Found by `make fuzz`.
+#[test]
+fn escapes_do_not_make_a_message_long() {
+    let shown = r"\u{0}".repeat(8);
+    let suffix = r"\u{0}".repeat(8);
+    let allowed = "allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei and exponents such as `e3`";
+    let message = format!("`1{shown}…` is not a quantity: `{suffix}…` is not a suffix, {allowed}");
+    check_refused(&format!("1{}", "\0".repeat(40)), &message);
+}
+
+#[test]
+fn json_text_may_have_blanks_around_it() {
+    for (written, same) in [(" 1Gi\t\n", "1Gi"), ("1e3", "1k"), ("0.5", "500m"), ("\u{a0}4", "4")] {
+        assert_eq!(Quantity::from_json_text(written).unwrap(), quantity(same));
+    }
+    assert!(Quantity::from_json_text("1 Gi").is_err());
+}
+
+#[test]
+fn rounding_goes_away_from_zero_and_keeps_the_family() {
+    let gigabyte_and_a_bit = quantity("1Gi").plus(&quantity("1n"));
+    assert_eq!(gigabyte_and_a_bit.rounded_up_to_units().to_string(), "1073741825");
+    assert_eq!(gigabyte_and_a_bit.rounded_up_to_multiple_of(&quantity("64Mi")).to_string(), "1088Mi");
+    assert_eq!(gigabyte_and_a_bit.rounded_up_to_units().family(), Family::BinarySi);
+    assert_eq!(quantity("-1.2").rounded_up_to_units().to_string(), "-2");
+    assert_eq!(quantity("-100u").rounded_up_to_milli().to_string(), "-1m");
+    assert_eq!(quantity("999999999n").rounded_up_to_milli().to_string(), "1");
+    assert_eq!(quantity("9223372036854775807.5").rounded_up_to_units().to_string(), "9223372036854775808");
+    assert_eq!(quantity("110m").rounded_up_to_multiple_of(&quantity("-50m")).to_string(), "150m");
+    assert_eq!(quantity("110m").rounded_up_to_multiple_of(&Quantity::ZERO).to_string(), "110m");
+}
+
+#[test]
+fn amounts_scale_by_counts_and_fractions() {
+    assert_eq!(quantity("250Mi").times_count(4).to_string(), "1000Mi");
+    assert_eq!(quantity("-1500m").times_count(3).to_string(), "-4500m");
+    assert_eq!(quantity("1").times_count(u64::MAX).to_string(), "18446744073709551615");
+    assert_eq!(quantity("200m").scaled(115, 100).to_string(), "230m");
+    assert_eq!(quantity("1").scaled(1, 3).to_string(), "333333334n");
+    assert_eq!(quantity("-1").scaled(1, 3).to_string(), "-333333334n");
+    assert_eq!(quantity("1").scaled(2, 0).to_string(), "2");
+}
+
+#[test]
+fn a_ratio_is_exceeded_only_by_larger_ratios() {
+    let exceeds =
+        |limit, request, ratio| Quantity::exceeds_ratio(&quantity(limit), &quantity(request), &quantity(ratio));
+    assert!(!exceeds("2", "1", "2"));
+    assert!(exceeds("2001m", "1", "2"));
+    assert!(!exceeds("3Gi", "2Gi", "1.5"));
+    assert!(exceeds("3221225473", "2Gi", "1.5"));
+    // Beyond the precision of a float, and beyond 64 bits.
+    assert!(exceeds("18014398509481985", "9007199254740992", "2"));
+    assert!(exceeds("18446744073709551616", "1", "1000"));
+    assert!(exceeds("1e29", "1e28", "9.999999999"));
+    assert!(!exceeds("1e29", "1e28", "10"));
+    assert!(!exceeds(MAX, MAX, MAX));
+    assert!(exceeds("1000000001n", "1", "1"));
+}
+
+#[test]
+fn a_ratio_prints_to_six_decimals_half_to_even() {
+    let text = |limit, request| Quantity::ratio_text(&quantity(limit), &quantity(request));
+    assert_eq!(text("1", "3"), "0.333333");
+    assert_eq!(text("2", "3"), "0.666667");
+    assert_eq!(text("2Gi", "1Gi"), "2.000000");
+    assert_eq!(text("1", "2000000"), "0.000000");
+    assert_eq!(text("3", "2000000"), "0.000002");
+    assert_eq!(text("-3", "2"), "-1.500000");
+    assert_eq!(text("-1n", "1E"), "0.000000");
+    assert_eq!(text("1e29", "1e-9"), format!("1{}.000000", "0".repeat(38)));
+    assert_eq!(text("1e29", MAX), "0.587747");
+    assert_eq!(text("170141183460469231731687303714", MAX), "1.000000");
+    assert_eq!(text("1", "0"), "+Inf");
+}
+
+#[test]
+fn printing_respects_a_width() {
+    assert_eq!(format!("{:>6}|{:<6}|", quantity("1Gi"), quantity("500m")), "   1Gi|500m  |");
+}

@@ -1,0 +1,132 @@
+//! The conformance cases of quotas that look inside the core: what is charged, counted and matched. The policy's own
+//! tests check its answers to the cases of admission.
+
+use std::collections::BTreeMap;
+
+use headroom_admission::amount::ResourceList;
+use headroom_admission::cluster::resource_quota::{ResourceQuota, ScopeRequirement, validate};
+use headroom_admission::json::Document;
+use headroom_admission::quota::{ChargedKind, DeviceContext, Measure, ObjectUsage, QuotaObject, scope};
+use headroom_admission::request::{self, Pod};
+use headroom_fixtures::conformance::{Check, cases};
+use serde_json::{Map, Value, json};
+
+use crate::harness::{answer, to_json};
+
+/// Compares amounts by value.
+fn assert_amounts(case: &str, actual: &Value, expected: &Value) {
+    let (actual, expected) = (actual.to_string(), expected.to_string());
+    let documents = (Document::read(&actual).unwrap(), Document::read(&expected).unwrap());
+    let lists = (ResourceList::read(documents.0.root()).unwrap(), ResourceList::read(documents.1.root()).unwrap());
+    assert_eq!(lists.0, lists.1, "{case}");
+}
+
+fn assert_used(case: &str, actual: &Map<String, Value>, expected: &BTreeMap<String, Value>) {
+    assert_eq!(actual.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{case}");
+    for (quota, used) in actual {
+        assert_amounts(case, used, &expected[quota]);
+    }
+}
+
+/// The answers to the reads of a case.
+fn lists(quotas: &[Value], limit_ranges: &[Value], others: &BTreeMap<String, Vec<Value>>) -> Value {
+    let mut lists = json!({"LimitRange": {"items": limit_ranges}, "ResourceQuota": {"items": quotas}});
+    for (kind, items) in others {
+        lists[kind] = json!({"items": items});
+    }
+    lists
+}
+
+#[test]
+fn admitted_requests_are_charged_as_the_api_server_charges_them() {
+    for case in ["quota", "trust", "news"].into_iter().flat_map(cases) {
+        let Some((input, expect)) = case.admission() else { continue };
+        let Some(expected) = &expect.updated_used else { continue };
+        let mut settings = json!({"quotas": {"limitedResources": input.limited_resources}});
+        for (section, chosen) in &input.settings {
+            settings[section] = chosen.clone();
+        }
+        let lists = lists(&input.resource_quotas, &input.limit_ranges, &input.context);
+        let answer = answer(&json!({"request": input.request, "settings": settings}), &lists, None);
+        assert_used(&case.name, &answer.used, expected);
+    }
+}
+
+#[test]
+fn each_request_of_a_sequence_sees_the_usage_after_the_earlier_ones() {
+    for case in cases("quota") {
+        let Check::Sequence { input, expect } = &case.check else { continue };
+        let mut quotas = input.resource_quotas.clone();
+        for (request, step) in input.requests.iter().zip(&expect.steps) {
+            let payload = json!({"request": request, "settings": {}});
+            let answer = answer(&payload, &lists(&quotas, &[], &BTreeMap::new()), None);
+            step.check(&case.name, answer.accepted, &answer.message);
+            if request["dryRun"] == true {
+                continue;
+            }
+            for quota in &mut quotas {
+                if let Some(used) = answer.used.get(quota["metadata"]["name"].as_str().unwrap()) {
+                    quota["status"]["used"] = used.clone();
+                }
+            }
+        }
+        for quota in &quotas {
+            let used = &expect.final_used[quota["metadata"]["name"].as_str().unwrap()];
+            assert_amounts(&case.name, &quota["status"]["used"], used);
+        }
+    }
+}
+
+/// Views a stored object as quotas see it.
+fn with_object<T>(resource: &str, object: &Value, examine: impl FnOnce(&QuotaObject<'_, '_>) -> T) -> T {
+    let text = object.to_string();
+    let document = Document::read(&text).unwrap();
+    let kind = ChargedKind::from_qualified(resource);
+    let source = request::Object::stored(document.root()).unwrap();
+    let pod = (kind.measure == Measure::Pod).then(|| Pod::read(source.node, source.status).unwrap());
+    examine(&QuotaObject { kind, source, pod: pod.as_ref(), replaces: None, devices: DeviceContext::NONE })
+}
+
+#[test]
+fn usage_is_what_the_api_server_counts() {
+    for case in cases("quota") {
+        let Check::Usage { input, expect } = &case.check else { continue };
+        let now = input.now.as_ref().map(|now| now.parse().unwrap());
+        let usage = with_object(&input.resource, &input.object, |object| {
+            to_json(&ObjectUsage::of(object, now).unwrap().list(object.kind))
+        });
+        assert_amounts(&case.name, &usage, &expect.usage);
+    }
+}
+
+#[test]
+fn objects_match_the_scopes_that_they_match_upstream() {
+    for case in cases("quota") {
+        let Check::MatchingScopes { input, expect } = &case.check else { continue };
+        let matched = with_object(&input.resource, &input.object, |object| {
+            let mut matched = Vec::new();
+            for selector in &input.selectors {
+                let text = selector.to_string();
+                let document = Document::read(&text).unwrap();
+                let requirement = ScopeRequirement::read(document.root()).unwrap();
+                if scope::matches(object, &requirement).unwrap() {
+                    let ScopeRequirement { scope, operator, values } = &requirement;
+                    matched.push(format!("{scope} {operator} {}", values.join(" ")).trim_end().to_owned());
+                }
+            }
+            matched
+        });
+        assert_eq!(matched, expect.matched, "{}", case.name);
+    }
+}
+
+#[test]
+fn quotas_are_validated_as_the_api_server_validates_them() {
+    for case in cases("quota") {
+        let Check::ValidateObject { input, expect } = &case.check else { continue };
+        let text = input.resource_quotas[0].to_string();
+        let document = Document::read(&text).unwrap();
+        let problems = validate::quota(&ResourceQuota::read(document.root()).unwrap());
+        expect.check(&case.name, problems.iter().map(|problem| (problem.field.as_str(), problem.detail.as_str())));
+    }
+}

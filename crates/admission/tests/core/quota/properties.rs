@@ -1,0 +1,181 @@
+//! Properties for any quotas and pods.
+
+use headroom_admission::amount::{Quantity, ResourceList};
+use headroom_admission::cluster::resource_quota::ResourceQuota;
+use headroom_admission::json::Document;
+use headroom_admission::quota::{ObjectUsage, QuotaObject};
+use headroom_admission::request::{self, Pod};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, answer, to_json};
+
+const NAMES: [&str; 6] = ["count/pods", "limits.memory", "memory", "pods", "requests.cpu", "requests.example.com/gpu"];
+
+fn pod(name: usize, cpu: u32, memory: u32, gpus: u32) -> Value {
+    let resources = json!({
+        "requests": {"cpu": format!("{cpu}m"), "memory": format!("{memory}Mi"), "example.com/gpu": gpus.to_string()},
+        "limits": {"memory": format!("{memory}Mi"), "example.com/gpu": gpus.to_string()},
+    });
+    json!({
+        "metadata": {"name": format!("p{name}"), "resourceVersion": "1"},
+        "spec": {"containers": [{"name": "c", "resources": resources}]},
+    })
+}
+
+fn pods() -> impl Strategy<Value = Value> {
+    (0..9_usize, 0..3000_u32, 0..2048_u32, 0..3_u32).prop_map(|(name, cpu, memory, gpus)| pod(name, cpu, memory, gpus))
+}
+
+/// A quota on some of the names, with bounds and usage up to 9.
+fn quotas(name: usize) -> impl Strategy<Value = Value> {
+    prop::collection::vec((any::<bool>(), 0..9_u32, 0..9_u32), NAMES.len()).prop_map(move |bounds| {
+        let unit = |name: &str| if name.ends_with("memory") { "Gi" } else { "" };
+        let (mut hard, mut used) = (json!({}), json!({}));
+        for (name, (_, bound, level)) in NAMES.iter().zip(bounds).filter(|(_, (is_bound, _, _))| *is_bound) {
+            hard[name] = json!(format!("{bound}{}", unit(name)));
+            used[name] = json!(format!("{level}{}", unit(name)));
+        }
+        json!({"metadata": {"name": format!("q{name}")}, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}})
+    })
+}
+
+fn create(object: &Value) -> Value {
+    json!({"operation": "CREATE", "namespace": "shop", "resource": {"group": "", "resource": "pods"}, "object": object})
+}
+
+fn resize(object: &Value, old: &Value) -> Value {
+    json!({
+        "operation": "UPDATE", "namespace": "shop", "resource": {"group": "", "resource": "pods"},
+        "subResource": "resize", "object": object, "oldObject": old,
+    })
+}
+
+fn evaluate(request: &Value, quotas: &[Value]) -> Answer {
+    answer(&json!({"request": request}), &json!({"ResourceQuota": {"items": quotas}}), None)
+}
+
+fn ample() -> Value {
+    let hard: Value =
+        NAMES.iter().map(|name| ((*name).to_owned(), json!("1P"))).collect::<serde_json::Map<_, _>>().into();
+    let used: Value =
+        NAMES.iter().map(|name| ((*name).to_owned(), json!("0"))).collect::<serde_json::Map<_, _>>().into();
+    json!({"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}})
+}
+
+/// Any JSON, mostly with the fields of a quota.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[-+0-9.eEmkKMGTPi]{0,8}".prop_map(Value::from),
+        prop::sample::select(vec!["Exists", "In", "BestEffort", "Terminating", "PriorityClass"]).prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 48, 6, |inner| {
+        let name = prop::sample::select(vec![
+            "metadata",
+            "name",
+            "namespace",
+            "spec",
+            "status",
+            "hard",
+            "used",
+            "scopes",
+            "scopeSelector",
+            "matchExpressions",
+            "scopeName",
+            "operator",
+            "values",
+            "pods",
+            "requests.cpu",
+            "memory",
+        ]);
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::hash_map(name.prop_map(str::to_owned), inner, 0..6)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_charges_of_a_sequence_add_up_to_the_usage_of_the_stored_pods(
+        made in prop::collection::vec(pods(), 1..5), grown in 0..2000_u32,
+    ) {
+        let mut quota = ample();
+        let mut charge = |request: &Value| {
+            let answer = evaluate(request, std::slice::from_ref(&quota));
+            assert!(answer.accepted, "{}", answer.message);
+            if let Some(used) = answer.used.get("q") {
+                quota["status"]["used"] = used.clone();
+            }
+        };
+        made.iter().for_each(|pod| charge(&create(pod)));
+        // The first pod grows. Admission never lowers usage, so nothing may shrink here.
+        let mut left = made.clone();
+        left[0]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(format!("{}m", 3000 + grown));
+        charge(&resize(&left[0], &made[0]));
+
+        let texts: Vec<String> = left.iter().map(Value::to_string).chain([quota.to_string()]).collect();
+        let documents: Vec<Document<'_>> = texts.iter().map(|text| Document::read(text).unwrap()).collect();
+        let (quota, pods) = documents.split_last().unwrap();
+        let quota = ResourceQuota::read(quota.root()).unwrap();
+        let mut recounted = ResourceList::default();
+        for pod in pods {
+            let source = request::Object::stored(pod.root()).unwrap();
+            let pod = Pod::read(source.node, source.status).unwrap();
+            let object = QuotaObject::of_pod(&pod, source);
+            let usage = ObjectUsage::of(&object, None).unwrap().list(object.kind);
+            usage.iter().filter(|(name, _)| quota.hard.contains(name)).for_each(|(name, more)| recounted.add(name, more));
+        }
+        for name in quota.hard.names() {
+            recounted.add(name, &Quantity::ZERO);
+        }
+        prop_assert_eq!(&quota.used, &recounted, "{} and {}", to_json(&quota.used), to_json(&recounted));
+    }
+
+    #[test]
+    fn a_larger_bound_never_refuses_what_a_smaller_one_admits(
+        pod in pods(), quota in quotas(0), name in prop::sample::select(NAMES.to_vec()), more in 1..9_u32,
+    ) {
+        let mut larger = quota.clone();
+        if let Some(hard) = larger["status"]["hard"].get_mut(name) {
+            let digits: u32 = hard.as_str().unwrap().trim_end_matches("Gi").parse().unwrap();
+            let unit = if name.ends_with("memory") { "Gi" } else { "" };
+            *hard = json!(format!("{}{unit}", digits + more));
+        }
+        let request = create(&pod);
+        if evaluate(&request, &[quota]).accepted {
+            let answer = evaluate(&request, &[larger]);
+            prop_assert!(answer.accepted, "{}", answer.message);
+        }
+    }
+
+    #[test]
+    fn the_order_of_quotas_changes_nothing(
+        pod in pods(), (quotas, shuffled) in (quotas(0), quotas(1), quotas(2))
+            .prop_map(|(a, b, c)| vec![a, b, c]).prop_flat_map(|quotas| (Just(quotas.clone()), Just(quotas).prop_shuffle())),
+    ) {
+        let request = create(&pod);
+        let (one, other) = (evaluate(&request, &quotas), evaluate(&request, &shuffled));
+        prop_assert_eq!((one.accepted, one.message, one.used), (other.accepted, other.message, other.used));
+    }
+
+    #[test]
+    fn every_quota_that_refuses_is_named(pod in pods(), quotas in (quotas(0), quotas(1)).prop_map(|(a, b)| [a, b])) {
+        let request = create(&pod);
+        let together = evaluate(&request, &quotas);
+        for quota in &quotas {
+            let refuses = !evaluate(&request, std::slice::from_ref(quota)).accepted;
+            let name = quota["metadata"]["name"].as_str().unwrap();
+            prop_assert_eq!(together.message.contains(&format!("; quota {name}: ")), refuses, "{}", together.message);
+        }
+    }
+
+    #[test]
+    fn no_quota_makes_the_decision_panic(quotas in prop::collection::vec(any_json(), 0..4), pod in pods()) {
+        evaluate(&create(&pod), &quotas);
+    }
+}

@@ -1,0 +1,552 @@
+//! Requests to the API server: JSON by path, each with a timeout, and one type for all failures.
+//!
+//! Objects stay JSON, because most of them are reduced to a few fields at once: ten thousand whole pods take hundreds of
+//! megabytes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::AsyncReadExt as _;
+use headroom_admission::json::{Document, Node};
+use http::{Method, Request, header};
+use kube::client::Body;
+use kube::core::Status;
+use kube::{Client, Error};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::api_path::{ApiPath, query_value};
+use crate::error_chain::cause_of;
+use crate::retry::Retry;
+
+/// The timeout of one request. After that, the result of a write is unknown.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The timeout of one page of a list.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The timeout of the first request: an API server that does not answer is reported soon.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
+const VERSION: ApiPath = ApiPath::new("/version");
+/// Objects in a page. Larger pages of pods permanently increase memory by tens of megabytes.
+const PAGE_SIZE: u32 = 100;
+/// Objects in a page if only metadata is read.
+const METADATA_PAGE_SIZE: u32 = 500;
+/// A page with more bytes is read again with fewer objects. Users choose how large objects are, up to the 1.5 MiB that etcd
+/// accepts.
+const MAX_PAGE_BYTES: u64 = 8 << 20;
+/// No answer has more bytes, unpacked. Metrics of all pods come in one piece: about 600 bytes for each.
+const MAX_ANSWER_BYTES: u64 = 256 << 20;
+
+const JSON: &str = "application/json";
+const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+#[derive(Clone)]
+pub struct ApiClient {
+    client: Client,
+    timeout: Duration,
+    page_timeout: Duration,
+    retry: Retry,
+    /// Limits the pages in memory.
+    pages: Arc<Semaphore>,
+}
+
+/// A failed request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    #[error("not found")]
+    NotFound(Missing),
+    /// The account lacks a permission.
+    #[error("{message}")]
+    Forbidden {
+        /// The plural name of the kind, such as `pods`.
+        resource: String,
+        message: String,
+    },
+    /// A quota or an admission webhook refuses the object.
+    #[error("{message}")]
+    Refused { message: String },
+    #[error("{message}")]
+    NamespaceTerminating { message: String },
+    #[error("{message}")]
+    Unauthenticated { message: String },
+    /// The object was changed meanwhile, or already exists, or another field manager owns parts of it.
+    #[error("the object was changed meanwhile")]
+    Conflict { message: String },
+    #[error("{message}")]
+    Invalid { message: String },
+    /// The API server is overloaded or has failed. A retry may succeed.
+    #[error("{message}")]
+    Unavailable { message: String },
+    #[error("the API server cannot be reached: {cause}")]
+    Unreachable { cause: String },
+    #[error("the answer has more than {} MiB", .0 >> 20)]
+    TooLong(u64),
+    #[error("no answer within {} s", .0.as_secs())]
+    TimedOut(Duration),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// The part of a path that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    Object,
+    Namespace,
+    /// The API server does not serve the kind.
+    Kind,
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Api(status) => Self::of(&status),
+            Error::Service(cause) => Self::Unreachable { cause: cause_of(cause.as_ref()) },
+            Error::HyperError(cause) => Self::Unreachable { cause: cause_of(&cause) },
+            error => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl ApiError {
+    fn of(status: &Status) -> Self {
+        let message = status.message.clone();
+        let details = status.details.as_ref();
+        let is_terminating =
+            details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
+        match status.code {
+            _ if is_terminating => Self::NamespaceTerminating { message },
+            401 => Self::Unauthenticated { message },
+            403 if is_by_authorizer(&message) => {
+                let resource = details.map(|details| details.kind.clone()).unwrap_or_default();
+                Self::Forbidden { resource, message }
+            }
+            403 => Self::Refused { message },
+            404 => Self::NotFound(match details {
+                Some(details) if details.kind == "namespaces" => Missing::Namespace,
+                Some(details) if !details.name.is_empty() => Missing::Object,
+                _ => Missing::Kind,
+            }),
+            409 => Self::Conflict { message },
+            400 | 422 => Self::Invalid { message },
+            429 | 500.. => Self::Unavailable { message },
+            _ => Self::Other(message),
+        }
+    }
+
+    /// Returns true if a retry would fail too.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, Self::NotFound(_) | Self::Forbidden { .. } | Self::Refused { .. })
+    }
+
+    /// Returns true if a retry may succeed.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Unreachable { .. } | Self::TimedOut(_))
+    }
+
+    /// Returns true if the namespace of the object was deleted, or is being deleted.
+    pub fn is_namespace_gone(&self) -> bool {
+        matches!(self, Self::NotFound(Missing::Namespace) | Self::NamespaceTerminating { .. })
+    }
+}
+
+/// Returns true for a message of the API server's authorizer, which names the user:
+/// `pods "a" is forbidden: User "eve" cannot get resource …`. Quotas say `… is forbidden: exceeded quota`, and webhooks
+/// `admission webhook "…" denied the request`. The API has no field that tells them apart.
+fn is_by_authorizer(message: &str) -> bool {
+    message.contains("is forbidden: User \"")
+}
+
+pub type ApiResult<T> = Result<T, ApiError>;
+
+/// Options of a list.
+#[derive(Debug, Clone, Copy)]
+pub struct ListOptions<'a> {
+    pub page_size: u32,
+    pub label_selector: &'a str,
+    pub field_selector: &'a str,
+    /// Leaves out everything except metadata.
+    pub only_metadata: bool,
+    /// The number of objects after which no further page is read.
+    pub most: usize,
+    /// The beginning of the first page, if it is not that of the list.
+    pub from: &'a str,
+}
+
+impl ListOptions<'_> {
+    /// Whole objects.
+    pub const WHOLE: Self = ListOptions {
+        page_size: PAGE_SIZE,
+        label_selector: "",
+        field_selector: "",
+        only_metadata: false,
+        most: usize::MAX,
+        from: "",
+    };
+    /// Nothing but metadata.
+    pub const METADATA: Self = ListOptions { page_size: METADATA_PAGE_SIZE, only_metadata: true, ..Self::WHOLE };
+}
+
+/// The end of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    pub revision: u64,
+    /// Where the list continues; empty at its end.
+    pub next: String,
+}
+
+/// Options of a server-side apply.
+#[derive(Debug, Clone, Copy)]
+pub struct ApplyOptions<'a> {
+    pub manager: &'a str,
+    /// Takes over fields that other managers own.
+    pub force: bool,
+    /// Stores nothing.
+    pub dry_run: bool,
+}
+
+impl ApplyOptions<'_> {
+    fn at(&self, path: &ApiPath, more: &str) -> String {
+        let dry_run = if self.dry_run { "&dryRun=All" } else { "" };
+        format!("{path}?fieldManager={}{more}{dry_run}", query_value(self.manager))
+    }
+}
+
+/// A request that may be sent more than once.
+struct Message<'a> {
+    method: Method,
+    path: &'a str,
+    body: Option<&'a Value>,
+    content_type: &'a str,
+    accept: &'a str,
+    /// The longest answer in bytes.
+    most_bytes: u64,
+}
+
+impl ApiClient {
+    pub fn new(client: Client) -> Self {
+        let pages = Arc::new(Semaphore::new(Semaphore::MAX_PERMITS));
+        Self { client, timeout: REQUEST_TIMEOUT, page_timeout: PAGE_TIMEOUT, retry: Retry::NEVER, pages }
+    }
+
+    /// Sets how many pages of lists are held at a time, for a program whose memory is limited.
+    pub fn with_pages_at_once(self, pages: usize) -> Self {
+        Self { pages: Arc::new(Semaphore::new(pages)), ..self }
+    }
+
+    /// Sets the timeout of requests, and of each page of a list.
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, page_timeout: timeout, ..self }
+    }
+
+    /// Repeats requests that fail for a reason that may pass.
+    pub fn with_retry(self, retry: Retry) -> Self {
+        Self { retry, ..self }
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Reads the version of the API server at this address. The error is a message for users, if the server does not answer or
+    /// does not accept the credentials. An account that may not read the version may still read objects, so that is none.
+    pub async fn greet(&self, server: &str) -> Result<Option<Value>, String> {
+        match self.clone().with_timeout(GREETING_TIMEOUT).get(&VERSION).await {
+            Ok(version) => Ok(Some(version)),
+            Err(ApiError::Unreachable { cause }) => Err(format!("cannot reach the API server {server}: {cause}")),
+            Err(error @ ApiError::TimedOut(_)) => Err(format!("cannot reach the API server {server}: {error}")),
+            Err(ApiError::Unauthenticated { message }) => Err(format!(
+                "the API server {server} does not accept the credentials ({message}): they may have expired, so log in again"
+            )),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Reads from etcd, not from a cache.
+    pub async fn get(&self, path: &ApiPath) -> ApiResult<Value> {
+        self.get_as(path, JSON).await
+    }
+
+    /// Like [`Self::get`]; none if there is no such object or kind.
+    pub async fn find(&self, path: &ApiPath) -> ApiResult<Option<Value>> {
+        match self.get(path).await {
+            Ok(object) => Ok(Some(object)),
+            Err(ApiError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Like [`Self::get`], but leaves out everything except metadata.
+    pub async fn get_metadata(&self, path: &ApiPath) -> ApiResult<Value> {
+        self.get_as(path, METADATA).await
+    }
+
+    /// Like [`Self::get`], as text, which takes a fraction of the memory.
+    pub async fn get_text(&self, path: &ApiPath) -> ApiResult<String> {
+        self.send_for_text(&Message::get(path.as_str(), JSON), self.timeout).await
+    }
+
+    async fn get_as(&self, path: &ApiPath, accept: &str) -> ApiResult<Value> {
+        self.send(&Message::get(path.as_str(), accept), self.timeout).await
+    }
+
+    pub async fn create(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
+        self.write(Method::POST, path.as_str(), object, JSON).await
+    }
+
+    /// Like [`Self::create`], but nothing is stored.
+    pub async fn try_create(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
+        self.write(Method::POST, &format!("{path}?dryRun=All"), object, JSON).await
+    }
+
+    pub async fn replace(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
+        self.write(Method::PUT, path.as_str(), object, JSON).await
+    }
+
+    /// Like [`Self::replace`], but returns only metadata.
+    pub async fn replace_for_metadata(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
+        let message = Message { method: Method::PUT, body: Some(object), ..Message::get(path.as_str(), METADATA) };
+        self.send(&message, self.timeout).await
+    }
+
+    pub async fn merge(&self, path: &ApiPath, patch: &Value) -> ApiResult<Value> {
+        self.write(Method::PATCH, path.as_str(), patch, "application/merge-patch+json").await
+    }
+
+    /// Patches the resources of a pod's containers, at the path of its resize subresource.
+    pub async fn resize(&self, path: &ApiPath, patch: &Value) -> ApiResult<Value> {
+        self.write(Method::PATCH, path.as_str(), patch, STRATEGIC_MERGE).await
+    }
+
+    /// Like [`Self::resize`], but nothing is stored.
+    pub async fn try_resize(&self, path: &ApiPath, patch: &Value) -> ApiResult<Value> {
+        self.write(Method::PATCH, &format!("{path}?dryRun=All"), patch, STRATEGIC_MERGE).await
+    }
+
+    /// The API server's clock in Unix seconds, by the `Date` of an answer.
+    pub async fn time(&self) -> ApiResult<i64> {
+        let request = Request::get(VERSION.as_str()).body(Body::empty());
+        let request = request.map_err(|error| ApiError::Other(error.to_string()))?;
+        let asked = tokio::time::timeout(self.timeout, self.client.send(request)).await;
+        let answer = asked.map_err(|_| ApiError::TimedOut(self.timeout))??;
+        let date = answer.headers().get(header::DATE).and_then(|date| date.to_str().ok());
+        let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
+        date.map(|date| date.timestamp().as_second())
+            .ok_or_else(|| ApiError::Other("the API server does not say what time it is".to_owned()))
+    }
+
+    /// Server-side apply.
+    pub async fn apply(&self, path: &ApiPath, object: &Value, options: ApplyOptions<'_>) -> ApiResult<Value> {
+        let force = if options.force { "&force=true" } else { "" };
+        self.write(Method::PATCH, &options.at(path, force), object, "application/apply-patch+yaml").await
+    }
+
+    /// A JSON patch.
+    pub async fn patch(&self, path: &ApiPath, operations: &Value, options: ApplyOptions<'_>) -> ApiResult<Value> {
+        self.write(Method::PATCH, &options.at(path, ""), operations, "application/json-patch+json").await
+    }
+
+    pub async fn delete(&self, path: &ApiPath) -> ApiResult<Value> {
+        let message = Message { method: Method::DELETE, ..Message::get(path.as_str(), JSON) };
+        self.send(&message, self.timeout).await
+    }
+
+    /// Deletes an object unless it has changed since it was read.
+    pub async fn delete_unchanged(&self, path: &ApiPath, read: &Value) -> ApiResult<Value> {
+        let field = |field: &str| read.pointer("/metadata").and_then(|metadata| metadata.get(field));
+        let preconditions = json!({"uid": field("uid"), "resourceVersion": field("resourceVersion")});
+        let options = json!({"apiVersion": "meta/v1", "kind": "DeleteOptions", "preconditions": preconditions});
+        self.write(Method::DELETE, path.as_str(), &options, JSON).await
+    }
+
+    /// Lists a collection from etcd, with its revision. `read` reduces each object as soon as its page has arrived, or drops it.
+    pub async fn list<T>(
+        &self,
+        path: &ApiPath,
+        options: ListOptions<'_>,
+        read: impl Fn(Node<'_>) -> Option<T>,
+    ) -> ApiResult<(u64, Vec<T>)> {
+        let mut items = Vec::new();
+        let listed = self.for_each(path, options, |item| items.extend(read(item))).await?;
+        Ok((listed.revision, items))
+    }
+
+    /// The revision of a collection in etcd.
+    pub async fn revision(&self, path: &ApiPath) -> ApiResult<u64> {
+        let options = ListOptions { page_size: 1, most: 1, ..ListOptions::METADATA };
+        Ok(self.for_each(path, options, |_| {}).await?.revision)
+    }
+
+    /// Calls `each` for the objects of a collection, page by page.
+    pub async fn for_each(
+        &self,
+        path: &ApiPath,
+        options: ListOptions<'_>,
+        mut each: impl FnMut(Node<'_>),
+    ) -> ApiResult<Listed> {
+        let (mut listed, mut seen, mut options) = (Listed::default(), 0, options);
+        let mut from = options.from.to_owned();
+        loop {
+            let page = self.page(path, &mut options, &from, |item| {
+                seen += 1;
+                each(item);
+            });
+            let (next, revision) = page.await?;
+            // All pages have the same revision.
+            listed.revision = revision.unwrap_or(listed.revision);
+            if next.is_empty() || seen >= options.most {
+                return Ok(Listed { next, ..listed });
+            }
+            from = next;
+        }
+    }
+
+    /// Reads one page. Returns where the next page begins, and the revision. If the objects are too large, this page and the next
+    /// ones have fewer of them.
+    async fn page(
+        &self,
+        path: &ApiPath,
+        options: &mut ListOptions<'_>,
+        from: &str,
+        each: impl FnMut(Node<'_>),
+    ) -> ApiResult<(String, Option<u64>)> {
+        let ListOptions { page_size, label_selector, field_selector, only_metadata, .. } = options;
+        let accept = if *only_metadata { METADATA_LIST } else { JSON };
+        let selector = |name: &str, selector: &str| match selector {
+            "" => String::new(),
+            selector => format!("&{name}={}", query_value(selector)),
+        };
+        let selectors = selector("labelSelector", label_selector) + &selector("fieldSelector", field_selector);
+        let from = match from {
+            "" => String::new(),
+            from => format!("&continue={}", query_value(from)),
+        };
+        // OK because nobody closes it.
+        let _held = self.pages.acquire().await;
+        let page = loop {
+            let page = format!("{path}?limit={page_size}{selectors}{from}");
+            let most_bytes = if *page_size > 1 { MAX_PAGE_BYTES } else { MAX_ANSWER_BYTES };
+            let message = Message { most_bytes, ..Message::get(&page, accept) };
+            match self.send_for_text(&message, self.page_timeout).await {
+                Err(ApiError::TooLong(_)) if *page_size > 1 => *page_size = (*page_size / 4).max(1),
+                page => break page?,
+            }
+        };
+        let unreadable = |problem: &dyn std::fmt::Display| ApiError::Other(format!("{path}: {problem}"));
+        let page = Document::read(&page).map_err(|problem| unreadable(&problem))?;
+        let more = page.root().at(&["metadata", "continue"]).and_then(|more| more.map(Node::str).transpose());
+        let next = more.map_err(|problem| unreadable(&problem))?.unwrap_or_default().into_owned();
+        page.root().list("items").map_err(|problem| unreadable(&problem))?.for_each(each);
+        Ok((next, revision_in(page.root())))
+    }
+
+    async fn write(&self, method: Method, path: &str, body: &Value, content_type: &str) -> ApiResult<Value> {
+        let message = Message { method, body: Some(body), content_type, ..Message::get(path, JSON) };
+        self.send(&message, self.timeout).await
+    }
+
+    async fn send(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<Value> {
+        let answer = self.send_for_text(message, timeout).await?;
+        serde_json::from_str(&answer).map_err(|error| ApiError::Other(error.to_string()))
+    }
+
+    async fn send_for_text(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<String> {
+        self.retry.run(ApiError::is_passing, || self.send_once(message, timeout)).await
+    }
+
+    async fn send_once(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<String> {
+        let request = message.request()?;
+        let read = async {
+            let mut bytes = Vec::new();
+            let answer = std::pin::pin!(self.client.request_stream(request).await?);
+            let read = answer.take(message.most_bytes.saturating_add(1)).read_to_end(&mut bytes).await;
+            read.map_err(|error| ApiError::Unreachable { cause: error.to_string() })?;
+            if bytes.len() as u64 > message.most_bytes {
+                return Err(ApiError::TooLong(message.most_bytes));
+            }
+            String::from_utf8(bytes).map_err(|error| ApiError::Other(error.to_string()))
+        };
+        tokio::time::timeout(timeout, read).await.unwrap_or(Err(ApiError::TimedOut(timeout)))
+    }
+}
+
+impl<'a> Message<'a> {
+    fn get(path: &'a str, accept: &'a str) -> Self {
+        Self { method: Method::GET, path, body: None, content_type: JSON, accept, most_bytes: MAX_ANSWER_BYTES }
+    }
+
+    fn request(&self) -> ApiResult<Request<Vec<u8>>> {
+        let Self { method, path, body, content_type, accept, .. } = self;
+        let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
+        let request = Request::builder().method(method).uri(*path);
+        let request = request.header(header::CONTENT_TYPE, *content_type).header(header::ACCEPT, *accept).body(body);
+        request.map_err(|error| ApiError::Other(error.to_string()))
+    }
+}
+
+/// An object as a value.
+pub fn value(object: Node<'_>) -> Option<Value> {
+    serde_json::from_str(object.text()).ok()
+}
+
+/// `metadata.resourceVersion` as a number.
+pub fn revision_in(object: Node<'_>) -> Option<u64> {
+    object.at(&["metadata", "resourceVersion"]).ok()??.str().ok()?.parse().ok()
+}
+
+/// `metadata.resourceVersion` as a number.
+pub fn revision_of(object: &Value) -> Option<u64> {
+    object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::StreamBody;
+    use hyper::body::{Bytes, Frame};
+
+    use super::*;
+
+    fn error(status: Value) -> ApiError {
+        ApiError::of(&serde_json::from_value(status).unwrap())
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_end_is_given_up() {
+        // Blanks, as gzip makes them of a thousandth of their bytes.
+        let endless = |_: Request<kube::client::Body>| async {
+            let piece = || Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(&[b' '; 1 << 16])));
+            Ok::<_, std::io::Error>(http::Response::new(StreamBody::new(futures::stream::repeat_with(piece))))
+        };
+        let api = ApiClient::new(Client::new(tower::service_fn(endless), "default"));
+        let short = Message { most_bytes: 1 << 20, ..Message::get("/version", JSON) };
+        assert_eq!(api.send_for_text(&short, REQUEST_TIMEOUT).await, Err(ApiError::TooLong(1 << 20)));
+        // Each answer has the bound unless it is a page, which has a lower one.
+        assert_eq!(Message::get("/version", JSON).most_bytes, MAX_ANSWER_BYTES);
+    }
+
+    #[test]
+    fn missing_permissions_differ_from_refusals() {
+        let message = r#"pods is forbidden: User "eve" cannot list resource "pods" in API group """#;
+        let forbidden = error(json!({"code": 403, "message": message, "details": {"kind": "pods"}}));
+        assert_eq!(forbidden, ApiError::Forbidden { resource: "pods".to_owned(), message: message.to_owned() });
+        for message in [
+            r#"pods "a" is forbidden: exceeded quota: objects, requested: pods=1"#,
+            r#"admission webhook "guard.example" denied the request: no"#,
+        ] {
+            let refused = error(json!({"code": 403, "message": message}));
+            assert_eq!(refused, ApiError::Refused { message: message.to_owned() });
+        }
+    }
+
+    #[test]
+    fn a_missing_object_differs_from_a_missing_namespace_and_kind() {
+        let missing = |details: Value| error(json!({"code": 404, "message": "not found", "details": details}));
+        let check = |details: Value, expected: Missing| assert_eq!(missing(details), ApiError::NotFound(expected));
+        check(json!({"kind": "pods", "name": "a"}), Missing::Object);
+        check(json!({"kind": "namespaces", "name": "a"}), Missing::Namespace);
+        check(json!({}), Missing::Kind);
+        let causes = json!([{"reason": "NamespaceTerminating", "message": "", "field": ""}]);
+        let terminating = error(json!({"code": 403, "message": "no", "details": {"causes": causes}}));
+        assert!(terminating.is_namespace_gone() && missing(json!({"kind": "namespaces"})).is_namespace_gone());
+    }
+}

@@ -1,0 +1,360 @@
+//! The live cluster of a kubeconfig as a [`ClusterReader`], with as few requests as possible.
+//!
+//! Each list and object is read once in a run. Nothing is written. An account needs only `get` and `list` of the resources that
+//! a command reads, in one namespace if the command reads only that.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt as _};
+use headroom_admission::annotations::limit_ranger::LIMIT_RANGER;
+use headroom_admission::json::Node;
+use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, Events, List, ReadError};
+use headroom_objects::kinds::{ApiKind, lifecycle};
+use kube::api::ApiResource;
+use kube::core::GroupVersionKind;
+use kube::{Error, discovery};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
+use crate::api_path::ApiPath;
+use crate::kubeconfig::{self, Chosen};
+use crate::proxy;
+
+/// Objects in a page of a list.
+const PAGE_SIZE: u32 = 500;
+/// Lists that are read at the same time.
+const CONCURRENCY: usize = 8;
+/// The API server itself gives up on a request after a minute.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A cluster, and the objects that were read from it.
+pub struct LiveCluster {
+    runtime: Runtime,
+    api: ApiClient,
+    /// The address of the API server.
+    server: String,
+    /// The minor version of the API server; none before [`Self::greet`].
+    release: Option<u16>,
+    lists: BTreeMap<Query, Result<Listed, ReadError>>,
+    objects: BTreeMap<(Query, String), Result<Option<CompressedObject>, ReadError>>,
+    kinds: BTreeMap<(String, String), ApiKind>,
+    /// The most bytes of a list that is kept, in all namespaces but this one.
+    bound: Option<(usize, String)>,
+}
+
+/// The objects of a list, and where its next page begins if only its first one was read ahead: the rest may be most of a large
+/// cluster.
+struct Listed {
+    objects: Vec<CompressedObject>,
+    next: String,
+}
+
+/// API version, kind, namespace.
+type Query = (String, String, Option<String>);
+
+impl LiveCluster {
+    /// The cluster of a kubeconfig, or that of this pod, and its default namespace. Sends no request.
+    pub fn connect(chosen: &Chosen) -> Result<(Self, String), String> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| format!("cannot start: {error}"))?;
+        let (client, namespace, server) = runtime.block_on(async {
+            let config = kubeconfig::config(chosen).await?;
+            let namespace = config.default_namespace.clone();
+            let server = kubeconfig::server(&config);
+            Ok::<_, String>((proxy::client(config)?, namespace, server))
+        })?;
+        let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
+        let (lists, objects, kinds) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Ok((Self { runtime, api, server, release: None, lists, objects, kinds, bound: None }, namespace))
+    }
+
+    /// Bounds the lists that are kept of each namespace but our own, for a program whose memory is limited: tenants choose how
+    /// large they are.
+    pub fn with_bound(self, bytes: usize, own: &str) -> Self {
+        Self { bound: Some((bytes, own.to_owned())), ..self }
+    }
+
+    /// Asks the API server for its version. So there is one error, and not one for each read, if it does not answer.
+    pub fn greet(&mut self) -> Result<(), String> {
+        if let Some(version) = self.runtime.block_on(self.api.greet(&self.server))? {
+            let field = |name: &str| version.get(name).and_then(Value::as_str).unwrap_or_default();
+            self.release = lifecycle::minor(&format!("{}.{}", field("major"), field("minor")));
+        }
+        Ok(())
+    }
+
+    /// Drops what was read in some namespaces, to read it again, or to save memory. None is the cluster itself.
+    pub fn forget(&mut self, is_dropped: impl Fn(Option<&str>) -> bool) {
+        self.lists.retain(|query, _| !is_dropped(query.2.as_deref()));
+        self.objects.retain(|(query, _), _| !is_dropped(query.2.as_deref()));
+    }
+
+    /// Hands over a list whose first page was read ahead.
+    fn go_on(&mut self, list: List<'_>, ahead: Listed, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        let resource = self.kind(list.0, list.1);
+        let (api, mut next, mut second) = (&self.api, ahead.next, Vec::new());
+        self.runtime.block_on(async {
+            if !next.is_empty() {
+                // An API server forgets after minutes where a list goes on. Then all of it is read again.
+                next = match pages(api, &resource, list, &next, 1, &mut |object| {
+                    second.push(CompressedObject::from(&object))
+                })
+                .await
+                {
+                    Ok(further) => further,
+                    Err(_) => return pages(api, &resource, list, "", usize::MAX, each).await.map(drop),
+                };
+            }
+            ahead.objects.iter().chain(&second).map(CompressedObject::value).for_each(&mut *each);
+            if next.is_empty() {
+                return Ok(());
+            }
+            pages(api, &resource, list, &next, usize::MAX, each).await.map(drop)
+        })
+    }
+
+    /// The API server answers 403 for kinds of others even where they are not installed. Discovery distinguishes the two.
+    fn or_unknown<T>(&self, answer: Result<T, ReadError>, api_version: &str, kind: &str) -> Result<T, ReadError> {
+        let resource = ApiKind::new(api_version, kind);
+        if !resource.group.contains('.') || !answer.as_ref().is_err_and(|error| !error.is_unknown_kind()) {
+            return answer;
+        }
+        let is_missing = match self.discover(&resource) {
+            Some(Err(Error::Discovery(_))) => true,
+            Some(Err(Error::Api(status))) => status.code == 404,
+            _ => false,
+        };
+        if is_missing { Err(unknown_kind(api_version, kind)) } else { answer }
+    }
+
+    /// Discovers a kind; none if the cluster does not answer.
+    fn discover(&self, kind: &ApiKind) -> Option<Result<(ApiResource, discovery::ApiCapabilities), Error>> {
+        let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+        let asked =
+            async { tokio::time::timeout(REQUEST_TIMEOUT, discovery::pinned_kind(self.api.client(), &gvk)).await };
+        self.runtime.block_on(asked).ok()
+    }
+
+    fn get_anew(&mut self, (api_version, kind, namespace): List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        let api_kind = self.kind(api_version, kind);
+        let what = in_scope(&api_kind.object_name(name), &api_kind, namespace);
+        let path = path_of(&api_kind, namespace).at(name);
+        let read = async {
+            match is_confidential(kind) {
+                true => self.api.get_metadata(&path).await,
+                false => self.api.get(&path).await,
+            }
+        };
+        match self.runtime.block_on(read) {
+            Ok(object) => Ok(Some(typed(object, api_version, kind))),
+            Err(ApiError::NotFound(Missing::Object | Missing::Namespace)) => Ok(None),
+            Err(error) => Err(problem(error, &what, &api_kind)),
+        }
+    }
+}
+
+impl ClusterReader for LiveCluster {
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        let query = query(list);
+        match self.lists.get(&query) {
+            Some(Ok(known)) if known.next.is_empty() => {
+                return Ok(known.objects.iter().map(CompressedObject::value).collect());
+            }
+            Some(Err(problem)) => return Err(problem.clone()),
+            _ => {}
+        }
+        let bound = self.bound.as_ref().filter(|(_, own)| list.2.is_some_and(|namespace| namespace != own));
+        let bound = bound.map(|(bytes, _)| *bytes);
+        let (mut objects, mut bytes) = (Vec::new(), 0);
+        let mut answer = self.visit(list, &mut |object| {
+            bytes += bound.map_or(0, |_| object.to_string().len());
+            if bound.is_none_or(|most| bytes <= most) {
+                objects.push(object);
+            }
+        });
+        if let Some(most) = bound.filter(|most| bytes > *most) {
+            let kind = ApiKind::new(list.0, list.1);
+            let what = in_scope(&kind.qualified(), &kind, list.2);
+            answer = Err(ReadError::Failed(format!("{what} are more than {} MiB", most >> 20)));
+        }
+        let kept = || Listed { objects: objects.iter().map(CompressedObject::from).collect(), next: String::new() };
+        self.lists.insert(query, answer.clone().map(|()| kept()));
+        answer.map(|()| objects)
+    }
+
+    fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        // Consumes the prefetched page.
+        let read = match self.lists.remove(&query(list)) {
+            Some(ahead) => self.go_on(list, ahead?, each),
+            None => {
+                let resource = self.kind(list.0, list.1);
+                self.runtime.block_on(pages(&self.api, &resource, list, "", usize::MAX, each)).map(drop)
+            }
+        };
+        self.or_unknown(read, list.0, list.1)
+    }
+
+    fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        let Events { namespace, reason, most } = events;
+        let kind = ApiKind::new("v1", "Event");
+        let selector = format!("reason={reason}");
+        let options = ListOptions { page_size: PAGE_SIZE, field_selector: &selector, most, ..ListOptions::WHOLE };
+        let each = |event: Node<'_>| value(event).into_iter().for_each(&mut *each);
+        let listed = self.runtime.block_on(self.api.for_each(&path_of(&kind, namespace), options, each));
+        listed.map(|_| ()).map_err(|error| problem(error, &in_scope(&kind.qualified(), &kind, namespace), &kind))
+    }
+
+    /// Reads a page of each list; the rest of a longer one is read when it is asked for, because it may be most of a large cluster.
+    fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
+        let kinds: Vec<ApiKind> = lists.iter().map(|(api_version, kind, _)| self.kind(api_version, kind)).collect();
+        let api = &self.api;
+        let reads = lists.iter().zip(kinds).map(|(list, resource)| async move {
+            let mut objects = Vec::new();
+            let read =
+                pages(api, &resource, *list, "", 1, &mut |object| objects.push(CompressedObject::from(&object))).await;
+            (query(*list), read.map(|next| Listed { objects, next }))
+        });
+        let answers: Vec<_> =
+            self.runtime.block_on(stream::iter(reads).buffer_unordered(CONCURRENCY).inspect(|_| done()).collect());
+        for (query, answer) in answers {
+            let answer = self.or_unknown(answer, &query.0, &query.1);
+            self.lists.insert(query, answer);
+        }
+    }
+
+    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        let query = (query(list), name.to_owned());
+        if let Some(known) = self.objects.get(&query) {
+            return known.as_ref().map(|object| object.as_ref().map(CompressedObject::value)).map_err(Clone::clone);
+        }
+        let answer = self.get_anew(list, name);
+        let kept = answer.as_ref().map(|object| object.as_ref().map(CompressedObject::from)).map_err(Clone::clone);
+        self.objects.insert(query, kept);
+        answer
+    }
+
+    fn release(&mut self) -> Option<u16> {
+        self.release
+    }
+
+    /// Kinds that are not Kubernetes' own are looked up: their plural cannot be derived.
+    fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
+        let guessed = ApiKind::new(api_version, kind);
+        if guessed.is_kubernetes_own() {
+            return guessed;
+        }
+        let key = (api_version.to_owned(), kind.to_owned());
+        if let Some(known) = self.kinds.get(&key) {
+            return known.clone();
+        }
+        // Where the cluster does not know the kind, reading it fails and says so.
+        let found = match self.discover(&guessed) {
+            Some(Ok((resource, capabilities))) => ApiKind {
+                plural: resource.plural,
+                is_namespaced: capabilities.scope == discovery::Scope::Namespaced,
+                ..guessed
+            },
+            _ => guessed,
+        };
+        self.kinds.insert(key, found.clone());
+        found
+    }
+}
+
+/// Hands over the objects of a list page by page, beginning with the page at `from`, until there are as many as `most`. Returns
+/// where the next page begins.
+async fn pages(
+    api: &ApiClient,
+    resource: &ApiKind,
+    (api_version, kind, namespace): List<'_>,
+    from: &str,
+    most: usize,
+    each: &mut dyn FnMut(Value),
+) -> Result<String, ReadError> {
+    let only_metadata = is_confidential(kind);
+    let options = ListOptions { page_size: PAGE_SIZE, only_metadata, most, from, ..ListOptions::WHOLE };
+    let each = |item: Node<'_>| {
+        let Some(mut item) = value(item) else { return };
+        drop_managers(&mut item);
+        each(typed(item, api_version, kind));
+    };
+    let listed = api.for_each(&path_of(resource, namespace), options, each).await;
+    let what = || in_scope(&resource.qualified(), resource, namespace);
+    listed.map(|listed| listed.next).map_err(|error| problem(error, &what(), resource))
+}
+
+/// Drops the managed fields, which take more memory than the rest of a pod. They are kept where LimitRanger added values,
+/// because they show which values the author of the pod wrote.
+fn drop_managers(object: &mut Value) {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
+    if metadata.get("annotations").is_none_or(|annotations| annotations.get(LIMIT_RANGER).is_none()) {
+        metadata.remove("managedFields");
+    }
+}
+
+/// The path of a collection.
+fn path_of(kind: &ApiKind, namespace: Option<&str>) -> ApiPath {
+    ApiPath::of_version(&kind.api_version()).collection(namespace, &kind.plural)
+}
+
+fn problem(error: ApiError, what: &str, kind: &ApiKind) -> ReadError {
+    match error {
+        ApiError::NotFound(_) => unknown_kind(&kind.api_version(), &kind.kind),
+        ApiError::Conflict { message } => ReadError::Failed(format!("cannot read {what}: {message}")),
+        // Not every API server and proxy repeats the resource in its answer.
+        ApiError::Forbidden { message, .. } => {
+            ReadError::Forbidden { resource: kind.plural.clone(), problem: format!("cannot read {what}: {message}") }
+        }
+        error => ReadError::Failed(format!("cannot read {what}: {error}")),
+    }
+}
+
+fn unknown_kind(api_version: &str, kind: &str) -> ReadError {
+    ReadError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() }
+}
+
+fn query((api_version, kind, namespace): List<'_>) -> Query {
+    (api_version.to_owned(), kind.to_owned(), namespace.map(str::to_owned))
+}
+
+/// True if only the existence of such objects matters, so that their contents are not read.
+fn is_confidential(kind: &str) -> bool {
+    matches!(kind, "Secret" | "ConfigMap")
+}
+
+/// The items of a list leave out what the list says already; metadata alone says that it is metadata.
+fn typed(mut object: Value, api_version: &str, kind: &str) -> Value {
+    if let Value::Object(fields) = &mut object {
+        fields.insert("apiVersion".to_owned(), json!(api_version));
+        fields.insert("kind".to_owned(), json!(kind));
+    }
+    object
+}
+
+fn in_scope(what: &str, kind: &ApiKind, namespace: Option<&str>) -> String {
+    match namespace {
+        Some(namespace) => format!("{what} in namespace {namespace}"),
+        None if kind.is_namespaced => format!("{what} in all namespaces"),
+        None => what.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn managed_fields_are_kept_where_limit_ranger_added_values() {
+        let pod = |annotations: Value| {
+            let mut pod = json!({"metadata": {"name": "web", "annotations": annotations, "managedFields": [{"manager": "kubectl"}]}});
+            drop_managers(&mut pod);
+            pod.pointer("/metadata/managedFields").is_some()
+        };
+        assert!(pod(json!({LIMIT_RANGER: "LimitRanger plugin set: cpu request for container web"})));
+        assert!(!pod(json!({"team": "shop"})) && !pod(Value::Null));
+    }
+}

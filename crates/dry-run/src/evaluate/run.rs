@@ -1,0 +1,500 @@
+//! Evaluates objects one after the other, as `kubectl apply` would send them.
+//!
+//! An admitted object exists for the objects after it, and is charged to the quotas; so are the pods that a workload will
+//! make. [`in_order`](super::in_order) has LimitRanges, ResourceQuotas and Namespaces before what they bound. An object
+//! that is there already is evaluated as the update that applying it would make.
+
+mod autoscaled;
+mod claims;
+mod pods;
+
+use std::collections::HashMap;
+
+use headroom_admission::amount::Quantity;
+use headroom_admission::request::kinds::PodKind;
+use serde_json::{Value, json};
+
+use super::admission::Admission;
+use super::byte_warnings::byte_warnings;
+use super::object_decision::{ObjectCharge, ObjectDecision, ObjectWarning, Operation, RejectionReason, Topic, Verdict};
+use super::{kubectl_apply, request, tenant_quotas, validation};
+use crate::Overlay;
+use crate::overlay::tenants::TENANT_QUOTA;
+use autoscaled::Autoscaled;
+use headroom_objects::cluster_reader::folder::in_namespace;
+use headroom_objects::cluster_reader::{ClusterReader, CompressedObject};
+use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
+use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET};
+use headroom_workloads::pod_makers::{self, MadePods, PodMaker, PodTemplate, Update};
+use headroom_workloads::pod_of;
+use headroom_workloads::running;
+pub use pods::{Blocked, FITS_NOW};
+
+/// A run over several objects.
+pub struct Run {
+    pub cluster: Overlay,
+    admission: Admission,
+    /// The namespace of objects that name none.
+    namespace: String,
+    /// The minor version of the API server; none if it is not known.
+    release: Option<u16>,
+    /// Kinds of custom resources that make pods, before those that are known.
+    pub pod_makers: Vec<PodMaker>,
+    /// True if there are TenantQuotas; none until they were listed.
+    has_tenants: Option<bool>,
+    /// The manifests that this run applied, by kind, namespace and name.
+    applied: HashMap<(String, String, String), CompressedObject>,
+}
+
+impl Run {
+    pub fn new(mut cluster: Overlay, admission: Admission, namespace: &str) -> Self {
+        let of_settings = admission.settings().and_then(|settings| settings.get("kubernetesVersion")?.as_str());
+        let of_settings = of_settings.and_then(lifecycle::minor);
+        let release = of_settings.or_else(|| cluster.release());
+        Self {
+            cluster,
+            admission: admission.with_release(release),
+            namespace: namespace.to_owned(),
+            release,
+            pod_makers: Vec::new(),
+            has_tenants: None,
+            applied: HashMap::new(),
+        }
+    }
+
+    /// The cluster with all that was put, and its admission.
+    pub fn into_parts(self) -> (Overlay, Admission) {
+        (self.cluster, self.admission)
+    }
+
+    /// Checks a request that is admitted otherwise against TenantQuotas.
+    fn ask_tenants(&mut self, decision: &mut ObjectDecision) -> Result<(), String> {
+        let has_tenants = match self.has_tenants {
+            Some(known) => known,
+            None => {
+                // A failure to read them is reported once.
+                let found = tenant_quotas::prepare(&mut self.cluster);
+                self.has_tenants = Some(found == Ok(true));
+                found?
+            }
+        };
+        let namespace = &decision.namespace;
+        if !decision.is_admitted() || !has_tenants || namespace.is_empty() {
+            return Ok(());
+        }
+        if self.cluster.tenant_plans(namespace)?.is_empty() {
+            return Ok(());
+        }
+        let object = decision.outcome().clone();
+        let outcome = tenant_quotas::evaluate(&decision.request, &object, &mut self.cluster)?;
+        if outcome.refusals.is_empty() {
+            decision.charges.extend(outcome.charges);
+        } else {
+            let charges = tenant_quotas::charges(&decision.request, &object, &mut self.cluster)?;
+            decision.charges.extend(charges);
+            decision
+                .reasons
+                .extend(outcome.refusals.into_iter().map(|parts| RejectionReason::new(Topic::Quota, parts)));
+            return Ok(());
+        }
+        if decision.pod_charges.iter().any(|charge| charge.is_tenant) {
+            // The policy has checked them already, as its settings ask.
+            return Ok(());
+        }
+        // As its pods would be created, now and before.
+        let pod = |run: &mut Self, workload: &Value| run.preview_pod_of(workload).map(|pod| pod.outcome().clone());
+        let Some(new) = pod(self, &object) else { return Ok(()) };
+        let old = decision.request.get("oldObject").filter(|old| old.is_object()).cloned();
+        let old = old.and_then(|old| pod(self, &old));
+        let forecast = tenant_quotas::forecast(&decision.request, &new, old.as_ref(), &mut self.cluster)?;
+        decision.pod_charges.extend(forecast.charges);
+        let warning = |parts: &Vec<String>| ObjectWarning::blocking(Topic::Quota, parts.join("; "));
+        decision.warnings.extend(forecast.refusals.iter().map(warning));
+        Ok(())
+    }
+
+    /// Evaluates an object, and commits it if it is admitted.
+    pub fn evaluate(&mut self, object: &Value) -> ObjectDecision {
+        let mut decision = self.preview(object);
+        self.apply(&mut decision, object);
+        decision
+    }
+
+    /// The same, and a pod as the object would make it next; none if it makes no pods of its own.
+    pub fn evaluate_with_pod(&mut self, object: &Value) -> (ObjectDecision, Option<ObjectDecision>) {
+        let mut decision = self.preview(object);
+        let workload = decision.request.get("object").unwrap_or(object);
+        let pod = self.preview_pod_of(workload);
+        self.apply(&mut decision, object);
+        (decision, pod)
+    }
+
+    /// Commits a previewed object if it is admitted, as one that is applied from this manifest.
+    fn apply(&mut self, decision: &mut ObjectDecision, manifest: &Value) {
+        self.accept(decision);
+        if decision.is_admitted() {
+            self.applied.insert(key_of(&decision.kind, decision.outcome()), CompressedObject::from(manifest));
+        }
+    }
+
+    /// Commits a previewed object if it is admitted.
+    pub fn accept(&mut self, decision: &mut ObjectDecision) {
+        if !decision.is_admitted() {
+            return;
+        }
+        if let Err(problem) = self.commit(decision) {
+            decision.verdict = Verdict::Error;
+            decision.reasons.push(RejectionReason::missing_context(problem));
+        }
+    }
+
+    /// Evaluates an object without committing it.
+    pub fn preview(&mut self, object: &Value) -> ObjectDecision {
+        self.preview_over(object, None)
+    }
+
+    /// Evaluates an object as the update of one that was read before.
+    pub fn preview_update(&mut self, there: Value, object: &Value) -> ObjectDecision {
+        self.preview_over(object, Some(there))
+    }
+
+    /// Evaluates other requests and limits for a pod that runs, which only `pods/resize` can set. The same is charged for a pod that
+    /// is deleted and created again.
+    pub fn preview_resize(&mut self, pod: Value, resized: Value) -> ObjectDecision {
+        let mut request = request::update(resized, pod, &ApiKind::new("v1", "Pod"), &self.namespace);
+        if let Value::Object(fields) = &mut request {
+            fields.insert("subResource".to_owned(), json!("resize"));
+        }
+        let mut decision = self.admission.evaluate(request, &mut self.cluster);
+        if let Err(problem) = self.ask_tenants(&mut decision) {
+            decision.warnings.push(problem.into());
+        }
+        decision.decide();
+        decision
+    }
+
+    /// Evaluates an object over the one that is there, which is looked for if it is not given.
+    fn preview_over(&mut self, object: &Value, there: Option<Value>) -> ObjectDecision {
+        let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        let kind = self.cluster.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
+        let mut object =
+            if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
+        if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
+            self.drop_unknown_fields(&mut object, &pointer(of));
+            self.add_overhead(&mut object, &pointer(of));
+        }
+        request::round_amounts(&mut object, &kind);
+        let (there, note) = if there.is_some() { (there, None) } else { self.find(&kind, &object) };
+        let mut kept = Vec::new();
+        let request = match there {
+            Some(there) => {
+                let mut there = running::with_status(there, &mut self.cluster);
+                if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
+                    self.add_overhead(&mut there, &pointer(of));
+                }
+                let before = self.applied.get(&key_of(&kind, &object)).map(CompressedObject::value);
+                let mut applied = kubectl_apply::applied(&object, &there, before);
+                kept = containers_only_in(&applied, &object);
+                if kind.qualified() == "services" {
+                    request::drop_node_ports(&mut applied, &there);
+                }
+                request::update(applied, there, &kind, &self.namespace)
+            }
+            None => request::create(object, &kind, &self.namespace),
+        };
+        let mut decision = self.admission.evaluate(request, &mut self.cluster);
+        decision.warnings.extend(note.map(ObjectWarning::from));
+        let stays =
+            |name: &str| format!("container {name} stays: it is in the existing object, and was not applied before");
+        decision.warnings.extend(kept.iter().map(|name| stays(name).into()));
+        if let Err(problem) = self.ask_tenants(&mut decision) {
+            decision.warnings.push(problem.into());
+        }
+        let object = decision.outcome().clone();
+        let mut is_checked = is_bounded(&kind) || !decision.charges.is_empty();
+        let made = self.pods_of(&object);
+        is_checked |= made.is_known || !made.templates.is_empty();
+        let templates = self.evaluate_pods(made, &mut decision);
+        self.evaluate_unfinished(&mut decision);
+        self.evaluate_claims(&mut decision);
+        match self.evaluate_target(&object) {
+            Autoscaled::Checked(warnings) => {
+                is_checked = true;
+                decision.warnings.extend(warnings.into_iter().map(ObjectWarning::from));
+            }
+            Autoscaled::NotChecked(why) => decision.warnings.extend(why.map(ObjectWarning::from)),
+        }
+        let written = decision.request.get("object").unwrap_or(&object);
+        let stored = decision.refused_as.as_ref().unwrap_or(&object);
+        let problems = validation::problems(stored, written, self.release, &templates);
+        if problems.is_empty() {
+            let of_pods = self.problems_of_pods(&object).into_iter();
+            decision
+                .warnings
+                .extend(of_pods.map(|problem| ObjectWarning::blocking(Topic::Invalid, format!("its pods: {problem}"))));
+            decision.warnings.extend(byte_warnings(written, &templates).into_iter().map(ObjectWarning::from));
+        } else {
+            // The problems include what the core could not read, in Kubernetes' words.
+            decision.reasons.retain(|reason| reason.topic != Topic::Invalid);
+            decision.reasons.insert(0, RejectionReason::new(Topic::Invalid, problems));
+            // Values that a bound refuses as well are shown with their sources: one of these may be what makes them invalid.
+            if decision.refused_as.is_none() {
+                decision.forget_outcome();
+            }
+        }
+        decision.decide();
+        if !is_checked && decision.verdict == Verdict::Admitted {
+            decision.verdict = Verdict::NotChecked;
+        }
+        decision
+    }
+
+    /// Takes out of a pod template what the API server drops because its release does not know it.
+    fn drop_unknown_fields(&self, object: &mut Value, template: &str) {
+        let init_containers = object.pointer_mut(&format!("{template}/spec/initContainers"));
+        let init_containers = init_containers.and_then(Value::as_array_mut).filter(|_| {
+            // Sidecars came with 1.28.
+            self.release.is_some_and(|release| release < 28)
+        });
+        for container in init_containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            container.remove("restartPolicy");
+        }
+    }
+
+    /// The pods that a custom resource makes.
+    fn pods_of(&mut self, object: &Value) -> MadePods {
+        let (kind, namespace) = (ApiKind::of(object), metadata(object, "namespace"));
+        let cluster = &mut self.cluster;
+        let mut find =
+            |other: &str, name: &str| cluster.get((&kind.api_version(), other, Some(namespace)), name).ok()?;
+        let mut made = pod_makers::of(object, &self.pod_makers, &mut find);
+        made.templates.iter_mut().for_each(|pods| self.drop_unknown_fields(&mut pods.template, ""));
+        made
+    }
+
+    /// Evaluates the pods that a custom resource makes, each template in the room that those before it leave. A ReplicaSet stands in
+    /// place of its operator.
+    fn evaluate_pods(&mut self, made: MadePods, decision: &mut ObjectDecision) -> Vec<PodTemplate> {
+        let object = decision.outcome().clone();
+        let old = decision.request.get("oldObject").filter(|old| old.is_object()).cloned();
+        let before = old.as_ref().map(|old| self.pods_of(old).templates).unwrap_or_default();
+        let kind = ApiKind::new(REPLICA_SET.api_version, REPLICA_SET.kind);
+        let (mut charged, mut settled) = (Vec::new(), Vec::new());
+        let evaluate_pods = |run: &mut Self, request: Value| {
+            let of_pods = run.admission.evaluate(request, &mut run.cluster);
+            let refusals =
+                of_pods.reasons.iter().map(|reason| ObjectWarning::blocking(reason.topic, reason.to_string()));
+            (refusals.chain(of_pods.warnings).collect::<Vec<ObjectWarning>>(), of_pods.pod_charges)
+        };
+        let mut warned = Vec::new();
+        for pods in &made.templates {
+            let replica_set = pod_makers::replica_set(&object, pods, pods.replicas);
+            let was = old.as_ref().zip(before.iter().find(|old| old.path == pods.path));
+            let rolling = |old: &Value, was: &PodTemplate, bounds: &Value| {
+                let [new, old] =
+                    [(&object, pods), (old, was)].map(|(of, pods)| pod_makers::deployment(of, pods, bounds));
+                request::update(new, old, &ApiKind::new(DEPLOYMENT.api_version, DEPLOYMENT.kind), &self.namespace)
+            };
+            let mut request = match (was, &pods.update) {
+                (Some((old, was)), Update::Rolls(bounds)) if was.template != pods.template => rolling(old, was, bounds),
+                (Some((_, was)), Update::Beside) if was.template != pods.template => {
+                    request::create(replica_set, &kind, &self.namespace)
+                }
+                (Some((old, was)), _) => {
+                    let was = pod_makers::replica_set(old, was, was.replicas);
+                    request::update(replica_set, was, &kind, &self.namespace)
+                }
+                (None, _) => request::create(replica_set, &kind, &self.namespace),
+            };
+            let all_beside = was
+                .filter(|(_, was)| pods.update == Update::Beside && was.template != pods.template)
+                .map(|(old, was)| rolling(old, was, &json!({"maxSurge": "100%", "maxUnavailable": 0})));
+            let (mut warnings, charges) = evaluate_pods(self, request.clone());
+            if let Some(replacing) = all_beside {
+                match warnings.iter_mut().find(|warning| warning.blocks_pods.is_some()) {
+                    Some(warning) => warning.text.insert_str(0, "all new pods run before an old one goes: "),
+                    None => request = replacing,
+                }
+            }
+            if made.templates.len() > 1 {
+                warnings.iter_mut().for_each(|warning| warning.text = format!("{}: {}", pods.path, warning.text));
+            }
+            // OK because a quota that cannot be read now could not be read for the charge either.
+            settled.extend(self.settle_pods(&decision.namespace, &request).unwrap_or_default().undo);
+            decision.rollouts.push(request);
+            warned.extend(warnings);
+            charged.extend(charges);
+        }
+        for (pods, most) in made.templates.iter().filter_map(|pods| Some((pods, pods.most?))) {
+            let [now, at_most] = [pods.replicas, most].map(|count| pod_makers::replica_set(&object, pods, count));
+            let (warnings, _) = evaluate_pods(self, request::update(at_most, now, &kind, &self.namespace));
+            let new = warnings.into_iter().filter(|warning| warned.iter().all(|other| other.text != warning.text));
+            let at_most =
+                new.map(|warning| format!("at the maximum of {most} pods of {}: {}", pods.path, warning.text));
+            decision.warnings.extend(at_most.map(ObjectWarning::from).collect::<Vec<_>>());
+        }
+        for (charge, undo) in &settled {
+            let _ = self.charge(&decision.namespace, charge, *undo);
+        }
+        if made.are_grouped && warned.iter().any(|warning| warning.blocks_pods.is_some()) {
+            warned.push("its pods only work together: those that fit wait for the others".to_owned().into());
+        }
+        decision.warnings.extend(warned.into_iter().chain(made.doubt.map(ObjectWarning::from)));
+        decision.pod_charges.extend(charged);
+        made.templates
+    }
+
+    /// A pod as a workload would make it, evaluated; none if the object makes no pods of its own.
+    pub fn preview_pod_of(&mut self, workload: &Value) -> Option<ObjectDecision> {
+        let mut of_custom_resource = || {
+            let pods = self.pods_of(workload).templates.into_iter().next()?;
+            pod_of(&pod_makers::replica_set(workload, &pods, pods.replicas))
+        };
+        let mut pod = pod_of(workload).or_else(&mut of_custom_resource)?;
+        let kind = ApiKind::of(&pod);
+        self.add_overhead(&mut pod, "");
+        Some(self.admission.evaluate(request::create(pod, &kind, &self.namespace), &mut self.cluster))
+    }
+
+    /// The object of that name, if it is there already; and what to say if that cannot be known.
+    fn find(&mut self, kind: &ApiKind, object: &Value) -> (Option<Value>, Option<String>) {
+        let name = metadata(object, "name");
+        if name.is_empty() {
+            return (None, None);
+        }
+        let namespace = kind.is_namespaced.then(|| metadata(object, "namespace"));
+        match self.cluster.get((&kind.api_version(), &kind.kind, namespace), name) {
+            Ok(there) => (there, None),
+            // A kind that the cluster does not know has no objects yet.
+            Err(error) if error.is_unknown_kind() => (None, None),
+            Err(problem) => (None, Some(format!("evaluated as a new object, because {problem}"))),
+        }
+    }
+
+    fn commit(&mut self, decision: &ObjectDecision) -> Result<(), String> {
+        for charge in &decision.charges {
+            self.charge(&decision.namespace, charge, Quantity::plus)?;
+        }
+        let mut object = decision.outcome().clone();
+        let mut pods = if decision.rollouts.is_empty() { 1 } else { 0 };
+        for request in &decision.rollouts {
+            let exist = self.settle_pods(&decision.namespace, request)?.exist;
+            pods += exist;
+            if pod_of(&object).is_some()
+                && let Value::Object(fields) = &mut object
+            {
+                // What is applied to it later finds so many.
+                fields.insert("status".to_owned(), json!({"replicas": exist, "updatedReplicas": exist}));
+            }
+        }
+        for (charge, count) in &decision.claims {
+            // Of pods that are not created there are no claims.
+            self.charge(&decision.namespace, &charge.times_count(pods.min(*count)), Quantity::plus)?;
+        }
+        let is_quota = decision.kind.kind == "ResourceQuota" && decision.kind.group.is_empty();
+        if is_quota {
+            let there = decision.request.pointer("/oldObject/status/used").cloned();
+            let used = there.filter(|_| decision.operation == Operation::Update);
+            let status = used.map(|used| json!({"hard": object.pointer("/spec/hard"), "used": used}));
+            if let Value::Object(fields) = &mut object {
+                fields.insert("status".to_owned(), status.unwrap_or_else(|| json!({})));
+            }
+        }
+        if ApiKind::of(&object).kind == TENANT_QUOTA.1 {
+            self.has_tenants = None;
+        }
+        self.cluster.put(object).map_err(|malformed| malformed.to_string())
+    }
+
+    /// Raises the usage of a quota, or lowers it.
+    fn charge(
+        &mut self,
+        namespace: &str,
+        charge: &ObjectCharge,
+        change: fn(&Quantity, &Quantity) -> Quantity,
+    ) -> Result<(), String> {
+        let ((api_version, kind), namespace) = match charge.is_tenant {
+            true => (TENANT_QUOTA, None),
+            false => (("v1", "ResourceQuota"), Some(namespace)),
+        };
+        let quota = self.cluster.get((api_version, kind, namespace), &charge.quota)?;
+        let Some(mut quota) = quota else { return Ok(()) };
+        let used = quota.pointer_mut("/status/used").and_then(Value::as_object_mut);
+        for (name, level) in used.into_iter().flatten() {
+            let Some(amount) = charge.added.iter().find(|amount| amount.name == *name) else { continue };
+            // OK because both are amounts that the core has read or written.
+            if let (Some(before), Ok(added)) = (amount_of(level), amount.added.parse::<Quantity>()) {
+                *level = json!(change(&before, &added).max(Quantity::ZERO).to_string());
+            }
+        }
+        self.cluster.put(quota).map_err(|malformed| malformed.to_string())
+    }
+}
+
+/// Kind, namespace and name of an object.
+fn key_of(kind: &ApiKind, object: &Value) -> (String, String, String) {
+    (kind.qualified(), metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
+}
+
+/// The place of the pods in the objects of a kind.
+fn pointer(kind: &PodKind) -> String {
+    kind.path.iter().map(|part| format!("/{part}")).collect()
+}
+
+/// The names of the containers of an object's pods that another object's pods do not have.
+fn containers_only_in(object: &Value, other: &Value) -> Vec<String> {
+    let names = |object: &Value| -> Vec<String> {
+        let pod = pod_of(object).unwrap_or_default();
+        let lists = ["/spec/initContainers", "/spec/containers"];
+        let containers = lists.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
+        containers.filter_map(|container| Some(container.get("name")?.as_str()?.to_owned())).collect()
+    };
+    let others = names(other);
+    names(object).into_iter().filter(|name| !others.contains(name)).collect()
+}
+
+fn amount_of(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => Quantity::from_json_text(text).ok(),
+        Value::Number(number) => Quantity::from_json_text(&number.to_string()).ok(),
+        _ => None,
+    }
+}
+
+/// True for the kinds that Headroom evaluates in any case; others only count for quotas that name them.
+fn is_bounded(kind: &ApiKind) -> bool {
+    const KINDS: [&str; 6] = [
+        "limitranges",
+        "persistentvolumeclaims",
+        "resourceclaims.resource.k8s.io",
+        "resourcequotas",
+        "services",
+        "tenantquotas.headroom.dev",
+    ];
+    PodKind::of(&kind.group, &kind.plural).is_some() || KINDS.contains(&kind.qualified().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_objects::cluster_reader::Folder;
+
+    #[test]
+    fn a_pod_that_its_defaults_make_invalid_is_not_called_forbidden() {
+        let range = |max: &str| {
+            json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": "shop"},
+                "spec": {"limits": [{"type": "Container", "default": {"memory": "1Gi"}, "max": {"memory": max}}]}})
+        };
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [
+            {"name": "a", "image": "nginx", "resources": {"requests": {"memory": "2Gi"}}}]}});
+        for max in ["1Gi", "4Gi"] {
+            let mut folder = Folder::default();
+            folder.put(range(max)).unwrap();
+            let settings = json!({"limitRanges": {"raiseDefaultLimits": false}});
+            let mut run = Run::new(Overlay::new(folder, None), Admission::of_settings(&settings), "shop");
+            let decision = run.evaluate(&pod);
+            assert_eq!(decision.verdict, Verdict::Invalid, "{}", decision.message());
+            assert!(decision.message().contains("must be less than or equal to memory limit of 1Gi"));
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The claims that are made for the pods of an object: of generic ephemeral volumes, from ResourceClaimTemplates, and from the
+//! claim templates of custom resources.
+//!
+//! Each is made with its pod, which does not run without it, and charged as the claims of a StatefulSet are.
+
+use headroom_admission::amount::Quantity;
+use serde_json::{Value, json};
+
+use super::Run;
+use crate::evaluate::object_decision::{ChargedAmount, ObjectCharge, ObjectDecision, ObjectWarning, Topic};
+use crate::evaluate::request;
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_workloads::pod_makers;
+
+/// The claim made for each of so many pods.
+struct Claims {
+    /// `ephemeral volume scratch`
+    name: String,
+    count: u64,
+    claim: Value,
+}
+
+/// The versions in which ResourceClaimTemplates are served.
+const VERSIONS: [&str; 3] = ["resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1"];
+
+impl Run {
+    /// Evaluates the claims that an admitted object adds, beside the pods that are charged already.
+    pub(super) fn evaluate_claims(&mut self, decision: &mut ObjectDecision) {
+        let object = decision.outcome().clone();
+        let old = decision.request.get("oldObject").filter(|old| old.is_object()).cloned();
+        let before = old.map(|old| self.claims_of(&old, &mut Vec::new())).unwrap_or_default();
+        let mut unread = Vec::new();
+        let claims = self.claims_of(&object, &mut unread);
+        decision.warnings.extend(unread.into_iter().map(ObjectWarning::from));
+        let mut charged: Vec<(ObjectCharge, u64)> = Vec::new();
+        for Claims { name, count, claim } in claims {
+            let there = before.iter().find(|claims| claims.name == name).map_or(0, |claims| claims.count);
+            let added = count.saturating_sub(there);
+            if added == 0 {
+                continue;
+            }
+            let kind = ApiKind::of(&claim);
+            let one = self.admission.evaluate(request::create(claim, &kind, &decision.namespace), &mut self.cluster);
+            if let Some(reason) = one.reasons.first() {
+                let text = format!("the claims of {name} would be rejected: {reason}");
+                decision.warnings.push(ObjectWarning::blocking(reason.topic, text));
+                continue;
+            }
+            let fitting =
+                one.charges.iter().flat_map(|charge| &charge.added).map(|amount| fitting(amount, added)).min();
+            let fitting = fitting.unwrap_or(added);
+            for charge in &one.charges {
+                let short =
+                    charge.added.iter().find(|amount| fitting < added && self::fitting(amount, added) == fitting);
+                if let Some(ChargedAmount { name: resource, .. }) = short {
+                    let text = format!(
+                        "only {fitting} of {added} claims of {name} fit quota \"{}\", by {resource}; the other pods wait for theirs",
+                        charge.quota
+                    );
+                    decision.warnings.push(ObjectWarning::blocking(Topic::Quota, text));
+                }
+            }
+            for charge in one.charges.iter().filter(|_| fitting > 0) {
+                // OK because a quota that cannot be read now could not be read for the charge either.
+                let _ = self.charge(&decision.namespace, &charge.times_count(fitting), Quantity::plus);
+                charged.push((charge.clone(), fitting));
+            }
+        }
+        for (charge, count) in &charged {
+            let _ = self.charge(&decision.namespace, &charge.times_count(*count), Quantity::minus);
+        }
+        decision.pod_charges.extend(charged.iter().map(|(charge, count)| charge.times_count(*count)));
+        decision.claims = charged;
+    }
+
+    /// The claims for the pods of an object; `unread` gets the reasons why some are unknown.
+    fn claims_of(&mut self, object: &Value, unread: &mut Vec<String>) -> Vec<Claims> {
+        let namespace = metadata(object, "namespace");
+        let pods = match pod_makers::of_built_in(object) {
+            templates if templates.is_empty() => self.pods_of(object).templates,
+            templates => templates,
+        };
+        let mut claims = Vec::new();
+        for pods in pods {
+            let list =
+                |field: &str| pods.template.pointer(field).and_then(Value::as_array).cloned().unwrap_or_default();
+            let text =
+                |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+            for template in &pods.claims {
+                let claim = claim(["v1", "PersistentVolumeClaim"], namespace, template);
+                let name = format!("volume {}", metadata(template, "name"));
+                claims.push(Claims { name, count: pods.replicas, claim });
+            }
+            for volume in list("/spec/volumes") {
+                let Some(template) = volume.pointer("/ephemeral/volumeClaimTemplate") else { continue };
+                let claim = claim(["v1", "PersistentVolumeClaim"], namespace, template);
+                let name = format!("ephemeral volume {}", text(&volume, "name"));
+                claims.push(Claims { name, count: pods.replicas, claim });
+            }
+            for name in list("/spec/resourceClaims").iter().map(|claim| text(claim, "resourceClaimTemplateName")) {
+                if name.is_empty() {
+                    continue;
+                }
+                let found = VERSIONS.iter().find_map(|version| {
+                    let list = (*version, "ResourceClaimTemplate", Some(namespace));
+                    Some((*version, self.cluster.get(list, &name).ok()??))
+                });
+                match found.as_ref().and_then(|(version, found)| Some((*version, found.get("spec")?))) {
+                    None => unread
+                        .push(format!("its resource claims are not counted: there is no ResourceClaimTemplate {name}")),
+                    Some((version, template)) => {
+                        let claim = claim([version, "ResourceClaim"], namespace, template);
+                        claims.push(Claims {
+                            name: format!("ResourceClaimTemplate {name}"),
+                            count: pods.replicas,
+                            claim,
+                        });
+                    }
+                }
+            }
+        }
+        claims
+    }
+}
+
+/// The claim that a template describes.
+fn claim([api_version, kind]: [&str; 2], namespace: &str, template: &Value) -> Value {
+    let mut metadata = template.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    if let Value::Object(fields) = &mut metadata {
+        fields.extend([("generateName".to_owned(), json!("claim-")), ("namespace".to_owned(), json!(namespace))]);
+    }
+    json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": template.get("spec")})
+}
+
+/// The number of claims, at most `count`, that fit under a bound by which one fits.
+fn fitting(amount: &ChargedAmount, count: u64) -> u64 {
+    let parsed = |text: &str| text.parse::<Quantity>().ok();
+    let (Some(one), Some(before), Some(hard)) = (parsed(&amount.added), parsed(&amount.before), parsed(&amount.hard))
+    else {
+        return count;
+    };
+    let room = hard.minus(&before);
+    let (mut fits, mut exceeds) = (0, count.saturating_add(1));
+    while exceeds - fits > 1 {
+        let middle = fits + (exceeds - fits) / 2;
+        if one.times_count(middle) <= room { fits = middle } else { exceeds = middle }
+    }
+    fits
+}

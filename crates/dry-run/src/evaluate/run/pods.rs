@@ -1,0 +1,291 @@
+//! Charges the pods of workloads: those that exist, and those that their controllers still create.
+
+use headroom_admission::Request;
+use headroom_admission::amount::Quantity;
+use headroom_admission::request::controllers::{Controller, Rollout};
+use headroom_admission::request::kinds::PodKind;
+use headroom_admission::request::rollout;
+use serde_json::{Value, json};
+
+use super::{Run, pointer};
+use crate::evaluate::object_decision::{ObjectCharge, ObjectDecision, ObjectWarning, Topic};
+use crate::evaluate::settle::{Removed, Settled, settle};
+use crate::evaluate::unfinished::unfinished;
+use crate::evaluate::{request, validation};
+use crate::overlay::tenants::TENANT_QUOTA;
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::document;
+use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_workloads::kinds::{CRON_JOB, counts};
+use headroom_workloads::pod_of;
+use headroom_workloads::refusal::PodRefusal;
+use headroom_workloads::running;
+
+/// In seconds; less is what rollouts take anyhow.
+const WORTH_TELLING: u64 = 120;
+
+type Change = fn(&Quantity, &Quantity) -> Quantity;
+
+/// The end of a sentence about pods that were refused, and would be admitted now.
+pub const FITS_NOW: &str = "would fit now; the controller tries again at least every 17 minutes";
+
+/// The reasons why the controllers of a workload cannot create its pods.
+pub struct Blocked {
+    /// `2 of 5 replicas exist`
+    pub state: String,
+    pub refusal: Option<PodRefusal>,
+    /// The warnings to resolve; none if the next try succeeds.
+    pub needed: Vec<ObjectWarning>,
+}
+
+/// The pods of a workload when its controllers rest.
+#[derive(Default)]
+pub(super) struct SettledPods {
+    pub exist: u64,
+    /// The charges that take those of these pods back.
+    pub undo: Vec<(ObjectCharge, Change)>,
+}
+
+impl Run {
+    /// Adds what the pods of a workload are refused for: those that an update still has to create, and those that the API server
+    /// would not store.
+    pub(super) fn evaluate_unfinished(&mut self, decision: &mut ObjectDecision) {
+        if pod_of(decision.outcome()).is_none() {
+            return;
+        }
+        let mut request = decision.request.clone();
+        if let (Some(changed), Value::Object(fields)) = (&decision.changed, &mut request) {
+            fields.insert("object".to_owned(), changed.clone());
+        }
+        if let Some(unfinished) = unfinished(&request, &mut self.cluster) {
+            let (warnings, charges) = self.evaluate_request_of_pods(&unfinished);
+            decision.warnings.extend(warnings);
+            decision.pod_charges.extend(charges);
+            request = unfinished;
+        }
+        let is_blocked = decision.warnings.iter().any(|warning| warning.blocks_pods.is_some());
+        // OK because what cannot be read was reported with the object.
+        let waits = self.waits_for_termination(&request, is_blocked).unwrap_or_default();
+        decision.warnings.extend(waits.map(ObjectWarning::from));
+        decision.rollouts.push(request);
+    }
+
+    /// Says by how much a rollout is slower because the pods that it removes hold the quota until they have terminated, which no
+    /// Deployment waits for. For one that stops, that of the advice: without a surge.
+    fn waits_for_termination(&mut self, request: &Value, is_blocked: bool) -> Result<Option<String>, String> {
+        let (Some(object), Some(old)) = (request.get("object"), request.get("oldObject").filter(|old| old.is_object()))
+        else {
+            return Ok(None);
+        };
+        let read = document(request)?;
+        let read = Request::read(read.root()).and_then(|request| rollout::rollout(&request));
+        let Some(mut rollout) = read.map_err(|malformed| malformed.to_string())? else { return Ok(None) };
+        let Controller::Deployment { surge, unavailable, .. } = &mut rollout.controller else { return Ok(None) };
+        if is_blocked {
+            (*surge, *unavailable) = (0, 1);
+        }
+        let removed_at_once = *unavailable;
+        let (Some(new), Some(before)) = (pod_of(object), pod_of(old)) else { return Ok(None) };
+        let ((are_created, of_new), (_, of_old)) = (self.charges_of(new), self.charges_of(before.clone()));
+        let of_new = are_created.then_some(&of_new);
+        let [freed, held] = [Removed::Frees, Removed::Holds].map(|removed| settle(&rollout, of_new, &of_old, removed));
+        let wanted = rollout.wanted.saturating_sub(rollout.current);
+        if freed.new < wanted || held.new >= wanted {
+            return Ok(None);
+        }
+        let grace = before.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(30);
+        let waiting = wanted - held.new;
+        let total = waiting.div_ceil(held.new.max(removed_at_once).max(1)).saturating_mul(grace);
+        if total < WORTH_TELLING {
+            return Ok(None);
+        }
+        let time = |seconds: u64| if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) };
+        let waits = object.pointer("/spec/podReplacementPolicy") == Some(&json!("TerminationComplete"));
+        Ok(Some(format!(
+            "{}: {waiting} of {wanted} new pods have to wait until old ones have terminated, which hold the quota for up to {} each, \
+             {} in all{}",
+            if is_blocked {
+                "with maxSurge 0 and maxUnavailable 1 the rollout would end, but be slower"
+            } else {
+                "the rollout will be slower"
+            },
+            time(grace),
+            time(total),
+            if waits { "" } else { "; until then they are refused and tried again with back-off" },
+        )))
+    }
+
+    /// Adds the overhead of a pod's RuntimeClass, as the API server does when the pod is created; `path` leads to the pod.
+    pub(super) fn add_overhead(&mut self, object: &mut Value, path: &str) {
+        let Some(Value::Object(spec)) = object.pointer_mut(&format!("{path}/spec")) else { return };
+        let Some(class) = spec.get("runtimeClassName").and_then(Value::as_str) else { return };
+        // OK because who may not read the class gets the answer without it.
+        let found = self.cluster.get(("node.k8s.io/v1", "RuntimeClass", None), class).ok().flatten();
+        if let Some(overhead) = found.as_ref().and_then(|class| class.pointer("/overhead/podFixed")) {
+            spec.entry("overhead").or_insert_with(|| overhead.clone());
+        }
+    }
+
+    /// Evaluates a request for pods alone: the warnings that stop them, and what they would add to quotas.
+    fn evaluate_request_of_pods(&mut self, request: &Value) -> (Vec<ObjectWarning>, Vec<ObjectCharge>) {
+        let mut found = self.admission.evaluate(request.clone(), &mut self.cluster);
+        if let Err(problem) = self.ask_tenants(&mut found) {
+            found.warnings.push(problem.into());
+        }
+        let is_of_quota =
+            |warning: &ObjectWarning| warning.blocks_pods.is_some() || warning.about.starts_with("quota ");
+        (found.warnings.into_iter().filter(is_of_quota).collect(), found.pod_charges)
+    }
+
+    /// The problems for which the API server would not store a pod of a workload, once LimitRanger has set its defaults.
+    pub(super) fn problems_of_pods(&mut self, workload: &Value) -> Vec<String> {
+        let Some(pod) = pod_of(workload).and_then(|_| self.preview_pod_of(workload)) else {
+            return Vec::new();
+        };
+        validation::problems_after(&pod, self.release)
+    }
+
+    /// Charges the pods that the controllers create until they rest.
+    pub(super) fn settle_pods(&mut self, namespace: &str, request: &Value) -> Result<SettledPods, String> {
+        let object = request.get("object").cloned().unwrap_or_default();
+        let old = request.get("oldObject").filter(|old| old.is_object()).cloned();
+        let [wanted_at, present_at] = counts(&ApiKind::of(&object)).unwrap_or_default();
+        let number = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_u64);
+        let read = document(request)?;
+        let read = Request::read(read.root()).and_then(|request| rollout::rollout(&request));
+        let rollout = read.map_err(|malformed| malformed.to_string())?;
+        let present = old.as_ref().map_or(0, |old| {
+            let assumed = if old.get("status").is_some() { 0 } else { number(old, wanted_at).unwrap_or(1) };
+            number(old, present_at).unwrap_or(assumed)
+        });
+        let wanted = number(&object, wanted_at).unwrap_or(1);
+        if object.get("kind").is_some_and(|kind| kind == CRON_JOB.kind) || rollout.is_none() && present <= wanted {
+            // A CronJob makes pods when its time comes.
+            return Ok(SettledPods { exist: present, undo: Vec::new() });
+        }
+        let of_old = old.as_ref().and_then(|old| Some(self.charges_of(pod_of(old)?).1)).unwrap_or_default();
+        let (mut settled, mut of_new, mut of_claims, mut claimed) = (Settled::default(), Vec::new(), Vec::new(), 0);
+        match &rollout {
+            // Fewer are wanted, of the same template.
+            None => settled.gone = present - wanted,
+            Some(rollout) => {
+                let (mut are_created, charges) = pod_of(&object).map(|pod| self.charges_of(pod)).unwrap_or_default();
+                of_new = charges;
+                let mut both = of_new.clone();
+                if rollout.adds_pods() {
+                    let (are_claimed, charges) = self.charges_of_claims(&object);
+                    let missing = Rollout::adding(rollout.wanted, rollout.present, rollout.noun);
+                    claimed = settle(&missing, are_claimed.then_some(&charges), &[], Removed::Frees).new;
+                    both.extend(charges.iter().cloned());
+                    of_claims = charges;
+                    are_created &= are_claimed;
+                }
+                settled = settle(rollout, are_created.then_some(&both), &of_old, Removed::Frees);
+                // Claims are created before their pods, also before the one that is refused.
+                claimed = claimed.min(settled.new + settled.old + 1);
+            }
+        }
+        let exist = (present + settled.old + settled.new).saturating_sub(settled.gone);
+        let mut undo = Vec::new();
+        let changes: [(&[ObjectCharge], u64, [Change; 2]); 4] = [
+            (&of_old, settled.gone, [Quantity::minus, Quantity::plus]),
+            (&of_old, settled.old, [Quantity::plus, Quantity::minus]),
+            (&of_new, settled.new, [Quantity::plus, Quantity::minus]),
+            (&of_claims, claimed, [Quantity::plus, Quantity::minus]),
+        ];
+        for (charges, count, [change, back]) in changes {
+            for charge in charges.iter().filter(|_| count > 0) {
+                let charge = charge.times_count(count);
+                self.charge(namespace, &charge, change)?;
+                undo.push((charge, back));
+            }
+        }
+        Ok(SettledPods { exist, undo })
+    }
+
+    /// True if such a pod can be created once there is room for it, and what it is charged.
+    fn charges_of(&mut self, pod: Value) -> (bool, Vec<ObjectCharge>) {
+        let kind = ApiKind::of(&pod);
+        let mut found = self.admission.evaluate(request::create(pod, &kind, &self.namespace), &mut self.cluster);
+        // OK because a TenantQuota that cannot be read was reported with the workload.
+        let _ = self.ask_tenants(&mut found);
+        let is_stored = validation::problems_after(&found, self.release).is_empty();
+        (is_stored && found.reasons.iter().all(|reason| reason.lacks_room), found.charges)
+    }
+
+    /// The same for the claims that a StatefulSet makes for each of its pods.
+    fn charges_of_claims(&mut self, workload: &Value) -> (bool, Vec<ObjectCharge>) {
+        let templates = workload.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
+        let (mut are_created, mut charges) = (true, Vec::new());
+        for template in templates.into_iter().flatten() {
+            let metadata = json!({"name": "claim", "namespace": metadata(workload, "namespace")});
+            let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata,
+                "spec": template.get("spec")});
+            let (is_created, of_claim) = self.charges_of(claim);
+            are_created &= is_created;
+            charges.extend(of_claim);
+        }
+        (are_created, charges)
+    }
+
+    /// Evaluates an object that is there already as if it were made again, in the place that it and its pods leave in the quotas; and
+    /// says if its pods are refused as it stands.
+    pub fn preview_as_new(&mut self, object: &Value) -> ObjectDecision {
+        let (kind, mut object) = (ApiKind::of(object), running::with_status(object.clone(), &mut self.cluster));
+        if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
+            self.add_overhead(&mut object, &pointer(of));
+        }
+        let object = &object;
+        let request = request::create(object.clone(), &kind, &self.namespace);
+        let counted = self.admission.evaluate(request.clone(), &mut self.cluster);
+        let namespace = counted.namespace.clone();
+        let (api_version, tenant_quota) = TENANT_QUOTA;
+        let lists = [("v1", "ResourceQuota", Some(namespace.as_str())), (api_version, tenant_quota, None)];
+        let quotas: Vec<Value> = lists.iter().flat_map(|list| self.cluster.list(*list).unwrap_or_default()).collect();
+        // OK because a quota that cannot be read now could not be read for the charge either.
+        counted.charges.iter().for_each(|charge| drop(self.charge(&namespace, charge, Quantity::minus)));
+        for (count, pod) in running::pods(object, &mut self.cluster) {
+            for charge in self.charges_of(pod).1 {
+                drop(self.charge(&namespace, &charge.times_count(count), Quantity::minus));
+            }
+        }
+        let mut decision = self.admission.evaluate(request, &mut self.cluster);
+        quotas.into_iter().for_each(|quota| drop(self.cluster.put(quota)));
+        let blocked = self.blocked_now(object);
+        if !blocked.is_empty() && decision.is_admitted() {
+            // What it lacks as it stands is more to the point than what it would lack.
+            decision.warnings.retain(|warning| warning.blocks_pods != Some(Topic::Quota));
+            decision.warnings.splice(0..0, blocked);
+            decision.decide();
+        }
+        decision
+    }
+
+    /// Explains why the pods of a workload do not all run, since when, and what would let its controllers go on.
+    fn blocked_now(&mut self, object: &Value) -> Vec<ObjectWarning> {
+        let Some(Blocked { state, refusal, needed }) = self.blocked(object) else { return Vec::new() };
+        let mut now = format!("blocked now: {state}");
+        if let Some(PodRefusal { message, first, .. }) = &refusal {
+            let since = first.map(|since| format!("since {since} ")).unwrap_or_default();
+            now.push_str(&format!("; {since}the API server rejects others: {message}"));
+        }
+        let next = match needed.is_empty() {
+            true => vec![format!("they {FITS_NOW}")],
+            false => {
+                needed.iter().map(|warning| format!("it goes on once this is resolved: {}", warning.text)).collect()
+            }
+        };
+        [now].into_iter().chain(next).map(|text| ObjectWarning::blocking(Topic::Quota, text)).collect()
+    }
+
+    /// A workload whose controllers cannot create the pods that it is to have; none if they have done so.
+    pub fn blocked(&mut self, object: &Value) -> Option<Blocked> {
+        let request = request::update(object.clone(), object.clone(), &ApiKind::of(object), &self.namespace);
+        let unfinished = unfinished(&request, &mut self.cluster)?;
+        let (mut needed, _) = self.evaluate_request_of_pods(&unfinished);
+        needed.retain(|warning| warning.blocks_pods.is_some());
+        let refusal = running::refusal(object, &mut self.cluster);
+        let is_blocked = refusal.is_some() || !needed.is_empty();
+        is_blocked.then(|| Blocked { state: running::state(object), refusal, needed })
+    }
+}

@@ -1,0 +1,596 @@
+//! The API server's validation of the fields that Headroom evaluates, in its own words.
+//!
+//! Everything else that it validates (images, names, selectors, volumes, …) is not looked at.
+
+mod pod_level;
+
+use headroom_admission::amount::{Quantity, is_device};
+use headroom_admission::cluster::limit_range::LimitRange;
+use headroom_admission::cluster::limit_range::validate::{container_name_problem, may_overcommit};
+use headroom_admission::cluster::problem::FieldProblem;
+use headroom_admission::cluster::resource_quota::validate::is_standard;
+use headroom_admission::cluster::resource_quota::{ResourceQuota, validate};
+use headroom_admission::cluster::tenant_quota::TenantQuota;
+use headroom_admission::nearest::nearest;
+use headroom_admission::request::kinds::PodKind;
+use headroom_admission::request::pod_totals::is_pod_level;
+use headroom_admission::settings::ServerVersion;
+use serde_json::{Map, Value};
+
+use super::object_decision::ObjectDecision;
+use headroom_objects::document;
+use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
+use headroom_workloads::pod_makers::PodTemplate;
+
+/// At most this many problems are named.
+const MAX: usize = 64;
+
+/// The problems of an object, for which the API server would not store it; the first one names the object. `written` is
+/// the object before admission; `release` is the minor version of the API server, the newest unless known; `templates` are
+/// the pods of a custom resource.
+pub fn problems(object: &Value, written: &Value, release: Option<u16>, templates: &[PodTemplate]) -> Vec<String> {
+    let kind = ApiKind::of(object);
+    if let Some(unserved) = lifecycle::unserved(&kind, release) {
+        return vec![unserved];
+    }
+    let mut problems = LimitRangeProblems {
+        knows_pid: release.is_none_or(|release| release >= 37),
+        server: ServerVersion::of_minor(release),
+        ..LimitRangeProblems::default()
+    };
+    problems.of_object(object, written, &kind);
+    // The API server does not look into custom resources. Their pods, which their controllers create, are Pods.
+    for pods in templates {
+        problems.of_template(&pods.template, &format!("{}.spec", pods.path));
+    }
+    let mut texts = problems.texts();
+    if let Some(first) = texts.first_mut() {
+        *first = format!("{} \"{}\" is invalid: {first}", kind.kind, metadata(object, "name"));
+        if is_patch(object, &kind) {
+            texts.push("this is a patch for kustomize: check its kustomization with -k".to_owned());
+        }
+    }
+    texts
+}
+
+/// The problems of an object as admission leaves it.
+pub fn problems_after(admission: &ObjectDecision, release: Option<u16>) -> Vec<String> {
+    let outcome = admission.outcome();
+    problems(outcome, admission.request.get("object").unwrap_or(outcome), release, &[])
+}
+
+/// True for a workload that lacks what only its base has: a selector and a container with an image.
+fn is_patch(object: &Value, kind: &ApiKind) -> bool {
+    let Some((pod, _)) = pod_in(object, kind).filter(|_| kind.plural != "pods") else { return false };
+    let containers = pod.and_then(|pod| pod.pointer("/spec/containers")).and_then(Value::as_array);
+    let has_image = containers.into_iter().flatten().any(|container| container.get("image").is_some());
+    !has_image && object.pointer("/spec/selector").is_none()
+}
+
+/// The problems of a LimitRange, a ResourceQuota or a TenantQuota; none for other kinds.
+pub fn problems_of_bounds(object: &Value) -> Vec<String> {
+    // OK because what serde_json wrote can be read.
+    let Ok(document) = document(object) else { return Vec::new() };
+    let texts = |problems: Vec<FieldProblem>| -> Vec<String> { problems.iter().map(ToString::to_string).collect() };
+    let read = match ApiKind::of(object).qualified().as_str() {
+        "limitranges" => LimitRange::read(document.root()).map(|mut range| {
+            range.imply_defaults();
+            texts(range.problems("spec.limits"))
+        }),
+        "resourcequotas" => ResourceQuota::read(document.root()).map(|quota| texts(validate::quota(&quota))),
+        "tenantquotas.headroom.dev" => TenantQuota::read(document.root()).map(|quota| texts(quota.problems())),
+        _ => Ok(Vec::new()),
+    };
+    let mut problems = LimitRangeProblems::default();
+    match ApiKind::of(object).qualified().as_str() {
+        "limitranges" => {
+            let items = object.pointer("/spec/limits").and_then(Value::as_array);
+            for (index, item) in items.into_iter().flatten().enumerate() {
+                problems.of_fields(Some(item), &format!("spec.limits[{index}]"), &LIMIT_RANGE_ITEM);
+            }
+        }
+        "resourcequotas" => problems.of_fields(object.get("spec"), "spec", &["hard", "scopeSelector", "scopes"]),
+        _ => {}
+    }
+    let mut texts = problems.texts();
+    texts.extend(read.unwrap_or_else(|malformed| vec![malformed.to_string()]));
+    texts
+}
+
+/// The fields of each object's `metadata`.
+const METADATA: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Kinds without a pod template that have a `spec` and a `status`, and no other field.
+const WITH_STATUS: [&str; 5] =
+    ["horizontalpodautoscalers.autoscaling", "persistentvolumeclaims", "pods", "resourcequotas", "services"];
+
+/// The fields of an item of a LimitRange.
+const LIMIT_RANGE_ITEM: [&str; 6] = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min", "type"];
+
+#[derive(Default)]
+struct LimitRangeProblems {
+    found: Vec<String>,
+    more: usize,
+    /// True if a pod as a whole may have limits of `pid`.
+    knows_pid: bool,
+    server: ServerVersion,
+}
+
+/// Whose resources they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Container,
+    /// A pod as a whole.
+    Pod,
+}
+
+impl LimitRangeProblems {
+    fn add(&mut self, problem: String) {
+        if self.found.len() < MAX { self.found.push(problem) } else { self.more += 1 }
+    }
+
+    fn invalid(&mut self, path: &str, value: &Value, problem: &str) {
+        self.add(format!("{path}: Invalid value: {value}: {problem}"));
+    }
+
+    fn invalid_amount(&mut self, path: &str, amount: &Quantity, problem: &str) {
+        self.add(format!("{path}: Invalid value: \"{amount}\": {problem}"));
+    }
+
+    fn texts(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.found.push(format!("and {} more", self.more));
+        }
+        self.found
+    }
+
+    fn of_object(&mut self, object: &Value, written: &Value, kind: &ApiKind) {
+        self.of_fields(written.get("metadata"), "metadata", &METADATA);
+        let template = PodKind::of(&kind.group, &kind.plural).map_or(&[][..], |kind| kind.path);
+        if !template.is_empty() || WITH_STATUS.contains(&kind.qualified().as_str()) {
+            self.of_fields(Some(written), "", &["apiVersion", "kind", "metadata", "spec", "status"]);
+        }
+        if let Some((_, path)) = pod_in(written, kind).filter(|_| !template.is_empty()) {
+            let of_template = template.iter().try_fold(written, |value, part| value.get(part));
+            let path = path.trim_end_matches(".spec");
+            self.of_fields(of_template, path, &["metadata", "spec"]);
+            let of_template = of_template.and_then(|template| template.get("metadata"));
+            self.of_fields(of_template, &format!("{path}.metadata"), &METADATA);
+        }
+        match pod_in(object, kind) {
+            Some((Some(pod), path)) if kind.qualified() == "pods" => {
+                self.of_containers(pod, &path);
+                self.of_pod_level(pod, &path, Some(written));
+            }
+            Some((Some(template), path)) => self.of_template(template, &path),
+            _ => {}
+        }
+        let spec = |field: &str| object.pointer(&format!("/spec/{field}"));
+        match kind.qualified().as_str() {
+            "deployments.apps" | "statefulsets.apps" | "replicasets.apps" | "replicationcontrollers" => {
+                self.of_count(spec("replicas"), &format!("{}Spec", kind.kind), "spec.replicas", 0);
+            }
+            "jobs.batch" => self.of_job(object.get("spec"), "spec"),
+            "cronjobs.batch" => self.of_job(object.pointer("/spec/jobTemplate/spec"), "spec.jobTemplate.spec"),
+            "horizontalpodautoscalers.autoscaling" => self.of_autoscaler(spec("minReplicas"), spec("maxReplicas")),
+            "persistentvolumeclaims" => self.of_claim(spec("resources")),
+            "services" => self.of_service(spec("type"), spec("ports")),
+            _ => problems_of_bounds(object).into_iter().for_each(|problem| self.add(problem)),
+        }
+    }
+
+    fn of_job(&mut self, spec: Option<&Value>, path: &str) {
+        for field in ["parallelism", "completions"] {
+            self.of_count(spec.and_then(|spec| spec.get(field)), "JobSpec", &format!("{path}.{field}"), 0);
+        }
+    }
+
+    fn of_autoscaler(&mut self, min: Option<&Value>, max: Option<&Value>) {
+        let path = "spec.maxReplicas";
+        self.of_count(min, "HorizontalPodAutoscalerSpec", "spec.minReplicas", 0);
+        let max = self.of_count(max, "HorizontalPodAutoscalerSpec", path, 1);
+        if let (Some(min), Some(max)) = (min.and_then(Value::as_i64), max)
+            && max < min
+        {
+            self.invalid(path, &Value::from(max), "must be greater than or equal to `minReplicas`");
+        }
+    }
+
+    /// A whole number that has a lower bound.
+    fn of_count(&mut self, value: Option<&Value>, owner: &str, path: &str, least: i64) -> Option<i64> {
+        let value = value.filter(|value| !value.is_null())?;
+        let Some(count) = value.as_i64().filter(|count| i32::try_from(*count).is_ok()) else {
+            let found = match value {
+                Value::Number(number) => format!("number {number}"),
+                Value::String(_) => "string".to_owned(),
+                Value::Bool(_) => "bool".to_owned(),
+                Value::Array(_) => "array".to_owned(),
+                _ => "object".to_owned(),
+            };
+            self.add(format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type int32"));
+            return None;
+        };
+        if count < least {
+            let bound = if least == 0 { "greater than or equal to 0" } else { "greater than 0" };
+            self.invalid(path, value, &format!("must be {bound}"));
+        }
+        Some(count)
+    }
+
+    fn of_claim(&mut self, resources: Option<&Value>) {
+        let path = "spec.resources";
+        self.of_fields(resources, path, &["limits", "requests"]);
+        let amounts = resources.map(|resources| self.amounts(resources, path)).unwrap_or_default();
+        match resources.and_then(|resources| resources.pointer("/requests/storage")) {
+            None => self.add(format!("{path}[storage]: Required value")),
+            Some(value) => {
+                let storage = amounts.iter().find(|amount| amount.list == "requests" && amount.name == "storage");
+                if storage.is_some_and(|storage| storage.quantity <= Quantity::ZERO) {
+                    self.invalid(&format!("{path}[storage]"), value, "must be greater than zero");
+                }
+            }
+        }
+    }
+
+    fn of_service(&mut self, kind: Option<&Value>, ports: Option<&Value>) {
+        const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+        let name = kind.and_then(Value::as_str).unwrap_or("ClusterIP");
+        if !TYPES.contains(&name) {
+            let supported = TYPES.map(|name| format!("\"{name}\"")).join(", ");
+            self.add(format!("spec.type: Unsupported value: \"{name}\": supported values: {supported}"));
+        }
+        for (index, port) in ports.and_then(Value::as_array).into_iter().flatten().enumerate() {
+            let path = format!("spec.ports[{index}].nodePort");
+            let port = port.get("nodePort").filter(|port| port.as_i64() != Some(0));
+            let Some(node_port) = self.of_count(port, "ServicePort", &path, i64::MIN) else { continue };
+            if matches!(name, "ClusterIP" | "ExternalName") {
+                self.add(format!("{path}: Forbidden: may not be used when `type` is '{name}'"));
+            } else if !(1..=65_535).contains(&node_port) {
+                self.invalid(&path, &Value::from(node_port), "must be between 1 and 65535, inclusive");
+            }
+        }
+    }
+
+    /// A pod template, in which the API server completes nothing.
+    fn of_template(&mut self, template: &Value, path: &str) {
+        self.of_containers(template, path);
+        self.of_pod_level(template, path, None);
+    }
+
+    /// The containers of a pod or of a pod template; `path` is that of its spec.
+    fn of_containers(&mut self, pod: &Value, path: &str) {
+        let Some(spec) = pod.get("spec") else { return };
+        if spec.get("containers").is_none_or(|containers| containers.as_array().is_some_and(Vec::is_empty)) {
+            self.add(format!("{path}.containers: Required value"));
+        }
+        for list in ["containers", "initContainers"] {
+            let containers = spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate();
+            for (index, resources) in containers.filter_map(|(index, one)| Some((index, one.get("resources")?))) {
+                let path = format!("{path}.{list}[{index}].resources");
+                self.of_fields(Some(resources), &path, &["claims", "limits", "requests"]);
+                self.of_resources(resources, &path, Owner::Container);
+            }
+        }
+    }
+
+    /// The requests and limits of a container, or of a pod as a whole.
+    fn of_resources<'v>(&mut self, resources: &'v Value, path: &str, owner: Owner) -> Vec<Amount<'v>> {
+        let amounts = self.amounts(resources, path);
+        for Amount { list, name, quantity } in &amounts {
+            let at = format!("{path}.{list}[{name}]");
+            if !(self.knows_pid && owner == Owner::Pod && *name == "pid" && *list == "limits") {
+                self.of_resource_name(name, &at, owner);
+            }
+            if *quantity < Quantity::ZERO {
+                self.invalid_amount(&at, quantity, "must be greater than or equal to 0");
+            }
+            if is_device(name) && *quantity != quantity.rounded_up_to_units() {
+                self.invalid_amount(&at, quantity, "must be an integer");
+            }
+            let limit = amounts.iter().find(|amount| amount.list == "limits" && amount.name == *name);
+            let (limits, requests) = (format!("{path}.limits"), format!("{path}.requests"));
+            match limit {
+                _ if *list == "limits" => {}
+                Some(Amount { quantity: limit, .. }) if !may_overcommit(name) && limit != quantity => {
+                    self.invalid_amount(&requests, quantity, &format!("must be equal to {name} limit of {limit}"));
+                }
+                Some(Amount { quantity: limit, .. }) if quantity > limit => {
+                    let problem = format!("must be less than or equal to {name} limit of {limit}");
+                    self.invalid_amount(&requests, quantity, &problem);
+                }
+                None if !may_overcommit(name) => {
+                    self.add(format!("{limits}: Required value: Limit must be set for non overcommitable resources"));
+                }
+                _ => {}
+            }
+            if let Some(size) = name.strip_prefix("hugepages-")
+                && !is_divisible(quantity, size)
+            {
+                self.invalid_amount(&at, quantity, &format!("{quantity} is not positive integer multiple of {name}"));
+            }
+        }
+        let has = |is_it: fn(&str) -> bool| amounts.iter().any(|amount| is_it(amount.name));
+        if has(|name| name.starts_with("hugepages-")) && !has(|name| matches!(name, "cpu" | "memory")) {
+            self.add(format!("{path}: Forbidden: HugePages require cpu or memory"));
+        }
+        amounts
+    }
+
+    fn of_fields(&mut self, resources: Option<&Value>, path: &str, known: &[&str]) {
+        for field in resources.and_then(Value::as_object).into_iter().flat_map(Map::keys) {
+            if !known.contains(&field.as_str()) {
+                let meant = nearest(field, known.iter().copied());
+                let advice = meant.map(|known| format!("; did you mean {known}?")).unwrap_or_default();
+                let place = if path.is_empty() { field.clone() } else { format!("{path}.{field}") };
+                self.add(format!("strict decoding error: unknown field \"{place}\"{advice}"));
+            }
+        }
+    }
+
+    fn of_resource_name(&mut self, name: &str, path: &str, owner: Owner) {
+        if !name.contains('/') && !is_standard(name) && name != "storage" {
+            let known = ["cpu", "memory", "ephemeral-storage"];
+            let advice = nearest(name, known).map(|known| format!("; did you mean {known}?")).unwrap_or_default();
+            let problem = format!("must be a standard resource type or fully qualified{advice}");
+            self.invalid(path, &Value::from(name), &problem);
+        } else if owner == Owner::Container {
+            let problem = container_name_problem(name);
+            problem.into_iter().for_each(|problem| self.invalid(path, &Value::from(name), problem));
+        } else if !is_pod_level(name) {
+            let supported = "supported values: \"cpu\", \"hugepages-\", \"memory\"";
+            self.add(format!("{path}: Unsupported value: \"{name}\": {supported}"));
+        }
+    }
+
+    /// The requests and limits that are quantities.
+    fn amounts<'v>(&mut self, resources: &'v Value, path: &str) -> Vec<Amount<'v>> {
+        let mut amounts = Vec::new();
+        for list in ["limits", "requests"] {
+            for (name, value) in resources.get(list).and_then(Value::as_object).into_iter().flatten() {
+                match quantity(value) {
+                    Ok(quantity) => amounts.push(Amount { list, name, quantity }),
+                    // Beyond what Headroom reads, which the core says.
+                    Err(None) => {}
+                    Err(Some(problem)) => {
+                        let advice = match meant(value).join(" or ") {
+                            meant if !meant.is_empty() => format!("did you mean {meant}?"),
+                            _ if name == "cpu" => "write for example 500m or 2".to_owned(),
+                            _ => "write for example 512Mi or 2Gi".to_owned(),
+                        };
+                        self.invalid(&format!("{path}.{list}[{name}]"), value, &format!("{problem}; {advice}"));
+                    }
+                }
+            }
+        }
+        amounts
+    }
+}
+
+/// The pod or pod template in an object, and the path of its spec; none if the kind has no pods.
+pub(super) fn pod_in<'o>(object: &'o Value, kind: &ApiKind) -> Option<(Option<&'o Value>, String)> {
+    let PodKind { path, .. } = PodKind::of(&kind.group, &kind.plural)?;
+    let pod = path.iter().try_fold(object, |value, part| value.get(part));
+    let path: Vec<&str> = path.iter().copied().chain(["spec"]).collect();
+    Some((pod.filter(|pod| pod.get("spec").is_some()), path.join(".")))
+}
+
+/// A request or limit.
+struct Amount<'v> {
+    list: &'static str,
+    name: &'v str,
+    quantity: Quantity,
+}
+
+/// Guesses the quantity that was meant by something that is not one.
+fn meant(value: &Value) -> Vec<String> {
+    let parsed = value.as_str().map(str::parse::<Quantity>);
+    parsed.and_then(Result::err).map(|error| error.meant()).unwrap_or_default()
+}
+
+/// True for a whole number of pages of this size.
+fn is_divisible(quantity: &Quantity, size: &str) -> bool {
+    let page = size.parse::<Quantity>().unwrap_or(Quantity::ZERO);
+    let is_page = page.is_positive() && page.rounded_up_to_units() == page;
+    is_page && quantity.rounded_up_to_multiple_of(&page) == *quantity
+}
+
+/// A quantity, or Kubernetes' own complaint; an error without one is a quantity that is too large for Headroom alone.
+fn quantity(value: &Value) -> Result<Quantity, Option<&'static str>> {
+    const WRONG_FORMAT: &str =
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return Err(Some(WRONG_FORMAT)),
+    };
+    if let Ok(quantity) = text.parse() {
+        return Ok(quantity);
+    }
+    const SUFFIXES: [&str; 15] = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi"];
+    let rest =
+        text.strip_prefix(['+', '-']).unwrap_or(&text).trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let exponent = rest.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
+    let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    let is_number = text.len() > rest.len() && text.contains(|c: char| c.is_ascii_digit());
+    Err(match () {
+        () if !is_number || exponent.contains(|c: char| !c.is_ascii_digit()) => Some(WRONG_FORMAT),
+        () if SUFFIXES.contains(&rest) || rest.starts_with(['e', 'E']) => None,
+        () => Some("unable to parse quantity's suffix"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(object: Value, expected: &[&str]) {
+        let mut found = LimitRangeProblems::default();
+        found.of_object(&object, &object, &ApiKind::of(&object));
+        assert_eq!(found.texts(), expected, "{object}");
+    }
+
+    fn pod(resources: Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "a", "image": "a", "resources": resources}]}})
+    }
+
+    fn object(api_version: &str, kind: &str, spec: Value) -> Value {
+        json!({"apiVersion": api_version, "kind": kind, "spec": spec})
+    }
+
+    #[test]
+    fn resources_of_containers_are_validated_as_by_the_api_server() {
+        check(pod(json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": 1, "example.com/gpu": 2}})), &[]);
+        check(pod(json!({"requests": {"memory": "1e40"}, "claims": [{"name": "a"}]})), &[]);
+        check(
+            pod(json!({"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "250m", "memory": "256Mi"}})),
+            &[
+                "spec.containers[0].resources.requests: Invalid value: \"500m\": must be less than or equal to cpu limit of 250m",
+                "spec.containers[0].resources.requests: Invalid value: \"512Mi\": must be less than or equal to memory limit of 256Mi",
+            ],
+        );
+        check(
+            pod(json!({"request": {"cpu": "1"}, "limits": {"memmory": "1Gi"}})),
+            &[
+                "strict decoding error: unknown field \"spec.containers[0].resources.request\"; did you mean requests?",
+                "spec.containers[0].resources.limits[memmory]: Invalid value: \"memmory\": must be a standard resource type or \
+                 fully qualified; did you mean memory?",
+            ],
+        );
+        let mut odd = pod(json!({}));
+        odd["metadata"]["?namespace"] = json!("other");
+        odd["?kind"] = json!("ConfigMap");
+        check(
+            odd,
+            &[
+                "strict decoding error: unknown field \"metadata.?namespace\"; did you mean namespace?",
+                "strict decoding error: unknown field \"?kind\"; did you mean kind?",
+            ],
+        );
+        let format = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+        check(
+            pod(json!({"requests": {"cpu": "100mm", "memory": "128MB"}, "limits": {"cpu": -1, "memory": ""}})),
+            &[
+                &format!(
+                    "spec.containers[0].resources.limits[memory]: Invalid value: \"\": {format}; write for example 512Mi or 2Gi"
+                ),
+                "spec.containers[0].resources.requests[cpu]: Invalid value: \"100mm\": unable to parse quantity's suffix; write \
+                 for example 500m or 2",
+                &format!(
+                    "spec.containers[0].resources.requests[memory]: Invalid value: \"128MB\": {format}; did you mean 128M or 128Mi?"
+                ),
+                "spec.containers[0].resources.limits[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
+            ],
+        );
+        check(
+            pod(json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}})),
+            &[
+                "spec.containers[0].resources.requests: Invalid value: \"1\": must be equal to example.com/gpu limit of 2",
+            ],
+        );
+        check(
+            pod(json!({"requests": {"hugepages-2Mi": "2Mi"}})),
+            &[
+                "spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources",
+                "spec.containers[0].resources: Forbidden: HugePages require cpu or memory",
+            ],
+        );
+        check(
+            pod(json!({"limits": {"cpu": 1, "example.com/gpu": "500m", "hugepages-2Mi": "3Mi", "pods": 1}})),
+            &[
+                "spec.containers[0].resources.limits[example.com/gpu]: Invalid value: \"500m\": must be an integer",
+                "spec.containers[0].resources.limits[hugepages-2Mi]: Invalid value: \"3Mi\": 3Mi is not positive integer multiple \
+                 of hugepages-2Mi",
+                "spec.containers[0].resources.limits[pods]: Invalid value: \"pods\": must be a standard resource for containers",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_template_is_validated_as_it_is_written() {
+        let template = |resources: Value| {
+            let container = json!({"name": "a", "image": "a", "resources": {"requests": {"memory": "200Mi"}}});
+            let template = json!({"spec": {"resources": resources, "containers": [container]}});
+            object("apps/v1", "Deployment", json!({"template": template}))
+        };
+        check(template(json!({"limits": {"memory": "100Mi"}})), &[]);
+        check(
+            template(json!({"requests": {"memory": "100Mi"}})),
+            &[
+                "spec.template.spec.resources.requests[memory]: Invalid value: \"100Mi\": must be greater than or equal to aggregate \
+                 container requests of 200Mi",
+            ],
+        );
+    }
+
+    #[test]
+    fn numbers_of_pods_are_validated_as_by_the_api_server() {
+        let deployment = |replicas: Value| {
+            let template = json!({"spec": {"containers": [{"name": "a", "image": "a"}]}});
+            object("apps/v1", "Deployment", json!({"replicas": replicas, "template": template}))
+        };
+        check(deployment(json!(3)), &[]);
+        check(deployment(Value::Null), &[]);
+        check(deployment(json!(-1)), &["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]);
+        check(
+            deployment(json!("3")),
+            &["json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"],
+        );
+        check(
+            object("batch/v1", "Job", json!({"parallelism": -2, "template": {"spec": {}}})),
+            &[
+                "spec.template.spec.containers: Required value",
+                "spec.parallelism: Invalid value: -2: must be greater than or equal to 0",
+            ],
+        );
+        check(
+            object("autoscaling/v2", "HorizontalPodAutoscaler", json!({"minReplicas": 5, "maxReplicas": 2})),
+            &["spec.maxReplicas: Invalid value: 2: must be greater than or equal to `minReplicas`"],
+        );
+    }
+
+    #[test]
+    fn storage_and_node_ports_are_validated_as_by_the_api_server() {
+        let claim = |resources: Value| object("v1", "PersistentVolumeClaim", json!({"resources": resources}));
+        check(claim(json!({"requests": {"storage": "1Gi"}})), &[]);
+        check(claim(json!({})), &["spec.resources[storage]: Required value"]);
+        check(
+            claim(json!({"requests": {"storage": "0"}})),
+            &["spec.resources[storage]: Invalid value: \"0\": must be greater than zero"],
+        );
+        let service = |kind: &str, port: i64| {
+            object("v1", "Service", json!({"type": kind, "ports": [{"port": 80, "nodePort": port}]}))
+        };
+        check(service("NodePort", 30_080), &[]);
+        check(
+            service("ClusterIP", 30_080),
+            &["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"],
+        );
+        check(
+            service("NodePort", 70_000),
+            &["spec.ports[0].nodePort: Invalid value: 70000: must be between 1 and 65535, inclusive"],
+        );
+        check(
+            service("NodePorts", 0),
+            &[
+                "spec.type: Unsupported value: \"NodePorts\": supported values: \"ClusterIP\", \"ExternalName\", \"LoadBalancer\", \"NodePort\"",
+            ],
+        );
+    }
+}

@@ -1,0 +1,469 @@
+//! Objects of files that override those of another reader, and that a run changes.
+//!
+//! An object of the files overrides the one below; everything else below is visible. A quota from
+//! a file is counted when it is first read, unless it says itself what is used of it.
+
+pub mod quota_status;
+pub mod tenants;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+
+use headroom_admission::cluster::lookup::HostCall;
+use headroom_admission::json::Malformed;
+use headroom_quota_protocol::Plan;
+use serde_json::Value;
+
+use self::tenants::{PARTS, TENANT_QUOTA, TenantTrees};
+use headroom_objects::cluster_reader::folder::{self, Folder, Replaced};
+use headroom_objects::cluster_reader::{ClusterReader, Events, List, ReadError, answer};
+use headroom_objects::kinds::{ApiKind, metadata};
+
+/// A top of objects over a bottom that is only read; without a bottom there is nothing but the top.
+pub struct Overlay {
+    top: Folder,
+    bottom: Option<Box<dyn ClusterReader>>,
+    /// Kinds of which only the top's objects count.
+    replaced: Vec<(String, String)>,
+    /// The answers about a kind in a namespace since an object of it was put here, because many objects need the same.
+    answers: HashMap<About, Answers>,
+    /// The bytes of the answers.
+    answered: usize,
+    /// None until they are asked for after a change.
+    tenants: Option<TenantTrees>,
+    /// The replaced objects since the first mark; none without one.
+    journal: Option<Vec<Replaced>>,
+    /// The length of the journal at the last mark.
+    marked: usize,
+}
+
+/// Kind and namespace.
+type About = (String, Option<String>);
+/// API version, name, field masks.
+type Asked = (String, Option<String>, Vec<String>);
+type Answers = HashMap<Asked, Result<Vec<u8>, ReadError>>;
+
+/// So many of the last objects in the journal are not noted again.
+const RECENT: usize = 8;
+
+/// Answers are kept until they have so many bytes: those of a large cluster take hundreds of megabytes.
+const MAX_ANSWERED: usize = 8 << 20;
+
+const QUOTA: (&str, &str) = ("v1", "ResourceQuota");
+
+impl Overlay {
+    pub fn new(top: Folder, bottom: Option<Box<dyn ClusterReader>>) -> Self {
+        let (replaced, answers) = (Vec::new(), HashMap::new());
+        Self { top, bottom, replaced, answers, answered: 0, tenants: None, journal: None, marked: 0 }
+    }
+
+    /// Adds an object, or replaces the one of its name. A quota is counted anew unless it has a status.
+    pub fn put(&mut self, object: Value) -> Result<(), Malformed> {
+        self.forget_answers(&object);
+        let replaced = self.top.replace(object)?;
+        self.forget_tenants(&replaced);
+        if let Some(journal) = &mut self.journal {
+            // Quotas are put again for each change in their namespace.
+            let mut recent = journal.iter().skip(self.marked).rev().take(RECENT);
+            if !recent.any(|noted| noted.identity == replaced.identity) {
+                journal.push(replaced);
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_answers(&mut self, object: &Value) {
+        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+        for namespace in [Some(metadata(object, "namespace").to_owned()), None] {
+            let forgotten = self.answers.remove(&(kind.to_owned(), namespace));
+            self.answered -= forgotten.as_ref().map_or(0, bytes);
+        }
+    }
+
+    /// Forgets who is charged to which TenantQuotas, if it changes with this replacement.
+    fn forget_tenants(&mut self, Replaced { identity: (_, kind, _, name), before }: &Replaced) {
+        let Some((api_version, kind)) =
+            [TENANT_QUOTA, ("v1", "Namespace")].into_iter().find(|(_, known)| known == kind)
+        else {
+            return;
+        };
+        if self.tenants.is_none() {
+            return;
+        }
+        let list = (api_version, kind, None);
+        let mut below = || self.bottom.as_mut().and_then(|bottom| bottom.get(list, name).ok()?);
+        let after = self.top.get(list, name).ok().flatten().or_else(&mut below);
+        let before = before.clone().or_else(below);
+        let part =
+            |object: &Option<Value>, part: &str| object.as_ref().and_then(|object| object.pointer(part)).cloned();
+        if PARTS.iter().any(|path| part(&before, path) != part(&after, path)) {
+            self.tenants = None;
+        }
+    }
+
+    /// The quotas over namespaces that one namespace is charged to, by tree.
+    pub fn tenant_plans(&mut self, namespace: &str) -> Result<Rc<[Plan]>, String> {
+        let mut tenants = match self.tenants.take() {
+            Some(tenants) => tenants,
+            None => TenantTrees::read(self)?,
+        };
+        let plans = tenants.plans(namespace, self);
+        self.tenants = Some(tenants);
+        plans
+    }
+
+    /// A mark to roll back to.
+    pub fn mark(&mut self) -> usize {
+        self.marked = self.journal.get_or_insert_default().len();
+        self.marked
+    }
+
+    /// Takes back an object that was put just now, after the last mark.
+    pub fn take_back(&mut self, object: &Value) {
+        let identity = folder::identity(object);
+        if let Some(journal) = &mut self.journal
+            && let Some(place) = journal.iter().rposition(|noted| noted.identity == identity)
+            && place >= self.marked
+        {
+            let undone = self.top.restore(journal.remove(place));
+            self.forget_tenants(&undone);
+        }
+        self.forget_answers(object);
+    }
+
+    /// Takes back all that was put since a mark.
+    pub fn roll_back(&mut self, mark: usize) {
+        let put: Vec<Replaced> = self.journal.iter_mut().flat_map(|journal| journal.drain(mark..).rev()).collect();
+        for replaced in put {
+            let undone = self.top.restore(replaced);
+            self.forget_tenants(&undone);
+        }
+        self.marked = mark;
+        self.journal.take_if(|journal| journal.is_empty());
+        (self.answered, self.answers) = (0, HashMap::new());
+    }
+
+    /// From now on only the objects of this kind count that were put here: the others are as if deleted.
+    pub fn replace_all(&mut self, api_version: &str, kind: &str) {
+        self.answers.retain(|(of, _), _| of != kind);
+        self.answered = self.answers.values().map(bytes).sum();
+        self.replaced.push((api_version.to_owned(), kind.to_owned()));
+        self.tenants = None;
+    }
+
+    /// The namespaces that are known: those of the objects put here, and those of the cluster if they may be listed.
+    pub fn namespaces(&mut self) -> BTreeSet<String> {
+        let mut names: BTreeSet<String> = self.top.namespaces().map(str::to_owned).collect();
+        let listed = self.bottom.as_mut().and_then(|bottom| bottom.list(("v1", "Namespace", None)).ok());
+        names.extend(listed.into_iter().flatten().map(|namespace| metadata(&namespace, "name").to_owned()));
+        names
+    }
+
+    fn below(&mut self, (api_version, kind, _): List<'_>) -> Option<&mut Box<dyn ClusterReader>> {
+        let is_replaced = |other: &(String, String)| (other.0.as_str(), other.1.as_str()) == (api_version, kind);
+        if self.replaced.iter().any(is_replaced) { None } else { self.bottom.as_mut() }
+    }
+}
+
+impl ClusterReader for Overlay {
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        let mut objects = Uncounted(self).list(list)?;
+        if (list.0, list.1) == QUOTA {
+            // Only a file's quotas: one in the cluster without a status is one that refuses everything until it has one.
+            let above = self.top.list(list)?;
+            // Those of the top are listed last, in the same order.
+            let first = objects.len() - above.len();
+            let uncounted = above.into_iter().enumerate().filter(|(_, quota)| !quota_status::is_counted(quota));
+            for (index, mut quota) in uncounted {
+                quota_status::count(&mut quota, &mut Uncounted(self))?;
+                if let Some(listed) = objects.get_mut(first + index) {
+                    *listed = quota.clone();
+                }
+                self.top.put(quota).map_err(|malformed| malformed.to_string())?;
+            }
+        }
+        Ok(objects)
+    }
+
+    fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        let is_below = self.top.list(list)?.is_empty();
+        match self.below(list) {
+            Some(bottom) if is_below => bottom.visit(list, each),
+            _ => {
+                self.list(list)?.into_iter().for_each(each);
+                Ok(())
+            }
+        }
+    }
+
+    fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        self.top.visit_events(events, each)?;
+        self.bottom.as_mut().map_or(Ok(()), |bottom| bottom.visit_events(events, each))
+    }
+
+    fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
+        if let Some(bottom) = &mut self.bottom {
+            bottom.prefetch(lists, done);
+        }
+    }
+
+    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        let found = self.top.get(list, name)?;
+        if (list.0, list.1) == QUOTA && found.as_ref().is_some_and(|quota| !quota_status::is_counted(quota)) {
+            let quotas = self.list(list)?;
+            return Ok(quotas.into_iter().find(|quota| metadata(quota, "name") == name));
+        }
+        match (found, self.below(list)) {
+            (None, Some(bottom)) => bottom.get(list, name),
+            (found, _) => Ok(found),
+        }
+    }
+
+    fn read(&mut self, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
+        let about = (call.kind.to_owned(), call.namespace.map(str::to_owned));
+        let asked: Asked = (
+            call.api_version.to_owned(),
+            call.name.as_ref().map(ToString::to_string),
+            call.field_masks.iter().map(ToString::to_string).collect(),
+        );
+        if let Some(known) = self.answers.get(&about).and_then(|answers| answers.get(&asked)) {
+            return known.clone();
+        }
+        let answer = answer(self, call);
+        let length = answer.as_ref().map_or(0, Vec::len);
+        if self.answered + length > MAX_ANSWERED {
+            (self.answered, self.answers) = (0, HashMap::new());
+        }
+        self.answered += length;
+        self.answers.entry(about).or_default().insert(asked, answer.clone());
+        answer
+    }
+
+    fn release(&mut self) -> Option<u16> {
+        self.bottom.as_mut()?.release()
+    }
+
+    fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        match (self.top.defined(group, version, kind), &mut self.bottom) {
+            (Some(defined), _) => defined,
+            (None, Some(bottom)) => bottom.kind(api_version, kind),
+            (None, None) => ApiKind::new(api_version, kind),
+        }
+    }
+}
+
+fn bytes(answers: &Answers) -> usize {
+    answers.values().flatten().map(Vec::len).sum()
+}
+
+/// The overlay with quotas as they were written.
+struct Uncounted<'o>(&'o mut Overlay);
+
+impl ClusterReader for Uncounted<'_> {
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        let above = self.0.top.list(list)?;
+        let below = match self.0.below(list) {
+            Some(bottom) => bottom.list(list)?,
+            None => Vec::new(),
+        };
+        let hidden: HashSet<_> = above.iter().map(place_of).collect();
+        let mut seen: Vec<Value> = below.into_iter().filter(|object| !hidden.contains(&place_of(object))).collect();
+        drop(hidden);
+        seen.extend(above);
+        Ok(seen)
+    }
+}
+
+/// Namespace and name.
+fn place_of(object: &Value) -> (&str, &str) {
+    (metadata(object, "namespace"), metadata(object, "name"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_admission::cluster::lookup::Lookup;
+    use headroom_objects::cluster_reader::folder::in_namespace;
+    use serde_json::json;
+
+    fn folder(objects: Vec<Value>) -> Folder {
+        let mut folder = Folder::default();
+        objects.into_iter().for_each(|object| folder.put(in_namespace(object, "shop")).unwrap());
+        folder
+    }
+
+    fn pod(name: &str, cpu: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": cpu}}}]}})
+    }
+
+    fn quota(name: &str, status: Value) -> Value {
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name},
+            "spec": {"hard": {"requests.cpu": "4", "pods": "5", "count/widgets.example.com": "3"}}, "status": status})
+    }
+
+    #[test]
+    fn files_stand_instead_of_what_is_below_them() {
+        let below = folder(vec![pod("a", "1"), pod("b", "1")]);
+        let mut overlay = Overlay::new(folder(vec![pod("b", "2"), pod("c", "3")]), Some(Box::new(below)));
+        let told: Vec<String> = overlay
+            .list(("v1", "Pod", Some("shop")))
+            .unwrap()
+            .iter()
+            .map(|pod| {
+                pod["metadata"]["name"].as_str().unwrap().to_owned()
+                    + pod.pointer("/spec/containers/0/resources/requests/cpu").unwrap().as_str().unwrap()
+            })
+            .collect();
+        assert_eq!(told, ["a1", "b2", "c3"]);
+        let cpu = |pod: Value| pod.pointer("/spec/containers/0/resources/requests/cpu").cloned();
+        assert_eq!(overlay.get(("v1", "Pod", Some("shop")), "b").unwrap().and_then(cpu), Some(json!("2")));
+        assert_eq!(overlay.get(("v1", "Pod", Some("shop")), "a").unwrap().and_then(cpu), Some(json!("1")));
+    }
+
+    #[test]
+    fn of_a_replaced_kind_only_what_was_put_counts() {
+        let below = folder(vec![pod("a", "1"), quota("old", json!({}))]);
+        let mut overlay = Overlay::new(Folder::default(), Some(Box::new(below)));
+        overlay.put(in_namespace(quota("new", json!({})), "shop")).unwrap();
+        overlay.replace_all("v1", "ResourceQuota");
+        let mut names = |kind: &str| -> Vec<Value> {
+            let listed = overlay.list(("v1", kind, Some("shop"))).unwrap();
+            listed.iter().map(|object| object["metadata"]["name"].clone()).collect()
+        };
+        assert_eq!((names("ResourceQuota"), names("Pod")), (vec![json!("new")], vec![json!("a")]));
+        assert_eq!(overlay.get(("v1", "ResourceQuota", Some("shop")), "old").unwrap(), None);
+        overlay.replace_all("v1", "Pod");
+        assert_eq!(overlay.get(("v1", "Pod", Some("shop")), "a").unwrap(), None);
+    }
+
+    #[test]
+    fn a_quota_of_a_file_is_counted_and_one_that_has_a_status_keeps_it() {
+        let counted = json!({"hard": {"pods": "5"}, "used": {"pods": "4"}});
+        let below = folder(vec![pod("a", "1"), pod("b", "500m")]);
+        let mut overlay =
+            Overlay::new(folder(vec![quota("new", json!({})), quota("old", counted.clone())]), Some(Box::new(below)));
+        let quotas = overlay.list(("v1", "ResourceQuota", Some("shop"))).unwrap();
+        let status =
+            |name: &str| quotas.iter().find(|quota| quota["metadata"]["name"] == name).unwrap()["status"].clone();
+        assert_eq!(status("old"), counted);
+        assert_eq!(
+            status("new"),
+            json!({"hard": {"requests.cpu": "4", "pods": "5", "count/widgets.example.com": "3"},
+                "used": {"requests.cpu": "1500m", "pods": "2", "count/widgets.example.com": "0"}})
+        );
+        // Later objects are charged, not counted again.
+        overlay.put(in_namespace(pod("c", "1"), "shop")).unwrap();
+        let again = overlay.get(("v1", "ResourceQuota", Some("shop")), "new").unwrap().unwrap();
+        assert_eq!(again["status"], status("new"));
+    }
+
+    #[test]
+    fn what_was_answered_before_an_object_came_is_not_answered_after() {
+        let mut overlay = Overlay::new(folder(vec![pod("a", "1")]), None);
+        let pods = Lookup::ResourceClaims { namespace: "shop" };
+        let call = |overlay: &mut Overlay| {
+            let call = HostCall { kind: "Pod", api_version: "v1", ..pods.call() };
+            serde_json::from_slice::<Value>(&overlay.read(&call).unwrap()).unwrap()["items"].as_array().unwrap().len()
+        };
+        assert_eq!((call(&mut overlay), call(&mut overlay)), (1, 1));
+        overlay.put(in_namespace(pod("b", "1"), "shop")).unwrap();
+        assert_eq!(call(&mut overlay), 2);
+    }
+
+    #[test]
+    fn an_object_is_taken_back_alone_or_with_all_since_a_mark() {
+        let mut overlay = Overlay::new(folder(vec![pod("a", "1")]), None);
+        let cpu = |overlay: &mut Overlay| {
+            let pods = overlay.list(("v1", "Pod", Some("shop"))).unwrap();
+            let cpu = |pod: &Value| pod.pointer("/spec/containers/0/resources/requests/cpu").cloned();
+            pods.iter().filter_map(cpu).collect::<Value>()
+        };
+        let mark = overlay.mark();
+        for (name, amount) in [("a", "2"), ("a", "3"), ("b", "4"), ("c", "5")] {
+            overlay.put(in_namespace(pod(name, amount), "shop")).unwrap();
+        }
+        overlay.take_back(&in_namespace(pod("a", "3"), "shop"));
+        assert_eq!(cpu(&mut overlay), json!(["1", "4", "5"]));
+        overlay.put(in_namespace(pod("a", "6"), "shop")).unwrap();
+        let nested = overlay.mark();
+        overlay.put(in_namespace(pod("a", "7"), "shop")).unwrap();
+        overlay.roll_back(nested);
+        assert_eq!(cpu(&mut overlay), json!(["6", "4", "5"]));
+        overlay.put(in_namespace(pod("a", "8"), "shop")).unwrap();
+        overlay.roll_back(mark);
+        assert_eq!(cpu(&mut overlay), json!(["1"]));
+    }
+
+    #[test]
+    fn a_quota_of_the_cluster_without_a_status_stays_without_one() {
+        let below = folder(vec![quota("fresh", json!({}))]);
+        let mut overlay = Overlay::new(Folder::default(), Some(Box::new(below)));
+        assert_eq!(overlay.list(("v1", "ResourceQuota", Some("shop"))).unwrap()[0]["status"], json!({}));
+    }
+
+    fn tenant_quota(name: &str, parent: Option<&str>, pods: &str) -> Value {
+        let selector = json!({"matchLabels": {"team": name}});
+        json!({"apiVersion": TENANT_QUOTA.0, "kind": TENANT_QUOTA.1, "metadata": {"name": name},
+            "spec": {"parent": parent, "namespaces": {"selector": selector}, "quota": {"hard": {"pods": pods}}}})
+    }
+
+    fn namespace(team: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": team}}})
+    }
+
+    fn with_tenants() -> Overlay {
+        let mut bottom = Folder::default();
+        let all = [
+            tenant_quota("acme", None, "9"),
+            tenant_quota("lab", Some("acme"), "3"),
+            tenant_quota("web", Some("acme"), "5"),
+        ];
+        all.into_iter().chain([namespace("web")]).for_each(|object| bottom.put(object).unwrap());
+        Overlay::new(Folder::default(), Some(Box::new(bottom)))
+    }
+
+    /// The bounds of pods that `shop` is charged to, by quota; and those of the quotas above them.
+    fn bounds(cluster: &mut Overlay) -> Vec<String> {
+        let plans = cluster.tenant_plans("shop").unwrap();
+        let nodes = plans.iter().flat_map(|plan| plan.nodes_of("shop").into_iter().map(|node| &plan.nodes[node]));
+        nodes.map(|node| format!("{} {}", node.quota, node.hard.get("pods").unwrap())).collect()
+    }
+
+    #[test]
+    fn a_namespace_is_charged_to_its_quotas_and_those_above_only() {
+        let mut cluster = with_tenants();
+        assert_eq!(bounds(&mut cluster), ["web 5", "acme 9"]);
+        assert_eq!(cluster.tenant_plans("shop").unwrap()[0].nodes.len(), 2);
+        assert_eq!(cluster.tenant_plans("other").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn what_is_used_changes_no_plan_and_all_else_does() {
+        let mut cluster = with_tenants();
+        let mark = cluster.mark();
+        bounds(&mut cluster);
+        let mut used = tenant_quota("web", Some("acme"), "5");
+        used["status"] = json!({"used": {"pods": "4"}});
+        cluster.put(used.clone()).unwrap();
+        assert!(cluster.tenants.is_some());
+        used["spec"]["quota"]["hard"]["pods"] = json!("7");
+        cluster.put(used.clone()).unwrap();
+        assert_eq!(bounds(&mut cluster), ["web 7", "acme 9"]);
+        used["status"]["exemptNamespaces"] = json!(["shop"]);
+        cluster.put(used).unwrap();
+        assert_eq!(bounds(&mut cluster), Vec::<String>::new());
+        cluster.put(namespace("lab")).unwrap();
+        assert_eq!(bounds(&mut cluster), ["lab 3", "acme 9"]);
+        cluster.roll_back(mark);
+        assert_eq!(bounds(&mut cluster), ["web 5", "acme 9"]);
+        cluster.mark();
+        cluster.put(namespace("lab")).unwrap();
+        bounds(&mut cluster);
+        cluster.take_back(&namespace("lab"));
+        assert_eq!(bounds(&mut cluster), ["web 5", "acme 9"]);
+        cluster.replace_all(TENANT_QUOTA.0, TENANT_QUOTA.1);
+        assert_eq!(bounds(&mut cluster), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,126 @@
+//! Bounds and usage of quotas, as one list in order: maps of maps would be several types, each of which makes the page's wasm larger.
+
+use std::cmp::Ordering;
+
+use headroom_admission::amount::Quantity;
+use headroom_admission::sort::{by_text, order};
+use serde_json::Value;
+
+use headroom_objects::kinds::metadata;
+
+/// The bound and usage of a quota under one name, such as `requests.cpu`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaLevel {
+    pub key: QuotaKey,
+    /// None if only usage is known.
+    pub hard: Option<Quantity>,
+    pub used: Quantity,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaKey {
+    /// Empty for a TenantQuota.
+    pub namespace: String,
+    pub quota: String,
+    pub name: String,
+}
+
+impl QuotaKey {
+    fn order(&self, other: &Self) -> Ordering {
+        order(&self.namespace, &other.namespace)
+            .then_with(|| order(&self.quota, &other.quota))
+            .then_with(|| order(&self.name, &other.name))
+    }
+}
+
+/// In the order of their keys.
+#[derive(Debug, Clone, Default)]
+pub struct QuotaLevels(Vec<QuotaLevel>);
+
+impl QuotaLevels {
+    /// The levels that the status of each quota tells.
+    pub fn of(quotas: &[Value]) -> Self {
+        let mut levels = Vec::new();
+        for quota in quotas {
+            let amounts = |field: &str| quota.pointer(field).and_then(Value::as_object);
+            let (hard, used) = (amounts("/status/hard"), amounts("/status/used"));
+            let unbounded =
+                used.into_iter().flatten().filter(|(name, _)| hard.is_none_or(|hard| hard.get(*name).is_none()));
+            let names = hard.into_iter().flatten().chain(unbounded).map(|(name, _)| name);
+            levels.extend(names.map(|name| QuotaLevel {
+                key: QuotaKey {
+                    namespace: metadata(quota, "namespace").to_owned(),
+                    quota: metadata(quota, "name").to_owned(),
+                    name: name.clone(),
+                },
+                hard: hard.and_then(|hard| amount(hard.get(name)?)),
+                used: used.and_then(|used| amount(used.get(name)?)).unwrap_or(Quantity::ZERO),
+            }));
+        }
+        sort(&mut levels, |level| &level.key);
+        Self(levels)
+    }
+
+    pub fn get(&self, key: &QuotaKey) -> Option<&QuotaLevel> {
+        let found = self.0.binary_search_by(|level| level.key.order(key)).ok()?;
+        self.0.get(found)
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, QuotaLevel> {
+        self.0.iter()
+    }
+
+    /// The keys of both lists in order.
+    pub fn keys_with<'l>(&'l self, other: &'l Self) -> Vec<&'l QuotaKey> {
+        let mut keys: Vec<&QuotaKey> = self.iter().chain(other.iter()).map(|level| &level.key).collect();
+        sort(&mut keys, |key| *key);
+        keys.dedup();
+        keys
+    }
+}
+
+fn sort<T>(list: &mut Vec<T>, key: impl Fn(&T) -> &QuotaKey) {
+    by_text(list, |item| &key(item).name);
+    by_text(list, |item| &key(item).quota);
+    by_text(list, |item| &key(item).namespace);
+}
+
+fn amount(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => number.to_string().parse().ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn levels_are_found_by_quota_and_name_in_the_order_of_both() {
+        let quota = |namespace: &str, name: &str, hard: Value, used: Value| json!({"metadata": {"namespace": namespace, "name": name}, "status": {"hard": hard, "used": used}});
+        let levels = QuotaLevels::of(&[
+            quota("shop", "team", json!({"pods": 5, "cpu": "2"}), json!({"cpu": "500m", "memory": "1Gi"})),
+            quota("bank", "team", json!({"pods": "wrong"}), json!({})),
+        ]);
+        let told: Vec<String> = levels
+            .iter()
+            .map(|QuotaLevel { key: QuotaKey { namespace, quota, name }, hard, used }| {
+                let hard = hard.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+                format!("{namespace}/{quota} {name} {used} of {hard}")
+            })
+            .collect();
+        let expected =
+            ["bank/team pods 0 of -", "shop/team cpu 500m of 2", "shop/team memory 1Gi of -", "shop/team pods 0 of 5"];
+        assert_eq!(told, expected);
+        let key =
+            |name: &str| QuotaKey { namespace: "shop".to_owned(), quota: "team".to_owned(), name: name.to_owned() };
+        assert_eq!(levels.get(&key("cpu")).map(|level| level.used.to_string()).as_deref(), Some("500m"));
+        assert_eq!(levels.get(&key("none")), None);
+        let other = QuotaLevels::of(&[quota("shop", "team", json!({"cpu": "3", "count/pods": "1"}), json!({}))]);
+        let names: Vec<&str> = levels.keys_with(&other).iter().map(|key| key.name.as_str()).collect();
+        assert_eq!(names, ["pods", "count/pods", "cpu", "memory", "pods"]);
+    }
+}

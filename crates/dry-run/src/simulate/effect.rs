@@ -1,0 +1,370 @@
+//! Finds what would change for each subject and each quota.
+
+use std::cmp::Ordering;
+
+use headroom_admission::amount::{Quantity, ResourceList};
+use headroom_admission::request::{Pod, Requirement, pod_totals};
+use headroom_admission::sort::{by_text, order};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::subjects::{Subject, Subjects};
+use crate::Overlay;
+use crate::evaluate::tenant_quotas;
+use crate::evaluate::{Admission, ObjectDecision, ObjectWarning, RejectionReason, Verdict, request};
+use crate::overlay::tenants::TENANT_QUOTA;
+use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels};
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::document;
+use headroom_objects::kinds::ApiKind;
+
+/// A simulation of which the first half is done: things as they are.
+pub struct Simulation {
+    subjects: Subjects,
+    now: Vec<Looked>,
+    /// The amounts that the running pods of each subject were charged.
+    held: Vec<Vec<(QuotaKey, Quantity)>>,
+    quotas: QuotaLevels,
+}
+
+/// A subject evaluated.
+struct Looked {
+    evaluation: ObjectDecision,
+    /// The amounts that one adds to quotas.
+    adds: Vec<(QuotaKey, Quantity)>,
+}
+
+/// Everything that would change.
+#[derive(Debug, Default)]
+pub struct Effects {
+    pub subjects: Vec<Effect>,
+    pub quotas: Vec<QuotaEffect>,
+    /// The additional requests of the changed subjects, by resource; negative if they free some.
+    pub requests: ResourceList<'static>,
+    pub missed: Vec<String>,
+}
+
+/// The change for one subject.
+#[derive(Debug)]
+pub struct Effect {
+    pub name: String,
+    pub namespace: String,
+    pub count: u64,
+    pub change: EffectKind,
+    /// The reasons for the refusal, past or future.
+    pub reasons: Vec<RejectionReason>,
+    pub values: Vec<ValueChange>,
+    /// Warnings that there were not before.
+    pub warnings: Vec<ObjectWarning>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EffectKind {
+    NewlyRejected,
+    NotEvaluated,
+    /// Admitted before and after, with other values.
+    Changed,
+    NoLongerRejected,
+    StillRejected,
+    Same,
+}
+
+/// A value that would be another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+pub struct ValueChange {
+    /// `container web`
+    pub container: String,
+    /// `requests.cpu`
+    pub field: String,
+    pub now: Option<String>,
+    pub then: Option<String>,
+    /// The origin of the new value.
+    pub reason: String,
+}
+
+/// A bound or usage of a quota that would change.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct QuotaEffect {
+    /// Empty for a TenantQuota.
+    pub namespace: String,
+    pub quota: String,
+    pub name: String,
+    pub used: String,
+    /// The usage if all were recreated.
+    pub remade: String,
+    /// None for a quota that is new.
+    pub hard: Option<String>,
+    /// None if it is not bounded any more.
+    pub new_hard: Option<String>,
+    /// The rest of the bound then; below zero if there is too little.
+    pub left: Option<String>,
+    /// True if there would be too little room, and was enough.
+    #[serde(rename = "newlyExceeded")]
+    pub is_newly_exceeded: bool,
+}
+
+impl Simulation {
+    pub fn begin(subjects: Subjects, admission: &Admission, cluster: &mut Overlay) -> Self {
+        // OK because quotas that cannot be read are reported with the subjects; those of files have to be counted first.
+        let _ = tenant_quotas::prepare(cluster);
+        let now: Vec<Looked> = subjects.found.iter().map(|subject| look(subject, admission, cluster)).collect();
+        let both = subjects.found.iter().zip(&now);
+        let held = both.map(|(subject, now)| held(subject, now, admission, cluster)).collect();
+        let mut simulation = Self { subjects, now, held, quotas: QuotaLevels::default() };
+        simulation.quotas = simulation.levels(cluster);
+        simulation
+    }
+
+    /// The namespaces in which something was found.
+    pub fn namespaces(&self) -> Vec<String> {
+        // They are in this order.
+        let mut names: Vec<String> = self.subjects.found.iter().map(|subject| subject.key.namespace.clone()).collect();
+        names.dedup();
+        names
+    }
+
+    /// Looks at everything again as it would be.
+    pub fn end(&self, admission: &Admission, cluster: &mut Overlay) -> Effects {
+        let then: Vec<Looked> = self.subjects.found.iter().map(|subject| look(subject, admission, cluster)).collect();
+        let quotas = self.levels(cluster);
+        let mut effects = Effects { missed: self.subjects.missed.clone(), ..Effects::default() };
+        for ((subject, now), then) in self.subjects.found.iter().zip(&self.now).zip(&then) {
+            let effect = Effect::of(subject, &now.evaluation, &then.evaluation);
+            if effect.change == EffectKind::Changed {
+                effects.charge_requests(&now.evaluation, &then.evaluation, subject.count);
+            }
+            effects.subjects.push(effect);
+        }
+        let changes = std::mem::take(&mut effects.requests).into_iter();
+        effects.requests = ResourceList::in_order(changes.filter(|(_, change)| !change.is_zero()));
+        effects.quotas = self.quota_effects(&quotas, &then);
+        effects
+    }
+
+    fn levels(&self, cluster: &mut Overlay) -> QuotaLevels {
+        let mut all = Vec::new();
+        if tenant_quotas::prepare(cluster) == Ok(true) {
+            let (api_version, kind) = TENANT_QUOTA;
+            all.extend(cluster.list((api_version, kind, None)).unwrap_or_default());
+        }
+        for namespace in self.namespaces() {
+            // Objects that cannot be read are already reported with the subjects.
+            all.extend(cluster.list(("v1", "ResourceQuota", Some(&namespace))).unwrap_or_default());
+        }
+        QuotaLevels::of(&all)
+    }
+
+    fn quota_effects(&self, quotas: &QuotaLevels, then: &[Looked]) -> Vec<QuotaEffect> {
+        let mut effects = Vec::new();
+        for key in quotas.keys_with(&self.quotas) {
+            let QuotaKey { namespace, quota, name } = key;
+            let (new, old) = (quotas.get(key), self.quotas.get(key));
+            let used = new.or(old).map(|level| level.used.clone()).unwrap_or(Quantity::ZERO);
+            let remade = used.plus(&self.growth(key, old.is_some(), then));
+            let hard = |level: Option<&QuotaLevel>| level.and_then(|level| level.hard.clone());
+            let (hard, new_hard) = (hard(old), hard(new));
+            if hard == new_hard && remade == used {
+                continue;
+            }
+            let was_exceeded = hard.as_ref().is_some_and(|hard| used > *hard);
+            let is_exceeded = new_hard.as_ref().is_some_and(|hard| remade > *hard);
+            effects.push(QuotaEffect {
+                namespace: namespace.clone(),
+                quota: quota.clone(),
+                name: name.clone(),
+                used: used.to_string(),
+                remade: remade.to_string(),
+                left: new_hard.as_ref().map(|hard| hard.minus(&remade).to_string()),
+                hard: hard.map(|hard| hard.to_string()),
+                new_hard: new_hard.map(|hard| hard.to_string()),
+                is_newly_exceeded: is_exceeded && !was_exceeded,
+            });
+        }
+        effects
+    }
+
+    /// The amount that all subjects would add to a quota's name beyond what they add now.
+    fn growth(&self, key: &QuotaKey, was_counted: bool, then: &[Looked]) -> Quantity {
+        let mut growth = Quantity::ZERO;
+        // A quota without a namespace is a TenantQuota.
+        let is_charged = |subject: &Subject| key.namespace.is_empty() || subject.key.namespace == key.namespace;
+        let all = self.subjects.found.iter().zip(&self.held).zip(then);
+        for ((subject, held), then) in all.filter(|((subject, _), _)| is_charged(subject)) {
+            let amount = |amounts: &[(QuotaKey, Quantity)]| {
+                let of_key = amounts.iter().filter(|(of, _)| of == key);
+                of_key.fold(Quantity::ZERO, |sum, (_, amount)| sum.plus(amount))
+            };
+            // Running pods were counted with the quota that has the new bound.
+            let now = if was_counted { amount(held) } else { amount(&then.adds).times_count(subject.count) };
+            growth = growth.plus(&amount(&then.adds).times_count(subject.count).minus(&now));
+        }
+        growth
+    }
+}
+
+fn look(subject: &Subject, admission: &Admission, cluster: &mut Overlay) -> Looked {
+    let kind = ApiKind::of(&subject.object);
+    // As an object that is already counted, so that no quota refuses it: quotas are reported as a sum.
+    let evaluation = admission.evaluate(request::audit(subject.object.clone(), &kind), cluster);
+    let adds = charged(&subject.object, &subject.key.namespace, admission, cluster);
+    Looked { evaluation, adds }
+}
+
+/// The amounts that the running pods of a subject were charged.
+fn held(subject: &Subject, now: &Looked, admission: &Admission, cluster: &mut Overlay) -> Vec<(QuotaKey, Quantity)> {
+    let times = |count: u64, charged: Vec<(QuotaKey, Quantity)>| {
+        charged.into_iter().map(move |(key, amount)| (key, amount.times_count(count)))
+    };
+    if subject.running.is_empty() {
+        return times(subject.count, now.adds.clone()).collect();
+    }
+    let running = subject.running.iter();
+    running.flat_map(|(count, pod)| times(*count, charged(pod, &subject.key.namespace, admission, cluster))).collect()
+}
+
+/// The amounts that an object is charged when it is created in a namespace, whether they fit or not.
+pub fn charged(
+    object: &Value,
+    namespace: &str,
+    admission: &Admission,
+    cluster: &mut Overlay,
+) -> Vec<(QuotaKey, Quantity)> {
+    let request = request::create(object.clone(), &ApiKind::of(object), namespace);
+    let made = admission.evaluate(request, cluster);
+    let mut amounts = Vec::new();
+    // Read errors were already reported when the objects were listed.
+    let of_tenants = tenant_quotas::charges(&made.request, made.outcome(), cluster).unwrap_or_default();
+    for charge in made.charges.iter().chain(&of_tenants) {
+        let namespace = if charge.is_tenant { String::new() } else { namespace.to_owned() };
+        for amount in &charge.added {
+            if let Ok(added) = amount.added.parse::<Quantity>() {
+                let (namespace, quota, name) = (namespace.clone(), charge.quota.clone(), amount.name.clone());
+                amounts.push((QuotaKey { namespace, quota, name }, added));
+            }
+        }
+    }
+    amounts
+}
+
+impl Effect {
+    fn of(subject: &Subject, now: &ObjectDecision, then: &ObjectDecision) -> Self {
+        let values = value_changes(now, then);
+        let change = match (now.verdict, then.verdict) {
+            (Verdict::Error, _) | (_, Verdict::Error) => EffectKind::NotEvaluated,
+            (Verdict::Rejected, Verdict::Rejected) => EffectKind::StillRejected,
+            (_, Verdict::Rejected) => EffectKind::NewlyRejected,
+            (Verdict::Rejected, _) => EffectKind::NoLongerRejected,
+            _ if values.is_empty() => EffectKind::Same,
+            _ => EffectKind::Changed,
+        };
+        let reasons = match change {
+            EffectKind::NotEvaluated if now.verdict == Verdict::Error => &now.reasons,
+            EffectKind::NoLongerRejected => &now.reasons,
+            _ => &then.reasons,
+        };
+        let is_new = |warning: &&ObjectWarning| !now.warnings.contains(warning);
+        Self {
+            name: subject.name.clone(),
+            namespace: subject.key.namespace.clone(),
+            count: subject.count,
+            change,
+            reasons: reasons.clone(),
+            values: if change == EffectKind::Changed { values } else { Vec::new() },
+            warnings: then.warnings.iter().filter(is_new).cloned().collect(),
+        }
+    }
+}
+
+/// The requests of a pod, as the scheduler and quotas count them; empty for other objects.
+fn requests(object: &Value) -> ResourceList<'static> {
+    // OK because what serde_json wrote can be read, and a pod that cannot be read was not admitted.
+    let Ok(document) = document(object) else { return ResourceList::default() };
+    let Ok(pod) = Pod::read(document.root(), None) else { return ResourceList::default() };
+    let total = pod_totals::as_quotas_see_it(&pod, Requirement::Request).unwrap_or_default();
+    ResourceList::in_order(total.iter().map(|(name, amount)| (name.to_string().into(), amount.clone())))
+}
+
+/// The values that differ, as they stand in the pods.
+fn value_changes(now: &ObjectDecision, then: &ObjectDecision) -> Vec<ValueChange> {
+    let values = |evaluation: &ObjectDecision| {
+        let mut values: Vec<ValueNow> = Vec::new();
+        for container in &evaluation.containers {
+            values.extend(container.values.iter().filter_map(|value| {
+                Some(ValueNow {
+                    container: format!("{} {}", container.role.noun(), container.name),
+                    field: value.field.clone(),
+                    quantity: value.value.clone()?,
+                    reason: value.reason.clone(),
+                })
+            }));
+        }
+        by_text(&mut values, |value| &value.field);
+        by_text(&mut values, |value| &value.container);
+        values
+    };
+    let (now, then) = (values(now), values(then));
+    let mut changes = Vec::new();
+    let (mut olds, mut news) = (now.iter().peekable(), then.iter().peekable());
+    loop {
+        let order = match (olds.peek(), news.peek()) {
+            (Some(old), Some(new)) => old.order(new),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return changes,
+        };
+        let old = if order.is_le() { olds.next() } else { None };
+        let new = if order.is_ge() { news.next() } else { None };
+        let (now, then) = (old.map(|value| &value.quantity), new.map(|value| &value.quantity));
+        let Some(either) = new.or(old).filter(|_| now != then) else { continue };
+        changes.push(ValueChange {
+            container: either.container.clone(),
+            field: either.field.clone(),
+            now: now.cloned(),
+            then: then.cloned(),
+            reason: new.map_or_else(|| "no longer set".to_owned(), |value| value.reason.clone()),
+        });
+    }
+}
+
+/// A value of a container.
+struct ValueNow {
+    container: String,
+    field: String,
+    quantity: String,
+    reason: String,
+}
+
+impl ValueNow {
+    fn order(&self, other: &Self) -> Ordering {
+        order(&self.container, &other.container).then_with(|| order(&self.field, &other.field))
+    }
+}
+
+impl QuotaEffect {
+    /// `shop/team`, or `tenant quota payments`.
+    pub fn quota_name(&self) -> String {
+        match self.namespace.as_str() {
+            "" => format!("tenant quota {}", self.quota),
+            namespace => format!("{namespace}/{}", self.quota),
+        }
+    }
+}
+
+impl Effects {
+    fn charge_requests(&mut self, now: &ObjectDecision, then: &ObjectDecision, count: u64) {
+        for (name, more) in requests(then.outcome()).iter() {
+            self.requests.add(name, &more.times_count(count));
+        }
+        for (name, less) in requests(now.outcome()).iter() {
+            self.requests.add(name, &Quantity::ZERO.minus(&less.times_count(count)));
+        }
+    }
+
+    /// The number of subjects that a change concerns.
+    pub fn count(&self, change: EffectKind) -> usize {
+        self.subjects.iter().filter(|effect| effect.change == change).count()
+    }
+}

@@ -1,0 +1,244 @@
+//! Against a real InfluxDB 1.6, filled like Heapster did.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use headroom_fixtures::servers::{self, Server, request};
+use headroom_metrics_stores::diagnosis::SourceVerdict;
+use headroom_metrics_stores::http::{Authentication, Endpoint};
+use headroom_metrics_stores::influxdb::{InfluxDb, InfluxdbOptions, diagnose};
+use headroom_metrics_stores::{Source, SourceError};
+use headroom_usage::sample::{Resource, Window};
+
+use crate::data::{self, Cluster, Key};
+use crate::prometheus::read;
+
+/// The schemas of Heapster: `Fields` with `withfields=true`.
+#[derive(Clone, Copy, PartialEq)]
+enum Schema {
+    Measurements,
+    Fields,
+}
+
+/// Heapster writes a value each minute, at any second of it; two nodes may report the same container.
+fn line_protocol(cluster: &Cluster, schema: Schema) -> String {
+    let mut text = String::new();
+    for container in &cluster.containers {
+        for minute in 0..container.cpu.len() {
+            let image = container.image(minute);
+            let tags = format!(
+                "type=pod_container,namespace_name={},pod_name={},container_name={},container_base_image={image}",
+                container.namespace, container.pod, container.name
+            );
+            let time = cluster.window.from + minute as i64 * 60 + 7;
+            let mut write_value = |metric: &str, of: &str, value: f64, node: &str| {
+                let (measurement, field) = match schema {
+                    Schema::Measurements => (format!("{metric}/{of}"), "value"),
+                    Schema::Fields => (metric.to_owned(), of),
+                };
+                let _ = writeln!(text, "{measurement},{tags},nodename={node} {field}={}i {time}", value.round());
+            };
+            if let Some(cores) = container.cpu[minute] {
+                write_value("cpu", "usage_rate", cores * 1000.0, "a");
+            }
+            if let Some(bytes) = memory(container, minute) {
+                write_value("memory", "working_set", bytes, "a");
+                write_value("memory", "working_set", bytes, "b");
+            }
+            // The whole pod is not a container.
+            let (pod, field) =
+                if schema == Schema::Fields { ("cpu", "usage_rate") } else { ("cpu/usage_rate", "value") };
+            let _ = writeln!(text, "{pod},type=pod,namespace_name={} {field}=99999i {time}", container.namespace);
+        }
+    }
+    text
+}
+
+fn memory(container: &data::Container, minute: usize) -> Option<f64> {
+    container.memory[minute * 4].filter(|bytes| !bytes.is_nan())
+}
+
+fn expected(cluster: &Cluster) -> BTreeMap<Key, Vec<(i64, f64)>> {
+    let mut expected = BTreeMap::<Key, Vec<(i64, f64)>>::new();
+    for container in &cluster.containers {
+        for minute in 0..container.cpu.len() {
+            let values = [(Resource::Cpu, container.cpu[minute]), (Resource::Memory, memory(container, minute))];
+            for (resource, value) in values {
+                let key = Key {
+                    namespace: container.namespace.to_owned(),
+                    pod: container.pod.clone(),
+                    container: container.name.to_owned(),
+                    image: container.image(minute).to_owned(),
+                    resource,
+                };
+                let time = cluster.window.from + minute as i64 * 60;
+                expected.entry(key).or_default().extend(value.map(|value| (time, value)));
+            }
+        }
+    }
+    expected
+}
+
+fn options(server: &Server) -> InfluxdbOptions {
+    InfluxdbOptions::new(Endpoint::new(server.url()))
+}
+
+async fn connect(server: &Server) -> InfluxDb {
+    InfluxDb::connect(&options(server)).await.unwrap()
+}
+
+/// The error of a store that must not be connected to.
+async fn refused(options: &InfluxdbOptions) -> String {
+    InfluxDb::connect(options).await.err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+fn fill(server: &Server, user: &str, text: &str) {
+    let (status, body) =
+        request(server.port, "POST", &format!("/write?db=k8s&precision=s{user}"), text.as_bytes()).unwrap();
+    assert_eq!(status, 204, "{body}");
+}
+
+#[tokio::test]
+async fn readings_match_usage_in_both_schemas() {
+    let cluster = Cluster::until_now(360);
+    for schema in [Schema::Measurements, Schema::Fields] {
+        let server = servers::influxdb(false, 0);
+        fill(&server, "", &line_protocol(&cluster, schema));
+        let source = connect(&server).await;
+        assert!((source.now().await.unwrap() - cluster.window.to).abs() < 300);
+        assert_eq!(source.namespaces(cluster.window).await.unwrap(), ["pay", "shop"]);
+        data::check(&read(&source, cluster.window, 6 * 3600).await, &expected(&cluster));
+        data::check(&read(&source, cluster.window, 17 * 60).await, &expected(&cluster));
+    }
+}
+
+#[tokio::test]
+async fn a_long_series_is_read_in_chunks() {
+    let minutes = 11_000;
+    let mut text = String::new();
+    for minute in 0..minutes {
+        let tags = "type=pod_container,namespace_name=shop,pod_name=p,container_name=c,container_base_image=nginx:1";
+        let _ = writeln!(text, "cpu/usage_rate,{tags} value={minute}i {}", minute * 60);
+    }
+    let server = servers::influxdb(false, 0);
+    fill(&server, "", &text);
+    let source = connect(&server).await;
+    let mut found = data::Read::default();
+    let mut batches = 0;
+    let window = Window { from: 0, to: minutes * 60 };
+    let mut sink = |batch| {
+        batches += 1;
+        found.take(batch);
+    };
+    source.read("shop", window, &mut sink).await.unwrap();
+    assert_eq!((found.samples(), batches), (11_000, 2));
+}
+
+#[tokio::test]
+async fn a_required_password_is_sent() {
+    let cluster = Cluster::until_now(60);
+    let server = servers::influxdb(true, 0);
+    fill(&server, "&u=admin&p=open+sesame", &line_protocol(&cluster, Schema::Measurements));
+    let mut options = self::options(&server);
+    let text = refused(&options).await;
+    assert!(text.contains("answers 401"), "{text}");
+    options.endpoint.authentication = Authentication::Basic { user: "admin".into(), password: "open sesame".into() };
+    let source = InfluxDb::connect(&options).await.unwrap();
+    data::check(&read(&source, cluster.window, 3600).await, &expected(&cluster));
+}
+
+#[tokio::test]
+async fn a_missing_database_or_one_not_from_heapster_is_reported() {
+    let server = servers::influxdb(false, 0);
+    let mut options = self::options(&server);
+    options.database = Some("other".to_owned());
+    let text = refused(&options).await;
+    let expected =
+        "database `other` has nothing at all: name the database after the URL, as in `http://influxdb:8086?db=NAME`";
+    assert!(text.ends_with(expected), "{text}");
+    options.database = None;
+    fill(&server, "", "requests,host=a value=1 0\n");
+    let text = refused(&options).await;
+    assert!(text.contains("database `k8s` has `requests`: name"), "{text}");
+}
+
+#[tokio::test]
+async fn doctor_lists_what_it_found() {
+    let cluster = Cluster::until_now(60);
+    let server = servers::influxdb(false, 0);
+    fill(&server, "", &line_protocol(&cluster, Schema::Fields));
+    let options = self::options(&server);
+    let findings = diagnose(&options, cluster.window.to + 30).await.unwrap();
+    let reported: Vec<_> =
+        findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
+    assert_eq!((reported[0].0, reported[0].1), (SourceVerdict::Good, "clock"));
+    assert_eq!(
+        reported[1..4],
+        [
+            (
+                SourceVerdict::Good,
+                "schema",
+                "Heapster's, `usage_rate` of `cpu` and `working_set` of `memory` in database `k8s`"
+            ),
+            (SourceVerdict::Good, "matched images", "5 of 5 containers in the last 10 minutes"),
+            (SourceVerdict::Good, "sample interval", "60 s"),
+        ]
+    );
+    assert_eq!((reported[4].0, reported[4].1), (SourceVerdict::Doubtful, "history"));
+}
+
+#[tokio::test]
+async fn a_limit_of_steps_leads_to_smaller_queries() {
+    let cluster = Cluster::until_now(120);
+    let server = servers::influxdb(false, 30);
+    fill(&server, "", &line_protocol(&cluster, Schema::Measurements));
+    let source = connect(&server).await;
+    let refused = source.read("shop", cluster.window, &mut |_| {}).await;
+    assert!(
+        matches!(&refused, Err(SourceError::Overloaded(text)) if text.contains("max-select-buckets")),
+        "{refused:?}"
+    );
+    data::check(&read(&source, cluster.window, 20 * 60).await, &expected(&cluster));
+}
+
+#[tokio::test]
+async fn points_without_an_image_and_with_impossible_amounts_are_reported() {
+    let server = servers::influxdb(false, 0);
+    let now = data::now();
+    let line = |bytes: u64, at: i64| {
+        format!(
+            "memory/working_set,type=pod_container,namespace_name=shop,pod_name=p,container_name=c value={bytes}i {at}\n"
+        )
+    };
+    fill(&server, "", &(line(5, now - 60) + &line(9_223_372_036_854_775_807, now - 30)));
+    let findings = diagnose(&options(&server), now).await.unwrap();
+    let images = findings.iter().find(|finding| finding.subject == "matched images").unwrap();
+    assert_eq!(images.verdict, SourceVerdict::Bad);
+    assert!(images.advice.as_ref().unwrap().contains("no tag `container_base_image`"), "{images:?}");
+    let amounts = findings.iter().find(|finding| finding.subject == "amounts").unwrap();
+    assert_eq!(amounts.found, "1 impossible sample, such as memory 8Ei of container c in shop/p");
+}
+
+#[tokio::test]
+async fn clusters_that_share_a_database_are_distinguished() {
+    let server = servers::influxdb(false, 0);
+    let now = data::now();
+    let line = |cluster: &str, bytes: u64| {
+        let tags = "type=pod_container,namespace_name=shop,pod_name=p,container_name=c,container_base_image=nginx:1";
+        format!("memory/working_set,{tags},cluster_name={cluster} value={bytes}i {}\n", now / 60 * 60 - 60)
+    };
+    fill(&server, "", &(line("prod", 5) + &line("test", 9)));
+    let mut options = self::options(&server);
+    let text = refused(&options).await;
+    assert!(text.contains("tag `cluster_name`: `prod`, `test`): which one is this?"), "{text}");
+    let findings = diagnose(&options, now).await.unwrap();
+    assert!(findings.iter().any(|finding| (finding.verdict, finding.subject) == (SourceVerdict::Bad, "cluster")));
+
+    options.condition = "cluster_name = 'prod'".to_owned();
+    let source = InfluxDb::connect(&options).await.unwrap();
+    let mut found = Vec::new();
+    let window = Window { from: now / 3600 * 3600 - 3600, to: now / 3600 * 3600 + 3600 };
+    source.read("shop", window, &mut |batch| found.push(batch)).await.unwrap();
+    let [headroom_usage::sample::Batch::Usage(series)] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(series[0].samples.iter().map(|sample| sample.value).collect::<Vec<_>>(), [5]);
+}

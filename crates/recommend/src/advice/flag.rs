@@ -1,0 +1,211 @@
+//! Reasons to look closer at a container before taking what is recommended.
+
+use std::fmt;
+
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::Resource;
+use headroom_admission::recommend::{NO_USAGE_DATA, TOO_LITTLE_DATA};
+use headroom_admission::timestamp::Timestamp;
+use headroom_usage::DAY;
+use headroom_usage::sample;
+use serde::Serialize;
+
+use crate::advice::amounts::{readable, resource_name, text};
+use crate::history::course::Growth;
+use crate::history::evidence::Evidence;
+
+/// A reason to look closer before taking a recommendation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Flag {
+    OomKills(u64),
+    Throttled(u64),
+    Restarts(u64),
+    CrashLoop,
+    PodsDiffer,
+    Grows(Growing),
+    /// With the CPU of the busiest hour.
+    Nightly(Quantity),
+    Weekly(Quantity),
+    Bursts,
+    BriefPeak,
+    BelowPeak,
+    Heap(Quantity),
+    AtLimit,
+    Limit,
+    Blocked,
+    Autoscaler,
+    QosClass,
+    WholeCpus,
+    NoUsageData,
+    TooBrief(Evidence),
+    Thin(Evidence),
+    /// Its pods run, but their usage was last seen so many days ago.
+    Stale(u64),
+    BlockedNow,
+    /// Its pods run, but others like them would be rejected.
+    Rejected,
+    StaticPod,
+    Vpa,
+    Keda,
+    /// The kind of a custom resource, such as `rollout`.
+    Custom(String),
+}
+
+impl fmt::Display for Flag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OomKills(kills) => write!(f, "oom {kills}"),
+            Self::Throttled(percent) => write!(f, "throttled {percent}%"),
+            Self::Restarts(restarts) => write!(f, "restarts {restarts}"),
+            Self::CrashLoop => f.write_str("crash loop"),
+            Self::PodsDiffer => f.write_str("pods differ"),
+            Self::Grows(growing) => write!(f, "{growing}"),
+            Self::Nightly(cpu) => write!(f, "nightly {cpu}"),
+            Self::Weekly(cpu) => write!(f, "weekly {cpu}"),
+            Self::Bursts => f.write_str("bursts"),
+            Self::BriefPeak => f.write_str("only one minute"),
+            Self::BelowPeak => f.write_str("below peak"),
+            Self::Heap(heap) => write!(f, "heap {heap}"),
+            Self::AtLimit => f.write_str("at its limit"),
+            Self::Limit => f.write_str("limit"),
+            Self::Blocked => f.write_str("blocked"),
+            Self::Autoscaler => f.write_str("hpa"),
+            Self::QosClass => f.write_str("qos"),
+            Self::WholeCpus => f.write_str("whole cpus"),
+            Self::NoUsageData => f.write_str(NO_USAGE_DATA),
+            Self::TooBrief(seen) => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
+            Self::Thin(seen) => write!(f, "short history ({seen})"),
+            Self::Stale(days) => write!(f, "last seen {days} d ago"),
+            Self::BlockedNow => f.write_str("blocked now"),
+            Self::Rejected => f.write_str("rejected"),
+            Self::StaticPod => f.write_str("static pod"),
+            Self::Vpa => f.write_str("vpa"),
+            Self::Keda => f.write_str("keda"),
+            Self::Custom(kind) => f.write_str(kind),
+        }
+    }
+}
+
+impl Flag {
+    /// A line that explains the flag; none for a flag that needs no explanation.
+    pub fn explained(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NoUsageData => return None,
+            Self::OomKills(_) => "oom: OOM-killed so many times",
+            Self::Throttled(_) => {
+                "throttled: CPU usage was capped by the limit in so many of its periods: raise or remove the limit, then \
+                 run this again"
+            }
+            Self::Restarts(_) => "restarts: of its pods that run now",
+            Self::PodsDiffer => {
+                "pods differ: one pod uses over one and a half times the CPU of the others on the same days, and all get a \
+                 request for it: split the workload, spread its load, or resize that pod in place"
+            }
+            Self::Grows(_) => {
+                "grows: usage rises steadily; the CPU request covers a week of that, the memory request is not lowered"
+            }
+            Self::Nightly(_) => {
+                "nightly: it uses so much CPU in the same few hours of each day, and little otherwise; the request does not cover \
+                 them: if it must not be slowed down then, use --cpu p99"
+            }
+            Self::Weekly(_) => {
+                "weekly: it uses so much CPU on the same days of each week, and little otherwise; the request does not cover \
+                 them: if it must not be slowed down then, use --cpu p99"
+            }
+            Self::Bursts => {
+                "bursts: it uses over three times its usual CPU for minutes at a time; the request covers 95% of the time: if \
+                 it must not be slowed down in the rest, use --cpu p99"
+            }
+            Self::BriefPeak => {
+                "only one minute: memory was at the peak that the request covers for a minute or two, and is far below else: \
+                 look what happened then"
+            }
+            Self::BelowPeak => {
+                "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \
+                 raise that bound or percentile, or give the pod a memory limit above the peak"
+            }
+            Self::Heap(_) => {
+                "heap: its arguments allow a heap of so much, all of which it may come to use: the request covers what it used so far"
+            }
+            Self::AtLimit => {
+                "at its limit: memory fills the limit most of the time without a kill, so much of it is page cache, which would fill \
+                 a higher limit too"
+            }
+            Self::Limit => "limit: a new memory limit is recommended beside the request: see -o wide",
+            Self::Blocked => "blocked: the change would be rejected, or stop its rollout, and is left out: see Blocked",
+            Self::Autoscaler => "hpa: an autoscaler would scale differently: see Autoscalers",
+            Self::QosClass => "qos: the pod's QoS class would change: see -o wide",
+            Self::WholeCpus => {
+                "whole cpus: a node with the static CPU manager gives a Guaranteed pod whole CPUs of its own, which the change \
+                 takes away: change CPU request and limit together, to whole CPUs"
+            }
+            Self::TooBrief(_) => {
+                "too little data: measured for less than two hours or five runs, so later peaks are unknown"
+            }
+            Self::Stale(_) => {
+                "last seen: its pods run, but the store has no samples of them any more: `kubectl headroom doctor` checks what \
+                 is scraped"
+            }
+            Self::BlockedNow => "blocked now: the API server rejects its pods at present: see Notes",
+            Self::Rejected => "rejected: its pods run, but would be rejected if they were created again: see Notes",
+            Self::CrashLoop => "crash loop: its pods end soon after each start, so nothing is known of its usage",
+            Self::StaticPod => {
+                "static pod: a kubelet runs it from a file on its node, so no patch of the API changes it"
+            }
+            Self::Vpa => {
+                "vpa: a VerticalPodAutoscaler sets requests when pods are created, whatever the template has: see Notes"
+            }
+            Self::Keda => "keda: a ScaledObject keeps the autoscaler's target: see Notes",
+            Self::Custom(_) => {
+                "rollout and other kinds of custom resources: patched by operations, since their lists cannot be merged"
+            }
+            Self::Thin(_) => "short history: measured for less than a day, so daily peaks are not known",
+        })
+    }
+}
+
+/// A resource whose usage grows steadily.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Growing {
+    #[serde(serialize_with = "resource_name")]
+    pub resource: Resource,
+    #[serde(serialize_with = "text")]
+    pub a_day: Quantity,
+    /// The days on which usage reaches the recommended request, or the one that is set, and the limit, if it does within a year.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_reached: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_reached: Option<String>,
+}
+
+/// `memory grows 136Mi a day, reaches its request on 2026-11-30, its limit on 2026-12-08`
+impl fmt::Display for Growing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} grows {} a day", self.resource.name(), self.a_day)?;
+        let reached = [("request", &self.request_reached), ("limit", &self.limit_reached)];
+        let known = reached.iter().filter_map(|(what, day)| Some((what, day.as_ref()?)));
+        for (number, (what, day)) in known.enumerate() {
+            write!(f, "{} its {what} on {day}", if number == 0 { ", reaches" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl Growing {
+    /// The growth of a resource, with the days after `now` on which it reaches its bounds.
+    pub fn new(growth: Growth, resource: Resource, [request, limit]: [Option<&Quantity>; 2], now: Timestamp) -> Self {
+        let reached = |bound: &Quantity| {
+            let left = sample::amount(resource, bound)?.saturating_sub(growth.now);
+            let days = i64::try_from(left / growth.a_day.max(1)).ok().filter(|days| *days < 365)?;
+            let day = Timestamp::from_unix_seconds(now.unix_seconds() + days * DAY)?.to_string();
+            day.split_once('T').map(|(day, _)| day.to_owned())
+        };
+        Self {
+            resource,
+            a_day: readable(growth.a_day, resource),
+            request_reached: request.and_then(reached),
+            limit_reached: limit.and_then(reached),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Risks to fix before anything is saved: containers that are killed, throttled, or use more than they request.
+
+use std::fmt;
+
+use headroom_admission::cluster::usage::Resource;
+use serde::Serialize;
+
+use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Severity, Workload};
+use crate::history::distribution;
+use headroom_workloads::WorkloadRef;
+
+/// A container that is in trouble, and what helps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Risk {
+    #[serde(flatten)]
+    pub workload: WorkloadRef,
+    pub container: String,
+    /// The resource, if it is about one alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<&'static str>,
+    pub risk: RiskKind,
+    pub severity: Severity,
+    /// The problem, such as `OOM-killed 3 times at 512Mi`.
+    pub text: String,
+    /// The fix: `raise the memory limit to 615Mi`.
+    pub fix: String,
+}
+
+/// The kinds of trouble, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RiskKind {
+    OomKilled,
+    Throttled,
+    AboveRequest,
+    NoRequest,
+}
+
+/// `shop deployment/web front: OOM-killed 3 times at 512Mi; raise the memory limit to 615Mi`
+impl fmt::Display for Risk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workload, container, text, fix, .. } = self;
+        write!(f, "{} {workload} {container}: {text}; {fix}", workload.namespace)
+    }
+}
+
+/// The risks of all workloads, the worst first.
+pub fn of_all(workloads: &[Workload]) -> Vec<Risk> {
+    let containers = workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)));
+    let mut risks: Vec<(u64, Risk)> = containers.flat_map(|(of, container)| found(of, container)).collect();
+    risks.sort_by(|(weight, a), (other, b)| {
+        (a.severity, a.risk)
+            .cmp(&(b.severity, b.risk))
+            .then(other.cmp(weight))
+            .then_with(|| (&a.workload, &a.container).cmp(&(&b.workload, &b.container)))
+    });
+    risks.into_iter().map(|(_, risk)| risk).collect()
+}
+
+/// The urgency of a container: that of the worst of its risks.
+pub fn severity(of: &Workload, container: &ContainerAdvice) -> Severity {
+    let risks = found(of, container).into_iter().map(|(_, risk)| risk.severity);
+    risks.min().unwrap_or_else(|| container.severity_without_risk())
+}
+
+/// The risks of a container, each with its weight among those of its kind.
+fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
+    let mut risks = Vec::new();
+    let mut add = |kind, resource: Option<Resource>, weight, (text, fix)| {
+        let (workload, container) = (of.key.clone(), container.name.clone());
+        // Too little memory ends in a kill or an eviction.
+        let severity = if resource == Some(Resource::Memory) { Severity::Critical } else { Severity::Warning };
+        let resource = resource.map(Resource::name);
+        risks.push((weight, Risk { workload, container, resource, risk: kind, severity, text, fix }));
+    };
+    if let Some(texts) = killed(container) {
+        add(RiskKind::OomKilled, Some(Resource::Memory), container.oom_kills, texts);
+    }
+    if let Some(percent) = container.throttled_percent.filter(|_| container.is_much_throttled()) {
+        let text = format!("throttled in {percent}% of its CPU periods");
+        add(RiskKind::Throttled, Some(Resource::Cpu), percent, (text, "raise or remove the CPU limit".to_owned()));
+    }
+    let runs = container.evidence.is_some_and(|evidence| evidence.runs.is_some());
+    for (advice, over, to) in container.resources.iter().filter_map(|advice| above_request(advice, runs)) {
+        let name = advice.resource.name();
+        let text = match runs {
+            true => format!("a run used more than its {name} request"),
+            false => format!("above its {name} request most of the time"),
+        };
+        add(RiskKind::AboveRequest, Some(advice.resource), over, (text, to));
+    }
+    let missing: Vec<&ResourceAdvice> = container
+        .resources
+        .iter()
+        .filter(|advice| advice.request.is_none() && advice.resource != Resource::EphemeralStorage)
+        .collect();
+    if !missing.is_empty() && !container.is_init {
+        let names = missing.iter().map(|advice| advice.resource.name()).collect::<Vec<_>>().join(" or ");
+        let set = missing
+            .iter()
+            .filter_map(|advice| Some(format!("{} {}", advice.resource.name(), advice.recommended.as_ref()?)));
+        let set = set.collect::<Vec<_>>().join(", ");
+        let fix = if set.is_empty() { "set one".to_owned() } else { format!("request {set}") };
+        add(RiskKind::NoRequest, None, missing.len() as u64, (format!("no {names} request"), fix));
+    }
+    risks
+}
+
+/// The kill and its fix; none if nothing was killed, or the limit was raised since.
+fn killed(container: &ContainerAdvice) -> Option<(String, String)> {
+    if container.oom_kills == 0 {
+        return None;
+    }
+    let memory = container.resource(Resource::Memory)?;
+    let at = container.killed_at.as_ref();
+    let fix = match (&memory.recommended_limit, &memory.limit, &memory.recommended) {
+        (Some(limit), ..) => format!("raise the memory limit to {limit}"),
+        (None, Some(limit), _) if at.is_some_and(|at| *limit > *at) => return None,
+        (None, Some(limit), _) => format!("raise the memory limit above {limit}"),
+        (None, None, Some(request)) => format!("request {request} of memory"),
+        (None, None, None) => "set a memory request".to_owned(),
+    };
+    let times = match container.oom_kills {
+        1 => "once".to_owned(),
+        kills => format!("{kills} times"),
+    };
+    let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
+    Some((format!("OOM-killed {times}{at}"), fix))
+}
+
+/// By how much usage is above a request, in percent, and what helps: what is recommended, a bound that keeps that too low, or at
+/// least what was used: the median, or of the runs of a Job, which are brief, what memory used at most and CPU mostly.
+fn above_request(advice: &ResourceAdvice, are_runs: bool) -> Option<(&ResourceAdvice, u64, String)> {
+    let request = &advice.request.as_ref()?.value;
+    let used = if are_runs { advice.mostly_used()? } else { advice.used.as_ref()?.percentile(500)? };
+    if used <= request {
+        return None;
+    }
+    let name = advice.resource.name();
+    let to = match &advice.recommended {
+        Some(recommended) if recommended > request => format!("raise the {name} request to {recommended}"),
+        Some(_) => {
+            advice.reason.as_ref().and_then(|reason| reason.bound_to_raise(name, advice.recommended.as_ref()?))?
+        }
+        None if are_runs => format!("raise the {name} request to {}", distribution::shown(used, advice.resource)),
+        None => return None,
+    };
+    let (used, request) = (used.milli_value().max(0) as u64, request.milli_value().max(1) as u64);
+    Some((advice, used.saturating_mul(100) / request, to))
+}

@@ -1,0 +1,463 @@
+//! The recommendation for one workload: its containers, with what each requests, uses and should request.
+
+use std::fmt;
+
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::Resource;
+use headroom_admission::timestamp::Timestamp;
+use serde::Serialize;
+
+use crate::advice::amounts::{Delta, is_about, percent_more, readable, resource_name, some_text, text, texts};
+use crate::advice::autoscaler::{Requested, Scaled};
+use crate::advice::blocked::Blocked;
+use crate::advice::flag::{Flag, Growing};
+use crate::advice::reason::AdviceReason;
+use crate::advice::template::CustomResource;
+use crate::history::ContainerUsage;
+use crate::history::course::Rhythm;
+use crate::history::distribution::Distribution;
+use crate::history::evidence::Evidence;
+use crate::history::timeline::Timeline;
+use headroom_admission::recommend::NoRecommendation;
+use headroom_workloads::WorkloadRef;
+
+/// From this share of throttled periods on, in percent, CPU usage shows less than the container wanted.
+pub const MUCH_THROTTLED: u64 = 5;
+
+/// An object that makes pods, a pod, or an image that does not run yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Workload {
+    pub api_version: String,
+    #[serde(flatten)]
+    pub key: WorkloadRef,
+    /// The object that was read in its place, where its own kind is not known here: `replicaset/web-5d8f`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub through: Option<String>,
+    /// The object at the top of its owners: `kafka/events`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_by: Option<String>,
+    /// The file it was read from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    pub pods: u64,
+    #[serde(rename = "qosClass")]
+    pub qos: &'static str,
+    #[serde(rename = "qosClassAfter")]
+    pub qos_after: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub autoscalers: Vec<Scaled>,
+    pub containers: Vec<ContainerAdvice>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// The reason why the changes are not handed out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<Blocked>,
+    /// From the object to the pod in it.
+    #[serde(skip)]
+    pub path: Vec<&'static str>,
+    /// Its place in the inventory.
+    #[serde(skip)]
+    pub entry: usize,
+    /// Its turn in the order in which changes are made.
+    #[serde(skip)]
+    pub turn: usize,
+    /// The workload itself, if its pods were read from what it owns.
+    #[serde(skip)]
+    pub custom: Option<CustomResource>,
+    /// The node whose kubelet runs it from a file there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub static_on: Option<String>,
+    /// The flags of all of its containers: who else decides about it.
+    #[serde(skip)]
+    pub shared_flags: Vec<Flag>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerAdvice {
+    pub name: String,
+    pub image: String,
+    pub is_init: bool,
+    /// True for an init container that is no sidecar: most end before anybody measures them.
+    #[serde(skip)]
+    pub runs_at_start: bool,
+    pub resources: Vec<ResourceAdvice>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+    pub oom_kills: u64,
+    /// The memory at which it was last killed: its limit then, as far as it is known.
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub killed_at: Option<Quantity>,
+    /// Percent of CFS periods that were throttled; none without a CPU limit, or if the source does not count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttled_percent: Option<u64>,
+    pub restarts: u64,
+    /// True if all of its pods end again and again.
+    #[serde(skip)]
+    pub is_crash_looping: bool,
+    /// The heap that its arguments give to a runtime such as a JVM.
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub heap: Option<Quantity>,
+    pub severity: Severity,
+    /// The reasons to look closer.
+    #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<Flag>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grows: Vec<Growing>,
+    /// The flags for how usage runs over pods and days, as far as those are known.
+    #[serde(skip)]
+    pub patterns: Vec<Flag>,
+    #[serde(skip)]
+    pub timeline: Option<Timeline>,
+}
+
+/// The urgency of a container, the most urgent first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It is OOM-killed, or above its memory request most of the time, and so among the first to be evicted.
+    Critical,
+    /// It is throttled, above its CPU request most of the time, or has no request.
+    Warning,
+    /// A request is off its recommendation by more than [`MUCH_PERCENT`].
+    Adjust,
+    Ok,
+    /// Nothing is recommended.
+    #[default]
+    Unknown,
+}
+
+/// A request that is off its recommendation by more than this is worth a change.
+const MUCH_PERCENT: u64 = 20;
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Critical => "critical",
+            Self::Warning => "warning",
+            Self::Adjust => "adjust",
+            Self::Ok => "ok",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// The recommendation for one resource of a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceAdvice {
+    #[serde(serialize_with = "resource_name")]
+    pub resource: Resource,
+    /// The request that admission makes of what is set now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<CurrentRequest>,
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Quantity>,
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub recommended: Option<Quantity>,
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub recommended_limit: Option<Quantity>,
+    /// From the current request to the recommended one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<Delta>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used: Option<Distribution>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<AdviceReason>,
+    /// The reason that nothing is recommended.
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<NoRecommendation>,
+    /// The typical request of the image, if neither usage nor the author sets one. It is never written.
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub typical: Option<Quantity>,
+    /// The request as the object itself has it, which the recommendation would replace.
+    #[serde(skip)]
+    pub written: Option<Quantity>,
+    /// The limit as the author wrote it.
+    #[serde(skip)]
+    pub written_limit: Option<Quantity>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CurrentRequest {
+    #[serde(serialize_with = "text")]
+    pub value: Quantity,
+    #[serde(serialize_with = "text")]
+    pub from: RequestOrigin,
+}
+
+/// The origin of a current request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestOrigin {
+    Author,
+    /// An estimate at admission.
+    Estimate,
+    /// The typical request of the image, since no usage is known.
+    Typical,
+    /// As the policy words it.
+    Other(String),
+}
+
+impl fmt::Display for RequestOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Author => f.write_str("author"),
+            Self::Estimate => f.write_str("estimated at admission"),
+            Self::Typical => f.write_str("typical for this image, set at admission"),
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+/// In parentheses a request that is not in the manifest but applies.
+impl fmt::Display for CurrentRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.from {
+            RequestOrigin::Author => write!(f, "{}", self.value),
+            _ => write!(f, "({})", self.value),
+        }
+    }
+}
+
+impl ResourceAdvice {
+    /// The amount to write: none if there is no recommendation, or the object has about as much already.
+    pub fn to_write(&self) -> Option<&Quantity> {
+        let is_close = |to: &Quantity| self.written.as_ref().is_some_and(|from| is_about(from, to, self.resource));
+        self.recommended.as_ref().filter(|recommended| !is_close(recommended))
+    }
+
+    /// The amount of usage that requests are compared with: what CPU mostly needs, and what memory needs at most.
+    pub fn mostly_used(&self) -> Option<&Quantity> {
+        let used = self.used.as_ref()?;
+        if self.resource == Resource::Cpu { used.percentile(950) } else { Some(used.peak()) }
+    }
+
+    /// By how many percent of the recommendation the request is above it, or below.
+    pub fn off_by_percent(&self) -> Option<i64> {
+        percent_more(self.recommended.as_ref()?, &self.request.as_ref()?.value)
+    }
+
+    /// Sets the current request, and how the recommendation changes it.
+    pub fn set_current(&mut self, request: Option<CurrentRequest>) {
+        let current = request.as_ref().map(|request| &request.value);
+        self.change = self.recommended.as_ref().map(|recommended| Delta::new(current, recommended));
+        self.request = request;
+    }
+
+    /// Takes a recommendation that is not wanted back.
+    pub fn withdraw(&mut self) {
+        (self.recommended, self.recommended_limit, self.change, self.reason) = (None, None, None, None);
+    }
+
+    /// The amount saved over so many pods; negative if more is recommended.
+    pub fn saved(&self, pods: u64) -> Option<Quantity> {
+        let recommended = self.recommended.as_ref()?;
+        let current = self.request.as_ref().map_or(Quantity::ZERO, |request| request.value.clone());
+        Some(current.minus(recommended).times_count(pods))
+    }
+
+    /// Explains the recommendation, or why there is none.
+    pub fn explained(&self) -> String {
+        let mut text = match (&self.reason, &self.unknown) {
+            (Some(reason), _) => reason.to_string(),
+            (None, Some(unknown)) => format!("no recommendation: {unknown}"),
+            (None, None) => "-".to_owned(),
+        };
+        // An estimate of admission with the same amount has just been explained.
+        let is_news = |request: &&CurrentRequest| {
+            request.from != RequestOrigin::Author && Some(&request.value) != self.recommended.as_ref()
+        };
+        match (self.request.as_ref().filter(is_news), &self.typical) {
+            (Some(CurrentRequest { value, from }), _) => text.push_str(&format!("; now {value}: {from}")),
+            (None, Some(typical)) => text.push_str(&format!("; typical for this image: {typical}")),
+            (None, None) => {}
+        }
+        text
+    }
+}
+
+impl ContainerAdvice {
+    pub fn resource(&self, resource: Resource) -> Option<&ResourceAdvice> {
+        self.resources.iter().find(|advice| advice.resource == resource)
+    }
+
+    /// `oom 3, hpa`
+    pub fn flag_text(&self) -> String {
+        self.flags.iter().map(Flag::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    pub fn is_without_advice(&self) -> bool {
+        self.resources.iter().all(|advice| advice.recommended.is_none())
+    }
+
+    /// True if nobody has measured it, although it runs for long.
+    pub fn is_without_usage(&self) -> bool {
+        !self.runs_at_start
+            && self.resources.iter().any(|advice| matches!(advice.unknown, Some(NoRecommendation::NoUsageData(_))))
+            && self.is_without_advice()
+    }
+
+    /// True if there is too little usage to write what is recommended.
+    pub fn is_too_brief(&self) -> bool {
+        self.evidence.is_some_and(|evidence| evidence.is_too_brief)
+    }
+
+    /// True if less memory is recommended than it used at its peak, as a bound or a chosen percentile has it.
+    pub fn is_below_peak(&self) -> bool {
+        let memory = self.resource(Resource::Memory);
+        memory
+            .is_some_and(|of| of.recommended.as_ref().zip(of.used.as_ref()).is_some_and(|(to, used)| to < used.peak()))
+    }
+
+    /// True if less memory is recommended than this.
+    fn is_below(&self, amount: &Quantity) -> bool {
+        let memory = self.resource(Resource::Memory);
+        memory.and_then(|of| of.recommended.as_ref()).is_some_and(|recommended| recommended < amount)
+    }
+
+    /// True if its memory mostly fills its limit without a kill, as page cache does, which is given back when needed.
+    pub fn stays_at_limit(&self) -> bool {
+        let memory = self.resource(Resource::Memory);
+        let bound = memory.and_then(|of| Some((of.used.as_ref()?.percentile(500)?, of.written_limit.as_ref()?)));
+        self.oom_kills == 0
+            && bound.is_some_and(|(usual, limit)| {
+                (99..=100).contains(&(usual.value().saturating_mul(100) / limit.value().max(1)))
+            })
+    }
+
+    /// The urgency of a container without a risk.
+    pub fn severity_without_risk(&self) -> Severity {
+        let is_much_off =
+            |advice: &ResourceAdvice| advice.off_by_percent().is_some_and(|off| off.unsigned_abs() > MUCH_PERCENT);
+        match self.resources.iter().any(is_much_off) {
+            _ if self.is_without_advice() => Severity::Unknown,
+            true => Severity::Adjust,
+            false => Severity::Ok,
+        }
+    }
+
+    /// Adds what its usage by pod and day shows, beside what is recommended now.
+    pub fn add_patterns(&mut self, usage: &ContainerUsage, now: Timestamp) {
+        let course = &usage.course;
+        let growing = |advice: &ResourceAdvice| {
+            let request = advice.recommended.as_ref().or(advice.request.as_ref().map(|request| &request.value));
+            let limit = advice.recommended_limit.as_ref().or(advice.limit.as_ref());
+            let growth = course.growth(advice.resource)?;
+            Some(Growing::new(growth, advice.resource, [request, limit], now))
+        };
+        self.grows = self.resources.iter().filter_map(growing).collect();
+        let rhythm = course.rhythm();
+        let has_bursts =
+            rhythm.is_none() && self.grows.iter().all(|of| of.resource != Resource::Cpu) && course.has_bursts();
+        self.patterns = [
+            course.has_pods_that_differ().then_some(Flag::PodsDiffer),
+            rhythm.map(|rhythm| match rhythm {
+                Rhythm::Nightly(most) => Flag::Nightly(readable(most, Resource::Cpu)),
+                Rhythm::Weekly(most) => Flag::Weekly(readable(most, Resource::Cpu)),
+            }),
+            has_bursts.then_some(Flag::Bursts),
+            course.has_brief_peak(usage.sketch(Resource::Memory).peak()).then_some(Flag::BriefPeak),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+    }
+
+    /// True if enough is known of it that a memory limit may be lowered.
+    pub fn may_lower_limit(&self, usage: Option<&ContainerUsage>) -> bool {
+        self.heap.is_none()
+            && self.evidence.is_some_and(|evidence| evidence.may_lower_limits())
+            && usage.is_some_and(|usage| !usage.course.has_rising_memory())
+    }
+
+    /// True if throttling hides how much CPU it needs.
+    pub fn is_much_throttled(&self) -> bool {
+        self.throttled_percent.is_some_and(|percent| percent >= MUCH_THROTTLED)
+    }
+}
+
+impl Workload {
+    /// The requests of containers that run, for autoscalers that scale by them.
+    pub fn requested(containers: &[ContainerAdvice]) -> Vec<Requested<'_>> {
+        let running = containers.iter().filter(|container| !container.is_init);
+        let all = running.flat_map(|container| container.resources.iter().map(move |advice| (container, advice)));
+        all.map(|(container, advice)| Requested {
+            container: &container.name,
+            resource: advice.resource.name(),
+            before: advice.request.as_ref().map(|request| request.value.clone()),
+            after: advice.recommended.clone(),
+        })
+        .collect()
+    }
+
+    /// The flags of a container with all that is recommended.
+    pub fn flags(&self, container: &ContainerAdvice) -> Vec<Flag> {
+        let has_limit = container.resource(Resource::Memory).is_some_and(|memory| memory.recommended_limit.is_some());
+        let throttled = container.throttled_percent.filter(|_| container.is_much_throttled());
+        let first = [
+            (container.oom_kills > 0).then_some(Flag::OomKills(container.oom_kills)),
+            throttled.map(Flag::Throttled),
+            (container.restarts > 0).then_some(Flag::Restarts(container.restarts)),
+            container.is_crash_looping.then_some(Flag::CrashLoop),
+            container.evidence.and_then(|of| of.silent_days).map(Flag::Stale),
+        ];
+        let thin = container.evidence.filter(|of| of.is_thin() && !of.is_too_brief && !container.is_without_advice());
+        let last = [
+            container.is_below_peak().then_some(Flag::BelowPeak),
+            container.heap.clone().filter(|heap| container.is_below(heap)).map(Flag::Heap),
+            container.stays_at_limit().then_some(Flag::AtLimit),
+            has_limit.then_some(Flag::Limit),
+            (!self.autoscalers.is_empty()).then_some(Flag::Autoscaler),
+            (self.qos != self.qos_after).then(|| self.lost_class(container)),
+            container.is_without_usage().then_some(Flag::NoUsageData),
+            container.evidence.filter(|of| of.is_too_brief).map(Flag::TooBrief),
+            thin.map(Flag::Thin),
+        ];
+        let grows = container.grows.iter().cloned().map(Flag::Grows);
+        let patterns = container.patterns.iter().cloned();
+        let shared = self.shared_flags.iter().cloned();
+        first
+            .into_iter()
+            .flatten()
+            .chain(grows)
+            .chain(patterns)
+            .chain(last.into_iter().flatten())
+            .chain(shared)
+            .collect()
+    }
+
+    /// The change of the QoS class, which may take away whole CPUs.
+    fn lost_class(&self, container: &ContainerAdvice) -> Flag {
+        let cpu = container.resource(Resource::Cpu).and_then(|advice| advice.request.as_ref());
+        let has_whole = cpu.is_some_and(|cpu| cpu.value.milli_value() > 0 && cpu.value.milli_value() % 1000 == 0);
+        if self.qos == "Guaranteed" && has_whole { Flag::WholeCpus } else { Flag::QosClass }
+    }
+
+    /// The reason why no patch can be made for it, whatever is recommended.
+    pub fn why_unpatched(&self) -> Option<String> {
+        let is_other_class = self.key.kind == "Pod" && self.file.is_none() && self.qos != self.qos_after;
+        match (&self.static_on, &self.through, &self.custom) {
+            (None, ..) if is_other_class => Some(format!(
+                "its QoS class would change from {} to {}, which a pod never does: create it again with these requests",
+                self.qos, self.qos_after
+            )),
+            (Some(node), ..) => Some(format!("static pod: change its manifest on node {node}")),
+            (None, Some(through), None) => {
+                Some(format!("read from {through}: set the requests in the template of {}", self.key))
+            }
+            _ => None,
+        }
+    }
+
+    /// The amount that a container's recommendation saves over all pods.
+    pub fn saved_by(&self, container: &ContainerAdvice, resource: Resource) -> Option<Quantity> {
+        container.resource(resource).and_then(|advice| advice.saved(self.pods))
+    }
+
+    /// Over all containers.
+    pub fn saved(&self, resource: Resource) -> Quantity {
+        let saved = self.containers.iter().filter_map(|container| self.saved_by(container, resource));
+        saved.fold(Quantity::ZERO, |sum, saved| sum.plus(&saved))
+    }
+}

@@ -1,0 +1,321 @@
+//! A LimitRange from the distribution of a namespace's containers, such that nothing that runs is rejected: as it is written, as it
+//! runs with what webhooks injected, and as it would be once right-sized.
+
+use std::collections::BTreeMap;
+
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::Resource;
+use headroom_admission::truncate::count_of;
+use headroom_dry_run::Overlay;
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::kinds::metadata;
+use headroom_workloads::running::has_ended;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::consumer::WorkloadConsumer;
+use crate::advice::amounts::{CPU_AND_MEMORY, some_text};
+use crate::engine::memory_limit;
+use crate::report::Recommendations;
+
+/// The name of a LimitRange that there is not yet.
+const NEW: &str = "limits";
+
+/// A LimitRange as it should be.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitRangeProposal {
+    pub namespace: String,
+    pub name: String,
+    pub bounds: Vec<ProposedBound>,
+    /// Other LimitRanges for containers that apply as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
+    /// To commit.
+    pub object: Value,
+}
+
+/// One bound or default.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProposedBound {
+    /// As in the LimitRange: `defaultRequest`.
+    pub field: &'static str,
+    pub resource: &'static str,
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub today: Option<Quantity>,
+    /// None where there should be none, for the same reason.
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub proposed: Option<Quantity>,
+    pub reason: String,
+}
+
+/// The amounts of one resource of a container.
+#[derive(Debug, Clone)]
+struct ContainerAmounts {
+    /// `deployment/web front`
+    who: String,
+    request: Option<Quantity>,
+    limit: Option<Quantity>,
+}
+
+/// Proposes a LimitRange for each namespace with containers.
+pub fn propose(
+    namespaces: &[String],
+    consumers: &[WorkloadConsumer],
+    report: &Recommendations,
+    cluster: &mut Overlay,
+) -> Result<Vec<LimitRangeProposal>, String> {
+    let peaks: BTreeMap<String, Quantity> = report
+        .containers()
+        .filter_map(|(workload, container)| {
+            let peak = container.resource(Resource::Memory)?.used.as_ref()?.peak().clone();
+            Some((format!("{} {} {}", workload.key.namespace, workload.key, container.name), peak))
+        })
+        .collect();
+    let mut proposals = Vec::new();
+    for namespace in namespaces {
+        let here = || consumers.iter().filter(|of| of.key.namespace == *namespace);
+        let mut running = Vec::new();
+        cluster.visit(("v1", "Pod", Some(namespace)), &mut |pod| {
+            if !has_ended(&pod) {
+                running.push((format!("pod/{}", metadata(&pod, "name")), pod));
+            }
+        })?;
+        if here().next().is_none() && running.is_empty() {
+            continue;
+        }
+        let ranges = cluster.list(("v1", "LimitRange", Some(namespace)))?;
+        let mut of_containers = ranges.iter().filter(|range| container_item(range).is_some());
+        let today = of_containers.next();
+        let item = today.and_then(container_item).cloned().unwrap_or_else(|| json!({"type": "Container"}));
+        let mut bounds = Vec::new();
+        for resource in CPU_AND_MEMORY {
+            let sizes = |pod: fn(&WorkloadConsumer) -> &Value| -> Vec<ContainerAmounts> {
+                here().flat_map(|of| sizes_of(pod(of), &of.key.to_string(), resource)).collect()
+            };
+            let (written, after) = (sizes(|of| &of.pod), sizes(|of| &of.right_sized));
+            let live = running.iter().flat_map(|(who, pod)| sizes_of(pod, who, resource)).collect();
+            let peak_of = |who: &str| peaks.get(&format!("{namespace} {who}"));
+            let found = ContainersOf { resource, written, after, live };
+            bounds.extend(found.bounds(&item, peak_of));
+        }
+        let beside = of_containers.map(|range| metadata(range, "name").to_owned()).collect();
+        let name = today.map_or(NEW, |range| metadata(range, "name")).to_owned();
+        let object = object(namespace, &name, today, item, &bounds);
+        proposals.push(LimitRangeProposal { namespace: namespace.clone(), name, bounds, beside, object });
+    }
+    Ok(proposals)
+}
+
+fn container_item(range: &Value) -> Option<&Value> {
+    let items = range.pointer("/spec/limits")?.as_array()?;
+    items.iter().find(|item| item.get("type").is_some_and(|kind| kind == "Container"))
+}
+
+/// Today's LimitRange with these bounds; what it says of Pods, claims and other resources stays.
+fn object(namespace: &str, name: &str, today: Option<&Value>, mut item: Value, bounds: &[ProposedBound]) -> Value {
+    for ProposedBound { field, resource, proposed, .. } in bounds {
+        let Value::Object(fields) = &mut item else { continue };
+        let amounts = fields.entry(*field).or_insert_with(|| json!({}));
+        if let Value::Object(amounts) = amounts {
+            match proposed {
+                Some(amount) => amounts.insert((*resource).to_owned(), json!(amount.to_string())),
+                None => amounts.remove(*resource),
+            };
+        }
+    }
+    if let Value::Object(fields) = &mut item {
+        fields.retain(|_, amounts| amounts != &json!({}));
+    }
+    let items = today.and_then(|range| range.pointer("/spec/limits")?.as_array()).cloned().unwrap_or_default();
+    let others = items.into_iter().filter(|item| item.get("type").is_none_or(|kind| kind != "Container"));
+    let limits: Vec<Value> = [item].into_iter().chain(others).collect();
+    json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"limits": limits}})
+}
+
+/// The containers of a pod, with requests as the API server completes them.
+fn sizes_of(pod: &Value, who: &str, resource: Resource) -> Vec<ContainerAmounts> {
+    let lists = ["/spec/containers", "/spec/initContainers"];
+    let containers = lists.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
+    let size = |container: &Value| {
+        let amount = |field: &str| {
+            let value = container.pointer(&format!("/resources/{field}/{}", resource.name()))?;
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned).parse::<Quantity>().ok()
+        };
+        let limit = amount("limits");
+        let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+        ContainerAmounts { who: format!("{who} {name}"), request: amount("requests").or_else(|| limit.clone()), limit }
+    };
+    containers.map(size).collect()
+}
+
+/// One resource of all containers of a namespace.
+struct ContainersOf {
+    resource: Resource,
+    written: Vec<ContainerAmounts>,
+    after: Vec<ContainerAmounts>,
+    live: Vec<ContainerAmounts>,
+}
+
+type Reasoned = (Option<Quantity>, String);
+
+impl ContainersOf {
+    fn bounds<'p>(&self, today: &Value, peak_of: impl Fn(&str) -> Option<&'p Quantity>) -> Vec<ProposedBound> {
+        let name = self.resource.name();
+        let of_today = |field: &str| today.get(field)?.get(name)?.as_str()?.parse::<Quantity>().ok();
+        let default_request = self.default_request();
+        let default = match of_today("default").filter(|_| self.resource == Resource::Cpu) {
+            Some(today) => self.kept_default(today, default_request.0.as_ref()),
+            None => self.default_limit(default_request.0.as_ref(), peak_of),
+        };
+        let bounds = [
+            ("default", default.clone()),
+            ("defaultRequest", default_request.clone()),
+            ("max", self.max(default.0.as_ref())),
+            ("min", self.min(default_request.0.as_ref())),
+            ("maxLimitRequestRatio", self.ratio(default.0.as_ref(), default_request.0.as_ref())),
+        ];
+        let bound = |(field, (proposed, reason)): (&'static str, Reasoned)| ProposedBound {
+            field,
+            resource: name,
+            today: of_today(field),
+            proposed,
+            reason,
+        };
+        // Most namespaces have no ratio, and need no reason for that.
+        let is_shown = |bound: &ProposedBound| {
+            bound.today.is_some() || bound.proposed.is_some() || ["default", "max"].contains(&bound.field)
+        };
+        bounds.into_iter().map(bound).filter(is_shown).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &ContainerAmounts> {
+        self.written.iter().chain(&self.after).chain(&self.live)
+    }
+
+    /// The median request, once right-sized.
+    fn default_request(&self) -> Reasoned {
+        let mut requests: Vec<&Quantity> = self.after.iter().filter_map(|size| size.request.as_ref()).collect();
+        requests.sort();
+        let Some(median) = requests.get(requests.len() / 2) else {
+            return (None, "no container has a request or usage data".to_owned());
+        };
+        let of = count_of(requests.len() as u64, "container");
+        (Some(self.rounded(median)), format!("the median of {of}, right-sized, is {median}"))
+    }
+
+    /// Today's default limit of CPU, which bounds what has none of its own.
+    fn kept_default(&self, today: Quantity, request: Option<&Quantity>) -> Reasoned {
+        let requests = self.all().filter(|size| size.limit.is_none()).filter_map(|size| size.request.as_ref());
+        let needed = requests.chain(request).max().cloned().unwrap_or(Quantity::ZERO);
+        if needed <= today {
+            return (Some(today), "as it is: no request is above it".to_owned());
+        }
+        (Some(self.rounded(&needed)), format!("a request is {needed}"))
+    }
+
+    /// A limit for those that have none. CPU is bounded only where all are bounded: a limit only slows down. A memory limit must be
+    /// above what each of those uses.
+    fn default_limit<'p>(
+        &self,
+        request: Option<&Quantity>,
+        peak_of: impl Fn(&str) -> Option<&'p Quantity>,
+    ) -> Reasoned {
+        let limitless = || self.written.iter().chain(&self.after).filter(|size| size.limit.is_none());
+        let mut limits: Vec<&Quantity> = self.after.iter().filter_map(|size| size.limit.as_ref()).collect();
+        limits.sort();
+        let most = limits.get(limits.len() * 9 / 10).copied();
+        if let Some(one) = limitless().next().filter(|_| self.resource == Resource::Cpu) {
+            return (None, format!("{} runs without a CPU limit, which would only slow it down", one.who));
+        }
+        let mut needed = most.into_iter().chain(request).max().cloned();
+        let mut reason = most.map(|most| format!("nine of ten limits are at most {most}")).unwrap_or_default();
+        for size in limitless() {
+            let Some(peak) = peak_of(&size.who) else {
+                return (None, format!("{} has no limit and no usage data: a default would be a guess", size.who));
+            };
+            let of_usage = memory_limit::of_usage(u64::try_from(peak.value()).unwrap_or(0), None);
+            let need = of_usage.max(size.request.clone().unwrap_or(Quantity::ZERO));
+            if needed.as_ref().is_none_or(|needed| *needed < need) {
+                reason = format!("{} has no limit and used {peak} at its peak", size.who);
+                needed = Some(need);
+            }
+        }
+        (needed.filter(|_| !self.written.is_empty()).map(|needed| self.rounded(&needed)), reason)
+    }
+
+    /// A quarter above the largest. A maximum rejects what has no limit, so it needs a default where some have none.
+    fn max(&self, default: Option<&Quantity>) -> Reasoned {
+        if let Some(one) = self.all().find(|size| size.limit.is_none()).filter(|_| default.is_none()) {
+            return (None, format!("{} has no limit and would be rejected", one.who));
+        }
+        let limits = self.all().filter_map(|size| Some((size.limit.as_ref()?, size.who.as_str())));
+        match limits.chain(default.map(|default| (default, "the default"))).max() {
+            Some((largest, who)) => {
+                let reason = format!("a quarter above the largest limit, {largest} of {who}");
+                (Some(self.rounded(&largest.plus(&largest.scaled(1, 4)))), reason)
+            }
+            None => (None, String::new()),
+        }
+    }
+
+    /// Half of the smallest request.
+    fn min(&self, default: Option<&Quantity>) -> Reasoned {
+        let requests = self.all().filter_map(|size| Some((size.request.as_ref()?, size.who.as_str())));
+        match requests
+            .chain(default.map(|default| (default, "the default")))
+            .min()
+            .filter(|(least, _)| least.is_positive())
+        {
+            Some((least, who)) if default.is_some() => {
+                let half = match self.resource {
+                    Resource::Cpu => Quantity::from_milli((least.milli_value() / 2).max(1)),
+                    _ => Quantity::from_bytes((u64::try_from(least.value()).unwrap_or(0) >> 21 << 20).max(1)),
+                };
+                (Some(half), format!("half of the smallest request, {least} of {who}"))
+            }
+            _ => (None, String::new()),
+        }
+    }
+
+    /// The largest ratio of limit to request. It rejects what lacks either, so it needs both defaults where some lack one.
+    fn ratio(&self, default: Option<&Quantity>, default_request: Option<&Quantity>) -> Reasoned {
+        let of = |size: &ContainerAmounts| {
+            let limit = size.limit.clone().or_else(|| default.cloned())?;
+            let request = size.request.clone().or_else(|| default_request.cloned())?;
+            let (limit, request) = (limit.milli_value(), request.milli_value().max(1));
+            u64::try_from(limit.max(0))
+                .ok()
+                .zip(u64::try_from(request).ok())
+                .map(|(limit, request)| limit.div_ceil(request))
+        };
+        let mut largest: Option<(u64, &str)> = None;
+        for size in self.all() {
+            match of(size) {
+                None => return (None, format!("{} has no limit or request and would be rejected", size.who)),
+                Some(ratio) => largest = largest.max(Some((ratio, size.who.as_str()))),
+            }
+        }
+        match largest {
+            Some((ratio, who)) => {
+                let amount = Quantity::from_units(i64::try_from(ratio.max(1)).unwrap_or(i64::MAX));
+                (Some(amount), format!("the largest ratio of limit to request, of {who}"))
+            }
+            None => (None, String::new()),
+        }
+    }
+
+    /// Up to an amount as people write it.
+    fn rounded(&self, amount: &Quantity) -> Quantity {
+        let size = amount.value();
+        let step = match self.resource {
+            Resource::Cpu if amount.milli_value() < 100 => Quantity::from_milli(5),
+            Resource::Cpu => Quantity::from_milli(50),
+            _ if size < 256 << 20 => Quantity::from_bytes(16 << 20),
+            _ => Quantity::from_bytes(64 << 20),
+        };
+        amount.to_family(step.family()).rounded_up_to_multiple_of(&step)
+    }
+}

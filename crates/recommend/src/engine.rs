@@ -1,0 +1,589 @@
+//! The recommendation for one workload: the policy's own estimate, and what would be different with it.
+//!
+//! The engine evaluates a workload as it stands, and with everything recommended written into it: what admission would make
+//! of the next pod, which QoS class it has, what it is charged, and whether the LimitRanges let it in. In between it
+//! evaluates it with a new memory limit where the author has one, and, where usage was read from a source instead of
+//! UsageProfiles, with that usage in their place. Only what was measured is recommended: a request that is only typical for
+//! an image is reported as such, and written nowhere.
+
+pub mod declined;
+mod evaluated;
+mod heap;
+pub mod memory_limit;
+
+pub mod by_image;
+
+use std::collections::BTreeMap;
+
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::{Resource, workload};
+use headroom_admission::image::ImageName;
+use headroom_admission::recommend::NoRecommendation;
+use headroom_admission::request::Requirement;
+use headroom_admission::timestamp::Timestamp;
+use headroom_dry_run::evaluate::{Admission, request as review};
+use headroom_dry_run::settings::ParsedSettings;
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::kinds::{ApiKind, metadata};
+use serde_json::Value;
+
+use self::declined::Declined;
+use self::evaluated::{Admitted, Evaluated};
+use crate::advice::amounts::is_about;
+use crate::advice::autoscaler::{self, KeptTarget};
+use crate::advice::flag::Flag;
+use crate::advice::quota_effect::{self, QuotaEffect};
+use crate::advice::template::{CustomResource, container_in, set_amount};
+use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Workload};
+use crate::history::distribution::Distribution;
+use crate::history::evidence::Evidence;
+use crate::history::overlay::{self, HistoryOverlay};
+use crate::history::timeline::Timeline;
+use crate::history::{ContainerUsage, Histories};
+use headroom_workloads::WorkloadRef;
+use headroom_workloads::autoscaler::Autoscalers;
+use headroom_workloads::inventory::WorkloadEntry;
+use headroom_workloads::kinds::runs_once;
+
+const MEMORY_LIMIT: (Requirement, &str) = (Requirement::Limit, "memory");
+
+/// Recommends for workloads.
+pub struct Engine<'s> {
+    pub usage: UsageSource<'s>,
+    pub autoscalers: &'s Autoscalers,
+    /// The settings for recommendations, which read usage history.
+    pub settings: &'s ParsedSettings,
+    /// The cluster's admission, if it decides by other settings: it may estimate nothing.
+    pub admission: Option<&'s Admission>,
+    pub now: Timestamp,
+    /// Recommends lower memory limits too, where usage has been steady for a week.
+    pub lowers_limits: bool,
+    /// Recommendations that a person declined.
+    pub declined: Option<&'s Declined>,
+}
+
+/// The source of a workload's usage.
+#[derive(Clone, Copy)]
+pub enum UsageSource<'s> {
+    /// The cluster's UsageProfiles, as for admission.
+    Profiles,
+    /// A metrics store or the metrics API; UsageProfiles do not count.
+    Read(&'s Histories),
+}
+
+impl Engine<'_> {
+    /// The recommendation for a workload by its number, and its effects on quotas; none if it runs no containers. Notes are
+    /// what could not be taken into account.
+    pub fn recommend(
+        &self,
+        number: usize,
+        entry: &WorkloadEntry,
+        cluster: &mut dyn ClusterReader,
+        notes: &mut Vec<ReadError>,
+    ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, String> {
+        let object = &entry.object.value();
+        let kept_targets = autoscaler::kept_targets(&entry.key, self.autoscalers);
+        let (kind, namespace) = (ApiKind::of(object), entry.key.namespace.as_str());
+        let evaluator = Evaluator { engine: self, object, kind, namespace, kept_targets: &kept_targets };
+        let Some(mut now) = evaluator.evaluate_current(cluster)? else { return Ok(None) };
+        if now.containers.is_empty() {
+            return Ok(None);
+        }
+        let usage: Vec<Option<&ContainerUsage>> = match self.usage {
+            UsageSource::Profiles => now.containers.iter().map(|_| None).collect(),
+            UsageSource::Read(all) => now.containers.iter().map(|container| all.get(number, &container.name)).collect(),
+        };
+        for (container, usage) in now.containers.iter_mut().zip(&usage) {
+            if let UsageSource::Read(_) = self.usage {
+                container.add_usage(*usage);
+            }
+            let lacks_limit = usage.is_some_and(|usage| usage.lacks_kill_limit);
+            container.add_kills(count(&entry.running.killed, &container.name), lacks_limit);
+            container.restarts = count(&entry.running.restarts, &container.name);
+            let crash_loops = count(&entry.running.crash_loops, &container.name);
+            container.is_crash_looping = crash_loops > 0 && crash_loops >= entry.running.pods;
+            container.heap = container_in(object, &now.path, container.is_init, &container.name).and_then(heap::of);
+            if runs_once(&entry.key.kind) {
+                container.evidence = container.evidence.map(|evidence| evidence.of_runs(entry.running.pods));
+            } else if let (Some(evidence), UsageSource::Read(all)) = (&mut container.evidence, self.usage)
+                && entry.running.pods > 0
+            {
+                evidence.silent_days = usage.and_then(|usage| all.silent_days(usage));
+            }
+        }
+        let Advised { advice, after, limits_refused } = evaluator.advise(&now, &usage, cluster)?;
+        let AdvisedContainers { mut containers, notes: mut of_workload, missing } = advice;
+        for problem in missing {
+            if !notes.contains(&problem) {
+                notes.push(problem);
+            }
+        }
+        for (container, usage) in containers.iter_mut().zip(&usage) {
+            if let Some(usage) = usage {
+                container.add_patterns(usage, self.now);
+                if let UsageSource::Read(all) = self.usage {
+                    container.timeline = Timeline::of_days(usage, all.to);
+                }
+            }
+        }
+        let (pods, is_from_spec) = pods_of(entry, &now);
+        let before = entry.exists.then_some(now.admitted.charges.as_slice());
+        let quotas = quota_effect::between(&entry.key.namespace, pods, before, &after.charges);
+        let running = entry.running.pods.max(pods);
+        let requested = Workload::requested(&containers);
+        let autoscalers = autoscaler::effects(&entry.key, self.autoscalers, &requested, running);
+        of_workload.extend(kept_targets.iter().map(ToString::to_string));
+        of_workload.extend(now.assumption.filter(|_| is_from_spec).map(str::to_owned));
+        of_workload.extend(limits_refused.map(|breach| format!("memory limits are left as they are: {breach}")));
+        of_workload.extend(after.new_breach(&now.admitted).map(|breach| format!("would still be rejected: {breach}")));
+        let custom = entry.through.as_ref().and_then(|_| CustomResource::read(entry, cluster));
+        let mut workload = Workload {
+            api_version: entry.api_version.clone(),
+            key: entry.key.clone(),
+            through: entry.through.clone(),
+            managed_by: entry.managed_by.clone(),
+            file: entry.origin.as_ref().map(|origin| origin.file.display().to_string()),
+            pods,
+            qos: now.admitted.qos,
+            qos_after: after.qos,
+            autoscalers,
+            containers,
+            notes: of_workload,
+            blocked: None,
+            path: now.path,
+            entry: number,
+            turn: 0,
+            custom,
+            static_on: entry.static_on(),
+            shared_flags: Vec::new(),
+        };
+        workload.notes.extend(workload.why_unpatched());
+        let breaches = if entry.exists { now.admitted.breaches } else { Vec::new() };
+        if let [first, others @ ..] = breaches.as_slice() {
+            let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
+            workload.notes.push(format!("its pods would be rejected if they were created again: {first}{more}"));
+        }
+        if let (UsageSource::Read(_), true) = (self.usage, usage.iter().all(Option::is_none)) {
+            let last_run = object.pointer("/status/lastScheduleTime").and_then(Value::as_str);
+            let note = |time| format!("its last run, at {time}, was before what was read: --days reads up to 30 days");
+            workload.notes.extend(last_run.map(note));
+        }
+        let (vertical, refusal) = (autoscaler::vertical_note(&entry.key, self.autoscalers), entry.refusal());
+        let is_of_keda = kept_targets.iter().any(KeptTarget::is_of_keda);
+        let shared = [
+            refusal.is_some().then_some(Flag::BlockedNow),
+            (!breaches.is_empty()).then_some(Flag::Rejected),
+            workload.static_on.is_some().then_some(Flag::StaticPod),
+            vertical.is_some().then_some(Flag::Vpa),
+            is_of_keda.then_some(Flag::Keda),
+            entry.through.as_ref().map(|_| Flag::Custom(entry.key.kind.to_lowercase())),
+        ];
+        workload.shared_flags = shared.into_iter().flatten().collect();
+        workload.notes.extend(refusal.map(|message| format!("blocked now: {message}")));
+        workload.notes.extend(vertical);
+        Ok(Some((workload, quotas)))
+    }
+
+    /// The age of the newest sample of a container, in seconds, where a store says when that was.
+    fn age(&self, usage: &ContainerUsage) -> Option<u64> {
+        let UsageSource::Read(all) = self.usage else { return None };
+        let newest = usage.course.last_seen(all.to).filter(|_| all.to > 0)?;
+        u64::try_from(self.now.unix_seconds() - newest).ok()
+    }
+}
+
+fn count(counts: &BTreeMap<String, u64>, container: &str) -> u64 {
+    counts.get(container).copied().unwrap_or(0)
+}
+
+/// The number of pods that the recommendation is about, and true if it is the object's own; for Jobs, the running pods.
+fn pods_of(entry: &WorkloadEntry, now: &Evaluated) -> (u64, bool) {
+    match entry.key.kind.as_str() {
+        kind if runs_once(kind) && entry.exists => (entry.running.pods, false),
+        _ if entry.through.is_some() => (entry.running.pods.max(now.pods), false),
+        _ => (now.pods, true),
+    }
+}
+
+/// The recommendations for the containers of an object, what is to know about them, and what could not be read for them.
+struct AdvisedContainers {
+    containers: Vec<ContainerAdvice>,
+    notes: Vec<String>,
+    missing: Vec<ReadError>,
+}
+
+/// The recommendations for a workload, and its pod after admission with them.
+struct Advised {
+    advice: AdvisedContainers,
+    after: Admitted,
+    /// The reason that the LimitRanges refuse the new memory limits.
+    limits_refused: Option<String>,
+}
+
+/// Evaluates one workload.
+struct Evaluator<'a> {
+    engine: &'a Engine<'a>,
+    object: &'a Value,
+    kind: ApiKind,
+    namespace: &'a str,
+    kept_targets: &'a [KeptTarget],
+}
+
+impl Evaluator<'_> {
+    fn evaluate(
+        &self,
+        settings: &ParsedSettings,
+        object: &Value,
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<Option<Evaluated>, String> {
+        let request = review::create(object.clone(), &self.kind, self.namespace);
+        Evaluated::of(&request, settings, self.engine.settings, cluster)
+    }
+
+    /// Evaluates an object by the settings of the cluster's admission, with the usage history that admission has.
+    fn admit(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
+        let settings = match self.engine.admission {
+            None => self.engine.settings,
+            Some(admission) => {
+                let request = review::create(object.clone(), &self.kind, self.namespace);
+                admission.settings_for(&request, cluster).0
+            }
+        };
+        match self.engine.usage {
+            UsageSource::Profiles => self.evaluate(settings, object, cluster),
+            UsageSource::Read(_) => self.evaluate(settings, object, &mut HistoryOverlay::without(cluster)),
+        }
+    }
+
+    /// Evaluates the object as it stands: what admission makes of it, and what is recommended by UsageProfiles.
+    fn evaluate_current(&self, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
+        let Some(mut admitted) = self.admit(self.object, cluster)? else { return Ok(None) };
+        match (self.engine.usage, self.engine.admission) {
+            (UsageSource::Profiles, None) => Ok(Some(admitted)),
+            (UsageSource::Profiles, Some(_)) => {
+                let mut found = self.evaluate(self.engine.settings, self.object, cluster)?;
+                found.iter_mut().for_each(|found| found.take_admitted(&admitted));
+                Ok(found)
+            }
+            (UsageSource::Read(_), _) => {
+                // These are about what admission estimates itself.
+                (admitted.notes, admitted.missing) = (Vec::new(), Vec::new());
+                Ok(Some(admitted))
+            }
+        }
+    }
+
+    /// The recommendations, with a new memory limit for each container whose author has one that usage is too close to, unless
+    /// the LimitRanges refuse that. Nothing is evaluated twice.
+    fn advise(
+        &self,
+        now: &Evaluated,
+        usage: &[Option<&ContainerUsage>],
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<Advised, String> {
+        let with_authors = self.recommended(self.object, now, usage, cluster)?;
+        let limits = self.new_limits(now, &with_authors.containers, usage, cluster)?;
+        let mut limits_refused = None;
+        if limits.iter().any(Option::is_some) {
+            let mut limited = self.object.clone();
+            for (container, limit) in now.containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
+                set_amount(&mut limited, &now.path, container.place(), MEMORY_LIMIT, limit.as_ref());
+            }
+            let mut advice = self.recommended(&limited, now, usage, cluster)?;
+            let after = self.admit_with(&limited, now, &advice.containers, cluster)?;
+            limits_refused = after.new_breach(&now.admitted);
+            if limits_refused.is_none() {
+                for (container, limit) in advice.containers.iter_mut().zip(limits) {
+                    if let Some(memory) = container.resources.iter_mut().find(|of| of.resource == Resource::Memory) {
+                        memory.recommended_limit = limit;
+                    }
+                }
+                return Ok(Advised { advice, after, limits_refused });
+            }
+        }
+        // There are no new limits, or the LimitRanges refuse them, so the author's stay.
+        let after = self.admit_with(self.object, now, &with_authors.containers, cluster)?;
+        Ok(Advised { advice: with_authors, after, limits_refused })
+    }
+
+    /// A memory limit for each container whose author has one and that used something: at least what the container should
+    /// request if it had none, so that the limit does not cut the request. From UsageProfiles only for containers that were
+    /// killed, since pods of the image in other places may have used more.
+    fn new_limits(
+        &self,
+        now: &Evaluated,
+        with_authors: &[ContainerAdvice],
+        usage: &[Option<&ContainerUsage>],
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<Vec<Option<Quantity>>, String> {
+        let containers = &now.containers;
+        let is_wanted = |container: &&ContainerAdvice| {
+            !container.is_too_brief()
+                && self.declined(&container.name, Resource::Memory, true).is_none()
+                && (matches!(self.engine.usage, UsageSource::Read(_)) || container.killed_at.is_some())
+        };
+        let limit = |container| Some(container).filter(is_wanted).and_then(limit_of_usage);
+        let mut limits: Vec<Option<Quantity>> = containers.iter().map(limit).collect();
+        // A request below the author's limit would be the same without that limit; there is none if no amount fits below it.
+        let is_cut = |(advised, limit): (&ContainerAdvice, &Option<Quantity>)| {
+            let request = advised.resource(Resource::Memory).and_then(|memory| memory.recommended.as_ref());
+            limit.is_some() && request.is_none_or(|request| Some(request) >= written_memory_limit(advised))
+        };
+        let mut unlimited = None;
+        if with_authors.iter().zip(&limits).any(is_cut) {
+            let mut object = self.object.clone();
+            for (container, _) in containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
+                set_amount(&mut object, &now.path, container.place(), MEMORY_LIMIT, None);
+            }
+            unlimited = Some(self.recommended(&object, now, usage, cluster)?.containers);
+        }
+        let advised = unlimited.as_deref().unwrap_or(with_authors);
+        for (((limit, advised), container), usage) in limits.iter_mut().zip(advised).zip(containers).zip(usage) {
+            let request = advised.resource(Resource::Memory).and_then(|memory| memory.recommended.clone());
+            if let (Some(limit), Some(request)) = (limit.as_mut(), request) {
+                *limit = limit.clone().max(request);
+            }
+            // A limit that falls saves nothing on a node, and kills when usage rises.
+            let may_fall = self.engine.lowers_limits && container.may_lower_limit(*usage);
+            limit.take_if(|limit| {
+                written_memory_limit(container).is_some_and(|written| {
+                    let is_close = container.oom_kills == 0 && is_about(written, limit, Resource::Memory);
+                    *limit == *written || is_close || (*limit < *written && !may_fall)
+                })
+            });
+        }
+        Ok(limits)
+    }
+
+    /// Recommends requests for each container of an object from its usage.
+    fn recommended(
+        &self,
+        object: &Value,
+        now: &Evaluated,
+        usage: &[Option<&ContainerUsage>],
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<AdvisedContainers, String> {
+        let (containers, notes, missing) = (now.containers.clone(), now.notes.clone(), now.missing.clone());
+        let mut advice = AdvisedContainers { containers, notes, missing };
+        match self.engine.usage {
+            // The object itself has been evaluated already.
+            UsageSource::Profiles if object == self.object => {}
+            UsageSource::Profiles => {
+                let found = self.evaluate(self.engine.settings, object, cluster)?;
+                found.into_iter().for_each(|found| advice.take(found, |_| true));
+            }
+            UsageSource::Read(_) => self.take_advice_from(usage, object, now, &mut advice, cluster)?,
+        }
+        self.withdraw(&mut advice.containers, usage);
+        Ok(advice)
+    }
+
+    /// The same from usage that was read from a source.
+    fn take_advice_from(
+        &self,
+        usage: &[Option<&ContainerUsage>],
+        object: &Value,
+        now: &Evaluated,
+        advice: &mut AdvisedContainers,
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<(), String> {
+        let turns = turns(&now.containers);
+        for turn in 0..=turns.iter().copied().max().unwrap_or(0) {
+            let is_its_turn = |place: usize| turns.get(place) == Some(&turn);
+            let containers = now.containers.iter().enumerate();
+            let containers = containers.filter_map(|(place, container)| {
+                let usage = usage.get(place).copied().flatten()?;
+                let mut history = usage.history(runs_once(&self.kind.kind))?;
+                if let Some(killed_at) = container.killed_at.as_ref().filter(|_| usage.lacks_kill_limit) {
+                    history.oom_kills.iter_mut().for_each(|kill| kill.memory = killed_at.clone());
+                }
+                let is_asked = is_its_turn(place);
+                Some(overlay::ContainerHistory { name: &container.name, image: &container.image, history, is_asked })
+            });
+            let (namespace, workload) = (self.namespace, workload_of(object));
+            let mut overlay = HistoryOverlay::with(cluster, namespace, self.engine.now, workload, containers);
+            let found = self.evaluate(self.engine.settings, object, &mut overlay)?;
+            found.into_iter().for_each(|found| advice.take(found, is_its_turn));
+        }
+        for (container, usage) in advice.containers.iter_mut().zip(usage) {
+            let age = usage.and_then(|usage| self.engine.age(usage));
+            let reasons = container.resources.iter_mut().filter_map(|advice| advice.reason.as_mut());
+            reasons.zip(age.into_iter().cycle()).for_each(|(reason, age)| reason.set_age(age));
+        }
+        Ok(())
+    }
+
+    /// Takes back what a person declined, and what usage does not support.
+    fn withdraw(&self, containers: &mut [ContainerAdvice], usage: &[Option<&ContainerUsage>]) {
+        for (container, usage) in containers.iter_mut().zip(usage) {
+            let why = |advice| self.why_not(container, advice, *usage);
+            let reasons: Vec<Option<NoRecommendation>> = container.resources.iter().map(why).collect();
+            for (advice, why) in container.resources.iter_mut().zip(reasons) {
+                if why.is_some() {
+                    advice.withdraw();
+                }
+                advice.unknown = why.or_else(|| advice.unknown.take());
+            }
+        }
+    }
+
+    /// The reason not to take a recommendation, or to have none.
+    fn why_not(
+        &self,
+        of: &ContainerAdvice,
+        advice: &ResourceAdvice,
+        usage: Option<&ContainerUsage>,
+    ) -> Option<NoRecommendation> {
+        let recommended = advice.recommended.as_ref().and_then(|_| {
+            let is_memory = advice.resource == Resource::Memory;
+            let evidence = of.evidence;
+            if let Some(seen) = evidence.filter(|evidence| evidence.is_too_brief) {
+                Some(NoRecommendation::TooLittleData { seen: seen.to_string() })
+            } else if let Some(days) = evidence.and_then(|evidence| evidence.silent_days) {
+                Some(NoRecommendation::NotSeen { days })
+            } else if of.is_crash_looping {
+                Some(NoRecommendation::CrashLoop)
+            } else if is_memory
+                && advice.is_lowered()
+                && usage.is_some_and(|usage| usage.course.growth(Resource::Memory).is_some())
+            {
+                Some(NoRecommendation::Grows)
+            } else {
+                let declined = self.declined(&of.name, advice.resource, advice.is_raised());
+                declined
+                    .filter(|_| advice.to_write().is_some())
+                    .map(|on| NoRecommendation::Declined { on: on.to_owned() })
+            }
+        });
+        recommended.or_else(|| {
+            let is_kept = |kept: &KeptTarget| kept.target.is_about(&of.name, advice.resource.name());
+            self.kept_targets.iter().any(is_kept).then_some(NoRecommendation::ScaledByAutoscaler)
+        })
+    }
+
+    /// The day on which a person declined a recommendation.
+    fn declined(&self, container: &str, resource: Resource, is_raised: bool) -> Option<&str> {
+        let workload = WorkloadRef::new(self.namespace, &self.kind.kind, metadata(self.object, "name"));
+        self.engine.declined?.date(&workload, container, resource.name(), is_raised)
+    }
+
+    /// Evaluates an object with all recommended requests written into it.
+    fn admit_with(
+        &self,
+        object: &Value,
+        now: &Evaluated,
+        containers: &[ContainerAdvice],
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<Admitted, String> {
+        let mut written = object.clone();
+        for container in containers {
+            for advice in &container.resources {
+                if let Some(amount) = &advice.recommended {
+                    let request = (Requirement::Request, advice.resource.name());
+                    set_amount(&mut written, &now.path, container.place(), request, Some(amount));
+                }
+            }
+        }
+        if written == *self.object {
+            return Ok(now.admitted.clone());
+        }
+        let found = self.admit(&written, cluster)?;
+        found.map(|found| found.admitted).ok_or_else(|| "the object runs no containers any more".to_owned())
+    }
+}
+
+impl AdvisedContainers {
+    /// Takes the recommendations for the containers at some places.
+    fn take(&mut self, found: Evaluated, is_wanted: impl Fn(usize) -> bool) {
+        for (place, (slot, container)) in self.containers.iter_mut().zip(found.containers).enumerate() {
+            if is_wanted(place) {
+                slot.take_advice(container);
+            }
+        }
+        let notes: Vec<String> = found.notes.into_iter().filter(|note| !self.notes.contains(note)).collect();
+        self.notes.extend(notes);
+        self.missing.extend(found.missing);
+    }
+}
+
+impl ContainerAdvice {
+    /// Its name, and whether it is an init container.
+    fn place(&self) -> (&str, bool) {
+        (&self.name, self.is_init)
+    }
+
+    /// Takes the recommendations for the same container with its usage; what is set now stays as it was found without.
+    fn take_advice(&mut self, advised: Self) {
+        for (advice, with_usage) in self.resources.iter_mut().zip(advised.resources) {
+            advice.recommended = with_usage.recommended;
+            let request = advice.request.take();
+            advice.set_current(request);
+            advice.reason = with_usage.reason;
+            advice.unknown = with_usage.unknown;
+            advice.typical = with_usage.typical;
+        }
+    }
+
+    /// Takes over what was read of it.
+    fn add_usage(&mut self, usage: Option<&ContainerUsage>) {
+        for advice in &mut self.resources {
+            advice.used =
+                usage.and_then(|usage| Distribution::of_sketch(usage.sketch(advice.resource), advice.resource));
+        }
+        self.evidence = usage.and_then(Evidence::of);
+        self.oom_kills = usage.map_or(0, |usage| usage.kills);
+        let kills = usage.iter().flat_map(|usage| usage.usage.kills());
+        self.killed_at = kills.map(|kill| kill.memory).max().map(Quantity::from_bytes);
+        self.throttled_percent = usage.and_then(ContainerUsage::throttled_percent);
+    }
+}
+
+impl ContainerAdvice {
+    /// Takes over what the status of running pods says of kills. Where the source of usage does not know the limit at a kill,
+    /// it is the limit that is in force now.
+    fn add_kills(&mut self, killed_now: u64, lacks_limit: bool) {
+        self.oom_kills = self.oom_kills.max(killed_now);
+        if self.oom_kills > 0 && (self.killed_at.is_none() || lacks_limit) {
+            let limit = self.resource(Resource::Memory).and_then(|memory| memory.limit.clone());
+            self.killed_at = self.killed_at.take().max(limit);
+        }
+    }
+}
+
+/// The name under which admission knows what an object's pods used.
+fn workload_of(object: &Value) -> &str {
+    let name = metadata(object, "name");
+    if ApiKind::of(object).kind == "Pod" { workload::of_pod(name) } else { name }
+}
+
+/// In which turn each container is asked about: until there is enough of its own history, the policy goes by that of the
+/// image, so two containers with the same image wait for each other.
+fn turns(containers: &[ContainerAdvice]) -> Vec<usize> {
+    let repositories: Vec<Option<String>> = containers
+        .iter()
+        .map(|container| ImageName::parse(&container.image).ok().map(|image| image.repository().to_owned()))
+        .collect();
+    let before = |place: usize| repositories.iter().take(place);
+    repositories
+        .iter()
+        .enumerate()
+        .map(|(place, repository)| before(place).filter(|other| *other == repository).count())
+        .collect()
+}
+
+/// A memory limit from usage, if the author has one and memory was used. The limit of a killed container never falls, and that
+/// of one that fills it with page cache stays.
+fn limit_of_usage(container: &ContainerAdvice) -> Option<Quantity> {
+    let written = written_memory_limit(container).filter(|_| !container.stays_at_limit())?;
+    let bytes = |amount: &Quantity| u64::try_from(amount.value()).unwrap_or(0);
+    let peak = container.resource(Resource::Memory)?.used.as_ref()?.peak();
+    let limit = memory_limit::of_usage(bytes(peak), container.killed_at.as_ref().map(bytes));
+    Some(if container.oom_kills > 0 { limit.max(written.clone()) } else { limit })
+}
+
+fn written_memory_limit(container: &ContainerAdvice) -> Option<&Quantity> {
+    container.resource(Resource::Memory)?.written_limit.as_ref()
+}
+
+#[cfg(test)]
+mod tests;

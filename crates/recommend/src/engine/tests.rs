@@ -1,0 +1,714 @@
+//! A recommendation from a metrics store is the request that admission gives to the next pod of the workload.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::advice::flag::Flag;
+use crate::advice::workload::Workload;
+use headroom_dry_run::Overlay;
+use headroom_dry_run::evaluate::{Verdict, evaluate};
+use headroom_objects::cluster_reader::{Folder, List};
+use headroom_usage::DAY;
+use headroom_usage::observed::{Kill, Observed};
+
+/// 2026-11-22T12:00:00Z
+const NOW: i64 = 1_795_348_800;
+const MEBI: u64 = 1 << 20;
+
+fn observed(cpu_milli: u64, memory_mebi: u64, kill: Option<u64>) -> Observed {
+    let mut observed = Observed::default();
+    observed.pods.add(1);
+    observed.add(Resource::Cpu, NOW - 600, cpu_milli * 1_000_000, 7_200);
+    observed.add(Resource::Memory, NOW - 600, memory_mebi * MEBI, 7_200);
+    if let Some(memory) = kill {
+        observed.add_kill(Kill { at: NOW - 3_000, memory: memory * MEBI, of: 1 });
+    }
+    observed
+}
+
+fn workload(containers: Value) -> WorkloadEntry {
+    let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": 3, "template": {"spec": {"containers": containers}}}});
+    WorkloadEntry::of_cluster(&object)
+}
+
+fn around(objects: &[Value]) -> Overlay {
+    let mut folder = Folder::default();
+    objects.iter().for_each(|object| folder.put(object.clone()).unwrap());
+    Overlay::new(folder, None)
+}
+
+fn limits(item: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": "shop"},
+        "spec": {"limits": [item]}})
+}
+
+fn advised(workload: &WorkloadEntry, used: &[(&str, Observed)], around: &mut Overlay) -> Workload {
+    let mut histories = Histories::default();
+    used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
+    advised_by(workload, &histories, around)
+}
+
+fn advised_by(workload: &WorkloadEntry, histories: &Histories, around: &mut Overlay) -> Workload {
+    advised_from(UsageSource::Read(histories), false, workload, around)
+}
+
+fn advised_from(
+    usage: UsageSource<'_>,
+    lowers_limits: bool,
+    workload: &WorkloadEntry,
+    around: &mut dyn ClusterReader,
+) -> Workload {
+    advised_with(json!({}), usage, lowers_limits, workload, around)
+}
+
+/// The advice by these settings of estimates.
+fn advised_with(
+    mut estimates: Value,
+    usage: UsageSource<'_>,
+    lowers_limits: bool,
+    workload: &WorkloadEntry,
+    around: &mut dyn ClusterReader,
+) -> Workload {
+    let now = Timestamp::from_unix_seconds(NOW).unwrap();
+    (estimates["namespace"], estimates["replayTime"]) = (json!("headroom"), json!(now.to_string()));
+    let settings = ParsedSettings::of(&json!({"estimates": estimates}));
+    let autoscalers = &Autoscalers::default();
+    let engine =
+        Engine { usage, autoscalers, settings: &settings, admission: None, now, lowers_limits, declined: None };
+    engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
+}
+
+/// The requests that admission gives to a pod of the workload that names none itself, with the same history published and
+/// the recommended limits.
+fn admitted(
+    workload: &WorkloadEntry,
+    row: &Workload,
+    used: &[(&str, Observed)],
+    around: &mut Overlay,
+) -> Option<Vec<Value>> {
+    let mut pod = headroom_workloads::pod_of(&workload.object.value()).unwrap();
+    for (container, row) in pod["spec"]["containers"].as_array_mut().unwrap().iter_mut().zip(&row.containers) {
+        let mut limits = container["resources"]["limits"].clone();
+        if let Some(limit) = row.resource(Resource::Memory).and_then(|memory| memory.recommended_limit.clone()) {
+            limits["memory"] = json!(limit.to_string());
+        }
+        container["resources"] = json!({});
+        // The API server would make requests of them, which are not ours to see here.
+        if limits.is_object() {
+            container["resources"] = json!({"limits": limits});
+        }
+    }
+    let mut histories = Histories::default();
+    used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
+    let names: Vec<(String, String)> = row.containers.iter().map(|row| (row.name.clone(), row.image.clone())).collect();
+    let published = names.iter().filter_map(|(name, image)| {
+        Some(overlay::ContainerHistory {
+            name,
+            image,
+            history: histories.get(0, name)?.usage.history()?,
+            is_asked: false,
+        })
+    });
+    let now = Timestamp::from_unix_seconds(NOW).unwrap();
+    let mut overlay = HistoryOverlay::with(around, "shop", now, "web", published);
+    let kind = ApiKind::new("v1", "Pod");
+    let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
+    let evaluation = evaluate(review::create(pod, &kind, "shop"), &ParsedSettings::of(&settings), &mut overlay);
+    if evaluation.verdict == Verdict::Rejected {
+        return None;
+    }
+    let changed = evaluation.changed.unwrap_or(evaluation.request["object"].clone());
+    let containers = changed["spec"]["containers"].as_array().unwrap();
+    Some(containers.iter().map(|container| container["resources"]["requests"].clone()).collect())
+}
+
+fn recommended(row: &Workload) -> Vec<Value> {
+    let of = |container: &ContainerAdvice| {
+        let text = |resource| container.resource(resource).unwrap().recommended.as_ref().map(ToString::to_string);
+        json!({"cpu": text(Resource::Cpu), "memory": text(Resource::Memory)})
+    };
+    row.containers.iter().map(of).collect()
+}
+
+/// Equal as amounts, whatever their suffixes.
+fn same(a: &[Value], b: &[Value]) -> bool {
+    let amount = |value: &Value| value.as_str().and_then(|text| text.parse::<Quantity>().ok());
+    a.len() == b.len()
+        && a.iter().zip(b).all(|(a, b)| ["cpu", "memory"].iter().all(|name| amount(&a[name]) == amount(&b[name])))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Two containers, with images of their own or with one.
+    #[test]
+    fn the_next_pod_gets_what_the_scan_recommends(
+        cpu in 0..4_000_u64,
+        memory in 1..4_000_u64,
+        kill in proptest::option::of(64..2_000_u64),
+        other in 1..500_u64,
+        image in prop_oneof![Just("example.com/a:1"), Just("example.com/b:1")],
+        bounds in prop_oneof![
+            Just(json!({"type": "Container"})),
+            Just(json!({"type": "Container", "min": {"cpu": "200m", "memory": "300Mi"}})),
+            Just(json!({"type": "Container", "max": {"cpu": "2", "memory": "2Gi"}})),
+            Just(json!({"type": "Pod", "max": {"cpu": "3"}})),
+        ],
+    ) {
+        let workload = workload(json!([
+            {"name": "a", "image": "example.com/a:1", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
+            {"name": "b", "image": image, "resources": {}},
+        ]));
+        let used = [("a", observed(cpu, memory, kill)), ("b", observed(other, other, None))];
+        let mut around = around(&[limits(bounds)]);
+        let row = advised(&workload, &used, &mut around);
+        if let Some(admitted) = admitted(&workload, &row, &used, &mut around) {
+            let recommended = recommended(&row);
+            prop_assert!(same(&recommended, &admitted), "{recommended:?} {admitted:?}");
+        }
+    }
+
+    #[test]
+    fn no_pod_is_above_the_recommended_cpu_for_over_a_twentieth_of_a_day(
+        pods in prop::collection::vec((1..3_000_u64, 1..3_000_u64, 0..300_u64), 2..13),
+        days in 1..4_u32,
+    ) {
+        let mut histories = Histories::default();
+        for age in 0..days {
+            let mut day = Observed::default();
+            for (pod, (mostly, at_times, minutes)) in (0..).zip(&pods) {
+                let mut of_pod = Observed::default();
+                of_pod.add(Resource::Cpu, NOW - 600, mostly * 1_000_000, (1_440 - minutes) * 60);
+                of_pod.add(Resource::Cpu, NOW - 600, at_times * 1_000_000, minutes * 60);
+                of_pod.pods.add(pod);
+                of_pod.busy_pods.add(pod, &of_pod.cpu);
+                day.merge(&of_pod);
+            }
+            histories.observe(0, "a", age, &day);
+        }
+        let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
+        let row = advised_by(&workload, &histories, &mut around(&[]));
+        let recommended = row.containers[0].resource(Resource::Cpu).unwrap().recommended.as_ref().unwrap().milli_value();
+        for (mostly, at_times, minutes) in pods {
+            let above = |millicores: u64, minutes: u64| if millicores as i64 > recommended { minutes } else { 0 };
+            let above = above(mostly, 1_440 - minutes) + above(at_times, minutes);
+            prop_assert!(above <= 72, "{recommended}m for {mostly}m, and {at_times}m in {minutes} minutes");
+        }
+    }
+}
+
+#[test]
+fn containers_with_one_image_get_advice_of_their_own() {
+    let workload = workload(json!([
+        {"name": "web", "image": "example.com/app:1"},
+        {"name": "worker", "image": "example.com/app:1"},
+        {"name": "cron", "image": "example.com/app:2"},
+    ]));
+    let used = [("web", observed(100, 100, None)), ("worker", observed(2_000, 1_000, None))];
+    let row = advised(&workload, &used, &mut around(&[]));
+    let cpu: Vec<_> =
+        row.containers.iter().map(|row| row.resource(Resource::Cpu).unwrap().recommended.clone()).collect();
+    assert!(cpu[0] < cpu[1], "{cpu:?}");
+    assert_eq!(cpu[2], None, "{cpu:?}");
+}
+
+#[test]
+fn of_less_than_two_hours_nothing_is_recommended() {
+    let workload = workload(json!([
+        {"name": "a", "image": "example.com/a:1", "resources": {"limits": {"memory": "2Gi"}}},
+    ]));
+    let mut usage = Observed::default();
+    usage.pods.add(1);
+    usage.add(Resource::Cpu, NOW - 600, 1_000_000, 1_200);
+    usage.add(Resource::Memory, NOW - 600, MEBI, 1_200);
+    let mut row = advised(&workload, &[("a", usage)], &mut around(&[]));
+    let container = row.containers.remove(0);
+    assert!(container.resources.iter().all(|of| of.recommended.is_none() && of.recommended_limit.is_none()));
+    assert_eq!(
+        container.resource(Resource::Cpu).unwrap().explained(),
+        "no recommendation: too little data (20min, 1 pod)"
+    );
+    assert_eq!(container.evidence.unwrap().to_string(), "20min, 1 pod");
+}
+
+#[test]
+fn memory_that_is_always_zero_is_not_measured() {
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
+    let mut row = advised(&workload, &[("a", observed(100, 0, None))], &mut around(&[]));
+    let container = row.containers.remove(0);
+    assert!(container.resource(Resource::Cpu).unwrap().recommended.is_some());
+    assert_eq!(
+        container.resource(Resource::Memory).unwrap().explained(),
+        "no recommendation: each sample of its memory is 0: what measures it does not work"
+    );
+}
+
+#[test]
+fn memory_covers_every_peak_of_its_history_unless_a_bound_forbids_it() {
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
+    let mut usage = observed(100, 400, None);
+    usage.add(Resource::Memory, NOW - 600, 400 * MEBI, 80_000);
+    usage.add(Resource::Memory, NOW - 600, 900 * MEBI, 60);
+    let used = [("a", usage)];
+    let memory = |range: Value| {
+        let container = advised(&workload, &used, &mut around(&[limits(range)])).containers.remove(0);
+        let memory = container.resource(Resource::Memory).unwrap();
+        let reason = memory.explained().split("; ").last().unwrap().to_owned();
+        (memory.recommended.as_ref().unwrap().to_string(), container.is_below_peak(), reason)
+    };
+    let (amount, is_below, reason) = memory(json!({"type": "Container"}));
+    assert_eq!((amount.as_str(), is_below), ("990Mi", false), "{reason}");
+    let (amount, is_below, reason) = memory(json!({"type": "Container", "max": {"memory": "800Mi"}}));
+    assert_eq!((amount.as_str(), is_below), ("800Mi", true));
+    assert!(reason.ends_with("to the max of LimitRange limits"), "{reason}");
+}
+
+/// The millicores that a pod uses in an hour, by the age of the day and the hour of it.
+type CpuOf = fn(pod: u32, age: u32, hour: u32) -> u64;
+
+/// The advice for a container with a limit of 2Gi whose pods ran for two weeks.
+fn advised_over_days(pods: u32, cpu: CpuOf, memory: fn(age: u32) -> u64) -> ContainerAdvice {
+    let workload =
+        workload(json!([{"name": "a", "image": "example.com/a:1", "resources": {"limits": {"memory": "2Gi"}}}]));
+    let mut histories = Histories::default();
+    for age in 0..=14 {
+        for pod in 0..pods {
+            let mut observed = Observed::default();
+            observed.pods.add(pod);
+            for hour in 0..24 {
+                observed.add(Resource::Cpu, NOW, cpu(pod, age, hour) * 1_000_000, 3_600);
+            }
+            observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
+            histories.observe_pod(0, "a", age, pod, &observed);
+        }
+    }
+    advised_by(&workload, &histories, &mut around(&[])).containers.remove(0)
+}
+
+fn cpu_of(container: &ContainerAdvice) -> u64 {
+    container.resource(Resource::Cpu).unwrap().recommended.as_ref().unwrap().milli_value() as u64
+}
+
+#[test]
+fn each_pod_s_p95_over_all_days_counts_for_one_pod_as_for_many() {
+    // A day in each week, so 14 % of the time; and so in a pod alone.
+    let saturday: CpuOf = |_, age, _| if age % 7 == 3 { 1_000 } else { 100 };
+    let check = |pods, cpu, expected: std::ops::RangeInclusive<u64>, differ| {
+        let container = advised_over_days(pods, cpu, |_| 100);
+        assert!(expected.contains(&cpu_of(&container)), "{pods} pods: {}m", cpu_of(&container));
+        assert_eq!(container.patterns.contains(&Flag::PodsDiffer), differ, "{pods} pods");
+    };
+    check(1, saturday, 1_000..=1_016, false);
+    check(2, saturday, 1_000..=1_016, false);
+    // Half a day once is 3.6 %.
+    check(1, |_, age, hour| if age == 9 && hour < 12 { 1_000 } else { 100 }, 100..=106, false);
+    // A leader, and a load that roams.
+    check(5, |pod, _, _| if pod == 3 { 900 } else { 180 }, 900..=915, true);
+    check(5, |pod, age, _| if age % 5 == pod { 900 } else { 180 }, 900..=915, false);
+}
+
+#[test]
+fn steady_growth_is_covered_for_a_week_and_told_with_the_day_of_the_limit() {
+    let container = advised_over_days(1, |_, age, _| 300 - 10 * u64::from(age), |age| 1_500 - 100 * u64::from(age));
+    assert!((365..=375).contains(&cpu_of(&container)), "{}", cpu_of(&container));
+    let grows: Vec<String> = container.grows.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        grows,
+        [
+            "cpu grows 10m a day, reaches its request on 2026-11-30",
+            "memory grows 100Mi a day, reaches its request on 2026-11-28, its limit on 2026-11-28"
+        ]
+    );
+    // Two steps are no growth, nor is a sawtooth.
+    for memory in [|age| if age < 6 { 800 } else { 300 }, |age| 800 - 100 * u64::from(age % 4)] {
+        assert_eq!(advised_over_days(1, |_, _, _| 100, memory).grows, []);
+    }
+}
+
+#[test]
+fn what_a_container_is_told_by_its_state_and_arguments() {
+    let memory_of = |container: &ContainerAdvice| {
+        let advice = container.resource(Resource::Memory).unwrap();
+        [&advice.recommended, &advice.recommended_limit].map(|amount| amount.as_ref().map(ToString::to_string))
+    };
+    let check = |resources: Value,
+                 memory: fn(u32) -> u64,
+                 of: &dyn Fn(&mut WorkloadEntry),
+                 expected: [Option<&str>; 2],
+                 flag: &str| {
+        let mut workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources,
+            "args": ["-Xmx1g"]}]));
+        of(&mut workload);
+        let mut histories = Histories::default();
+        for age in 0..14 {
+            let mut observed = Observed::default();
+            observed.pods.add(1);
+            observed.add(Resource::Cpu, NOW, 100_000_000, 86_400);
+            observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
+            histories.observe_pod(0, "a", age, 1, &observed);
+        }
+        let row = advised_from(UsageSource::Read(&histories), true, &workload, &mut around(&[]));
+        let container = &row.containers[0];
+        let flags: Vec<String> = row.flags(container).iter().map(ToString::to_string).collect();
+        assert_eq!(memory_of(container), expected.map(|amount| amount.map(str::to_owned)), "{flags:?}");
+        assert_eq!(flags.join(", "), flag);
+    };
+    let requests = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
+    let both = json!({"requests": {"cpu": "100m", "memory": "4Gi"}, "limits": {"memory": "4Gi"}});
+    // A heap that it may still fill: lowering the limit below it would kill.
+    check(both.clone(), |_| 500, &|_| {}, [Some("566Mi"), None], "heap 1Gi");
+    check(requests("100m", "4Gi"), |_| 1_500, &|_| {}, [Some("1666Mi"), None], "");
+    // Page cache fills whatever limit there is.
+    check(both.clone(), |_| 4_080, &|_| {}, [Some("4Gi"), None], "at its limit");
+    // A leak is not given less.
+    let leak = "memory grows 50Mi a day, reaches its request on 2027-01-23, its limit on 2027-01-23";
+    check(both.clone(), |age| 1_000 - 50 * u64::from(age), &|_| {}, [None, None], leak);
+    check(
+        requests("100m", "256Mi"),
+        |age| 1_000 - 50 * u64::from(age),
+        &|_| {},
+        [Some("1116Mi"), None],
+        "memory grows 50Mi a day, reaches its request on 2026-11-25",
+    );
+    // Usage of starts is none, unless other pods of it run.
+    let crashes = |pods: u64| {
+        move |of: &mut WorkloadEntry| {
+            of.running.pods = pods;
+            of.running.crash_loops.insert("a".to_owned(), 1);
+        }
+    };
+    check(requests("100m", "4Gi"), |_| 1_500, &crashes(1), [None, None], "crash loop");
+    check(requests("100m", "4Gi"), |_| 1_500, &crashes(2), [Some("1666Mi"), None], "");
+    // Guaranteed, with whole CPUs or not.
+    let guaranteed = |cpu: &str| json!({"limits": {"cpu": cpu, "memory": "2Gi"}});
+    check(guaranteed("2"), |_| 1_500, &|_| {}, [Some("1666Mi"), None], "whole cpus");
+    check(guaranteed("500m"), |_| 1_500, &|_| {}, [Some("1666Mi"), None], "qos");
+}
+
+#[test]
+fn pods_that_run_but_would_be_rejected_are_named() {
+    let mut workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources":
+        {"requests": {"cpu": "100m", "memory": "100Mi"}, "limits": {"cpu": "2", "memory": "100Mi"}}}]));
+    workload.exists = true;
+    let bounds = limits(json!({"type": "Container", "min": {"cpu": "200m"}, "max": {"cpu": "1"}}));
+    let row = advised(&workload, &[("a", observed(50, 80, None))], &mut around(&[bounds]));
+    assert_eq!(recommended(&row), [json!({"cpu": null, "memory": "168Mi"})]);
+    assert!(row.shared_flags.contains(&Flag::Rejected), "{:?}", row.shared_flags);
+    assert_eq!(
+        row.notes,
+        [
+            "container a: cpu estimate dropped: maximum cpu usage per Container is 1, but limit is 2 (LimitRange limits)",
+            "its pods would be rejected if they were created again: minimum cpu usage per Container is 200m, but request is 100m; \
+          and 1 more"
+        ]
+    );
+}
+
+#[test]
+fn a_container_that_runs_unseen_for_a_day_gets_no_advice() {
+    let check = |is_running: bool, unseen_days: i64, age: u64, flag: Option<Flag>| {
+        let mut workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
+        workload.running.pods = u64::from(is_running);
+        let mut histories = Histories::default();
+        histories.to = NOW;
+        for day in unseen_days..14 {
+            let mut observed = Observed::default();
+            observed.pods.add(1);
+            observed.add(Resource::Cpu, NOW - day * DAY - 60, 100_000_000, 86_400);
+            observed.add(Resource::Memory, NOW - day * DAY - 60, 100 * MEBI, 86_400);
+            histories.observe_pod(0, "a", day as u32, 1, &observed);
+        }
+        let container = advised_by(&workload, &histories, &mut around(&[])).containers.remove(0);
+        let cpu = container.resource(Resource::Cpu).unwrap();
+        assert_eq!(cpu.recommended.is_none(), flag.is_some(), "{}", cpu.explained());
+        let is_stale = Workload::flags(&advised_by(&workload, &histories, &mut around(&[])), &container);
+        assert_eq!(is_stale.into_iter().find(|flag| matches!(flag, Flag::Stale(_))), flag);
+        let text = cpu.explained();
+        match flag {
+            Some(_) => {
+                assert_eq!(text, format!("no recommendation: its usage was last seen {unseen_days} d ago, but it runs"))
+            }
+            None => assert_eq!(serde_json::to_value(&cpu.reason).unwrap()["history"]["ageSeconds"], age, "{text}"),
+        }
+        let timeline = container.timeline.unwrap();
+        assert_eq!((timeline.from, timeline.cpu.len()), (1_794_182_400, 14));
+        assert_eq!(timeline.cpu.iter().filter(|peak| peak.is_none()).count() as i64, unseen_days);
+        // Thousandths of a core and KiB, at most by what a bucket of usage is wide.
+        let drawn = |peaks: &[Option<u64>]| peaks.iter().flatten().next().copied().unwrap();
+        let (cpu, memory) = (drawn(&timeline.cpu), drawn(&timeline.memory));
+        assert!((100..=105).contains(&cpu) && (100 << 10..=105 << 10).contains(&memory), "{cpu} {memory}");
+    };
+    check(true, 0, 60, None);
+    check(true, 10, 0, Some(Flag::Stale(10)));
+    // What does not run, such as a Deployment without replicas, has its last usage.
+    check(false, 10, 10 * DAY as u64 + 60, None);
+}
+
+#[test]
+fn no_limit_is_recommended_where_none_is_and_for_cpu_never() {
+    let workload = workload(json!([
+        {"name": "a", "image": "example.com/a:1",
+            "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "1", "memory": "2Gi"}}},
+        {"name": "b", "image": "example.com/b:1", "resources": {"requests": {"memory": "2Gi"}}},
+    ]));
+    let used = [("a", observed(100, 1_000, None)), ("b", observed(100, 1_000, None))];
+    let row = advised(&workload, &used, &mut around(&[]));
+    let limits: Vec<Vec<Option<String>>> = row
+        .containers
+        .iter()
+        .map(|row| row.resources.iter().map(|row| row.recommended_limit.as_ref().map(ToString::to_string)).collect())
+        .collect();
+    assert_eq!(limits, [vec![None, None], vec![None, None]]);
+    assert_eq!((row.qos, row.qos_after), ("Burstable", "Burstable"));
+}
+
+#[test]
+fn a_memory_limit_falls_only_if_asked_and_while_peaks_do_not_rise() {
+    let workload =
+        workload(json!([{"name": "a", "image": "example.com/a:1", "resources": {"limits": {"memory": "2Gi"}}}]));
+    let check = |days: u32, lowers_limits, memory: fn(u32) -> u64, expected: Option<&str>| {
+        let mut histories = Histories::default();
+        for age in 0..days {
+            let mut observed = Observed::default();
+            observed.pods.add(1);
+            observed.add(Resource::Cpu, NOW, 1_000_000, 86_400);
+            observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
+            histories.observe_pod(0, "a", age, 1, &observed);
+        }
+        let row = advised_from(UsageSource::Read(&histories), lowers_limits, &workload, &mut around(&[]));
+        let limit = row.containers[0].resource(Resource::Memory).unwrap().recommended_limit.clone();
+        assert_eq!(limit.map(|limit| limit.to_string()).as_deref(), expected, "{days} days");
+    };
+    check(14, false, |_| 1_000, None);
+    check(14, true, |_| 1_000, Some("1200Mi"));
+    check(3, true, |_| 1_000, None);
+    check(14, true, |age| if age < 2 { 1_000 } else { 800 }, None);
+    check(14, true, |age| 1_000 - 50 * u64::from(age), None);
+    // It rises without being asked, but not by a tenth.
+    check(14, false, |_| 1_600, None);
+    check(14, false, |_| 2_000, Some("2400Mi"));
+}
+
+#[test]
+fn what_is_enough_is_counted_in_time_or_in_runs() {
+    let check = |kind: &str, pods: u32, minutes: u64, text: &str, expected: bool| {
+        let mut object = workload(json!([{"name": "a", "image": "example.com/a:1"}])).object.value();
+        if kind == "CronJob" {
+            let template = json!({"spec": {"template": object["spec"]["template"]}});
+            object = json!({"apiVersion": "batch/v1", "kind": kind, "metadata": object["metadata"],
+                "spec": {"schedule": "0 1 * * *", "jobTemplate": template}});
+        }
+        let mut histories = Histories::default();
+        for pod in 0..pods {
+            let mut observed = Observed::default();
+            observed.pods.add(pod);
+            observed.add(Resource::Cpu, NOW, 100_000_000, minutes * 60);
+            observed.add(Resource::Memory, NOW, 400 * MEBI, minutes * 60);
+            histories.observe_pod(0, "a", if kind == "CronJob" { pod } else { 0 }, pod, &observed);
+        }
+        let container =
+            advised_by(&WorkloadEntry::of_cluster(&object), &histories, &mut around(&[])).containers.remove(0);
+        let evidence = container.evidence.unwrap().to_string();
+        assert_eq!((evidence.as_str(), container.is_without_advice()), (text, !expected));
+    };
+    check("Deployment", 12, 20, "20min, 12 pods", false);
+    check("Deployment", 12, 180, "3h, 12 pods", true);
+    check("CronJob", 14, 2, "13d, 14 runs", true);
+    check("CronJob", 4, 2, "3d, 4 runs", true);
+    check("CronJob", 1, 2, "2min, 1 run", false);
+}
+
+#[test]
+fn the_limit_of_a_killed_container_never_falls() {
+    let check = |limit: &str, killed_at: u64, is_limit_known: bool, expected: Option<&str>| {
+        let workload = workload(json!([{"name": "a", "image": "example.com/a:1",
+            "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": limit}}}]));
+        let mut histories = Histories::default();
+        histories.observe(0, "a", 0, &observed(100, 200, Some(killed_at)));
+        histories.lose_kill_limit(0, "a", !is_limit_known);
+        assert_eq!(histories.lack_kill_limits(), !is_limit_known);
+        let row = advised_by(&workload, &histories, &mut around(&[]));
+        let memory = row.containers[0].resource(Resource::Memory).unwrap();
+        let recommended = memory.recommended_limit.as_ref().map(ToString::to_string);
+        assert_eq!(recommended.as_deref(), expected, "{limit}, killed at {killed_at}Mi");
+        let risks = crate::advice::risk::of_all(&[row]);
+        assert_eq!(
+            risks.iter().any(|risk| risk.risk == crate::advice::risk::RiskKind::OomKilled),
+            expected.is_some(),
+            "{risks:?}"
+        );
+    };
+    check("512Mi", 512, true, Some("615Mi"));
+    // The author has raised it since.
+    check("4Gi", 512, true, None);
+    // The store knows the usage at the kill only.
+    check("1Gi", 201, false, Some("1229Mi"));
+}
+
+#[test]
+fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1",
+        "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}}}]));
+    let recommended_limit = |kill: Option<u64>| {
+        let mut histories = Histories::default();
+        histories.observe(0, "a", 0, &observed(100, 200, kill));
+        let history = histories.get(0, "a").and_then(|usage| usage.usage.history()).unwrap();
+        let published = overlay::ContainerHistory { name: "a", image: "example.com/a:1", history, is_asked: false };
+        let now = Timestamp::from_unix_seconds(NOW).unwrap();
+        let mut around = around(&[]);
+        let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
+        let row = advised_from(UsageSource::Profiles, false, &workload, &mut cluster);
+        let memory = row.containers[0].resource(Resource::Memory).unwrap();
+        assert!(memory.recommended.is_some(), "{memory:?}");
+        memory.recommended_limit.as_ref().map(ToString::to_string)
+    };
+    assert_eq!(recommended_limit(Some(512)).as_deref(), Some("615Mi"));
+    assert_eq!(recommended_limit(None), None);
+}
+
+#[test]
+fn where_estimates_replace_requests_an_autoscaler_keeps_the_authors() {
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1",
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]));
+    let mut histories = Histories::default();
+    (0..14).for_each(|age| histories.observe(0, "a", age, &observed(100, 200, None)));
+    let history = || histories.get(0, "a").and_then(|usage| usage.usage.history()).unwrap();
+    let autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 9,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
+    let check = |objects: &[Value], expected: [&str; 2]| {
+        let of = |history| overlay::ContainerHistory { name: "a", image: "example.com/a:1", history, is_asked: false };
+        let (now, mut around) = (Timestamp::from_unix_seconds(NOW).unwrap(), around(objects));
+        let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [of(history())]);
+        let always = json!({"mode": "always", "always": {"namespaces": ["shop"]}});
+        let row = advised_with(always, UsageSource::Profiles, false, &workload, &mut cluster);
+        let requests = row.containers[0].resources.iter().map(|of| of.request.as_ref().unwrap().from.to_string());
+        assert_eq!(requests.collect::<Vec<_>>(), expected);
+        assert!(row.containers[0].resources.iter().all(|of| of.recommended.is_some()));
+    };
+    check(&[], ["estimated at admission"; 2]);
+    check(&[autoscaler], ["author", "estimated at admission"]);
+}
+
+#[test]
+fn usage_above_a_request_is_a_risk_where_a_bound_keeps_the_recommendation_low() {
+    let check = |resources: Value, max: &str, expected: &str| {
+        let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
+        let mut around = around(&[limits(json!({"type": "Container", "max": {"memory": max}}))]);
+        let row = advised(&workload, &[("a", observed(100, 908, None))], &mut around);
+        let risks: Vec<String> = crate::advice::risk::of_all(&[row]).iter().map(|risk| risk.fix.clone()).collect();
+        assert_eq!(risks, [expected]);
+    };
+    let request = json!({"requests": {"cpu": "200m", "memory": "512Mi"}});
+    check(request.clone(), "512Mi", "raise the max of LimitRange limits (512Mi) to at least 1170Mi");
+    check(request, "2Gi", "raise the memory request to 1170Mi");
+}
+
+#[test]
+fn requests_do_not_matter_and_bounds_are_told() {
+    let check = |resources: Value, of_pod: Value, range: Value, expected: [&str; 2]| {
+        let mut object =
+            workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}])).object.value();
+        object["spec"]["template"]["spec"]["resources"] = of_pod;
+        let used = [("a", observed(120, 200, None))];
+        let row = advised(&WorkloadEntry::of_cluster(&object), &used, &mut around(&[limits(range)]));
+        let told = row.containers[0].resources.iter().map(|of| {
+            let recommended = of.recommended.as_ref().map(Quantity::to_string).unwrap_or_default();
+            format!("{recommended} {}", of.explained().split("; ").last().unwrap())
+        });
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+    };
+    let [cpu, memory] = ["165m +5% for 1 day of history", "313Mi +10% for 1 day of history"];
+    let (nothing, anything) = (json!({}), json!({"type": "Container"}));
+    check(nothing.clone(), nothing.clone(), anything.clone(), [cpu, memory]);
+    check(json!({"requests": {"cpu": "2", "memory": "4Gi"}}), nothing.clone(), anything.clone(), [cpu, memory]);
+    let of_pods = json!({"type": "Pod", "max": {"memory": "1Gi"}});
+    check(json!({"limits": {"memory": "1Gi"}}), nothing.clone(), of_pods, [cpu, memory]);
+    let limit = json!({"limits": {"memory": "290Mi"}});
+    check(limit, nothing.clone(), anything.clone(), [cpu, "290Mi lowered from 313Mi to the limit"]);
+    let min = json!({"type": "Container", "min": {"cpu": "200m"}});
+    check(nothing.clone(), nothing.clone(), min, ["200m raised from 165m to the min of LimitRange limits", memory]);
+    let shared = " no recommendation: the pod sets pod-level resources, which its containers share";
+    check(nothing, json!({"requests": {"cpu": "1"}}), anything, [shared, memory]);
+}
+
+#[test]
+fn limits_that_a_limit_range_refuses_are_left_as_they_are() {
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1",
+        "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}}}]));
+    let used = [("a", observed(100, 500, Some(512)))];
+    let mut around = around(&[limits(json!({"type": "Container", "max": {"memory": "512Mi"}}))]);
+    let row = advised(&workload, &used, &mut around);
+    let memory = row.containers[0].resource(Resource::Memory).unwrap();
+    assert_eq!((&memory.recommended_limit, &memory.recommended), (&None, &Some("512Mi".parse().unwrap())));
+    assert_eq!(
+        row.notes,
+        ["memory limits are left as they are: maximum memory usage per Container is 512Mi, but limit is 615Mi"]
+    );
+}
+
+#[test]
+fn a_limit_below_the_least_of_a_limit_range_is_raised_to_it() {
+    let resources = json!({"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}});
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
+    let least = limits(json!({"type": "Container", "min": {"memory": "400Mi"}}));
+    let row = advised(&workload, &[("a", observed(50, 60, None))], &mut around(&[least]));
+    let memory = row.containers[0].resource(Resource::Memory).unwrap();
+    let amounts = [&memory.recommended, &memory.recommended_limit].map(|of| of.as_ref().map(ToString::to_string));
+    assert_eq!(amounts, [Some("400Mi".to_owned()), Some("400Mi".to_owned())], "{:?}", row.notes);
+}
+
+#[test]
+fn the_class_of_service_is_told_before_and_after() {
+    let check = |resources: Value, expected: (&str, &str)| {
+        let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
+        let row = advised(&workload, &[("a", observed(100, 100, None))], &mut around(&[]));
+        assert_eq!((row.qos, row.qos_after), expected);
+    };
+    check(json!({}), ("BestEffort", "Burstable"));
+    check(
+        json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}),
+        ("Guaranteed", "Burstable"),
+    );
+    check(json!({"requests": {"cpu": "1"}}), ("Burstable", "Burstable"));
+}
+
+/// Counts evaluations: each lists the LimitRanges once.
+struct Counting(Overlay, usize);
+
+impl ClusterReader for Counting {
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        self.1 += usize::from(list.1 == "LimitRange");
+        self.0.list(list)
+    }
+}
+
+#[test]
+fn no_question_about_a_workload_is_asked_twice() {
+    let limited = |cpu: &str, memory: &str, limit: &str| {
+        let resources = json!({"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": limit}});
+        workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]))
+    };
+    let mut histories = Histories::default();
+    histories.observe(0, "a", 0, &observed(100, 100, None));
+    let (unmeasured, read) = (Histories::default(), UsageSource::Read(&histories));
+    let check = |usage, workload: &WorkloadEntry, objects: &[Value], expected: usize| {
+        let mut cluster = Counting(around(objects), 0);
+        advised_from(usage, false, workload, &mut cluster);
+        assert_eq!(cluster.1, expected, "{}", workload.object.value());
+    };
+    let roomy = limited("1", "1Gi", "2Gi");
+    // As it stands, and with what is recommended.
+    check(UsageSource::Profiles, &roomy, &[], 1);
+    check(UsageSource::Read(&unmeasured), &roomy, &[], 2);
+    check(read, &roomy, &[], 3);
+    // Also without the limit that cuts a request, and with the new one.
+    check(read, &limited("1", "64Mi", "64Mi"), &[], 5);
+    // And with the author's again, where a LimitRange refuses the new one.
+    let refuses = limits(json!({"type": "Container", "max": {"memory": "64Mi"}}));
+    check(read, &limited("1", "64Mi", "64Mi"), &[refuses], 6);
+}

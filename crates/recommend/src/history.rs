@@ -1,0 +1,143 @@
+//! The usage of containers, read into memory and kept by workload and container, however often the pods have changed since.
+//!
+//! `discover` finds a metrics store, `query_plan` cuts what is to be read, and `read` reads it, or the metrics API once. `part`
+//! assigns what one answer has to workloads, `course` tells pods and days apart; `distribution`,
+//! `timeline` and `evidence` are what is shown of it, and `overlay` shows it to the policy as a UsageProfile.
+
+pub mod course;
+pub mod discover;
+pub mod distribution;
+pub mod evidence;
+pub mod overlay;
+mod part;
+mod query_plan;
+mod read;
+pub mod timeline;
+
+use std::collections::HashMap;
+
+use headroom_admission::cluster::usage::{Resource, Window as Span};
+
+use headroom_metrics_stores::prometheus::reader::Throttling;
+use headroom_usage::DAY;
+use headroom_usage::observed::Observed;
+use headroom_usage::profile::History;
+use headroom_usage::sketch::Sketch;
+use headroom_usage::window_merge::OpenHistory;
+
+use course::Course;
+use part::PartialHistory;
+
+pub use read::{HistoryReading, read, read_instant};
+
+/// The usage of one container of a workload.
+#[derive(Debug, Default)]
+pub struct ContainerUsage {
+    pub usage: OpenHistory,
+    pub course: Course,
+    pub throttling: Throttling,
+    pub kills: u64,
+    /// True if the store does not know the memory limit at a kill.
+    pub lacks_kill_limit: bool,
+}
+
+impl ContainerUsage {
+    /// The days of the whole reading, whatever their number.
+    pub fn sketch(&self, resource: Resource) -> &Sketch {
+        self.usage.sketch(Span::MONTH, resource)
+    }
+
+    /// The history as a profile would have it, and what each pod needs, or each run of a Job; none if nothing was observed.
+    pub fn history(&self, are_runs: bool) -> Option<History> {
+        let mut history = self.usage.history()?;
+        history.days = self.days();
+        let cpu = history.windows.get_mut(&Span::MONTH).and_then(|month| month.cpu.as_mut());
+        if let Some(cpu) = cpu {
+            cpu.each_pod = self.course.each_pod(self.sketch(Resource::Cpu), are_runs).map(Box::new);
+        }
+        Some(history)
+    }
+
+    /// The days from the first sample to the last, begun ones included.
+    pub fn days(&self) -> u64 {
+        self.course.seconds().div_ceil(DAY as u64).min(self.usage.days())
+    }
+
+    /// Percent of CFS periods that were throttled; none without a CPU limit.
+    pub fn throttled_percent(&self) -> Option<u64> {
+        let Throttling { periods, throttled } = self.throttling;
+        (periods > 0).then(|| (throttled.saturating_mul(100) + periods / 2) / periods)
+    }
+}
+
+/// The usage that was read, by the number of the workload and the name of the container.
+#[derive(Debug, Default)]
+pub struct Histories {
+    containers: HashMap<(usize, String), ContainerUsage>,
+    /// The end of what was read, in Unix seconds; 0 if it is not known.
+    pub to: i64,
+}
+
+impl Histories {
+    pub fn get(&self, workload: usize, container: &str) -> Option<&ContainerUsage> {
+        // A map of pairs cannot be asked with a borrowed half.
+        self.containers.get(&(workload, container.to_owned()))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.containers.is_empty()
+    }
+
+    /// The whole days from the newest sample of a container to the end of what was read, at which a store has usage of something;
+    /// none if there is less than one.
+    pub fn silent_days(&self, usage: &ContainerUsage) -> Option<u64> {
+        let silence = self.to - usage.course.last_seen(self.to).filter(|_| self.to > 0)?;
+        u64::try_from(silence / DAY).ok().filter(|days| *days > 0)
+    }
+
+    /// True if some container was killed for memory at a limit that the store does not know.
+    pub fn lack_kill_limits(&self) -> bool {
+        self.containers.values().any(|container| container.lacks_kill_limit)
+    }
+
+    /// Adds what was observed on one day.
+    pub fn observe(&mut self, workload: usize, container: &str, age: u32, observed: &Observed) {
+        let of = self.containers.entry((workload, container.to_owned())).or_default();
+        of.kills += observed.kills().len() as u64;
+        of.usage.add_observed(age, observed);
+        of.course.add_day(age, observed);
+    }
+
+    /// Adds what one pod was observed to use on one day.
+    #[cfg(test)]
+    pub fn observe_pod(&mut self, workload: usize, container: &str, age: u32, pod: u32, observed: &Observed) {
+        self.observe(workload, container, age, observed);
+        let of = self.containers.entry((workload, container.to_owned())).or_default();
+        of.course.add_pod(pod, age, observed);
+    }
+
+    /// Says that the limit at the kills of a container is unknown.
+    #[cfg(test)]
+    pub fn lose_kill_limit(&mut self, workload: usize, container: &str, is_lost: bool) {
+        self.containers.entry((workload, container.to_owned())).or_default().lacks_kill_limit = is_lost;
+    }
+
+    fn add(&mut self, part: PartialHistory) {
+        for ((workload, container), days) in part.usage {
+            for (age, observed) in days {
+                self.observe(workload, &container, age, &observed);
+            }
+        }
+        for (container, course) in part.courses {
+            self.containers.entry(container).or_default().course.merge(course);
+        }
+        for (container, counted) in part.throttling {
+            let throttling = &mut self.containers.entry(container).or_default().throttling;
+            throttling.periods += counted.periods;
+            throttling.throttled += counted.throttled;
+        }
+        for container in part.killed_at_unknown_limit {
+            self.containers.entry(container).or_default().lacks_kill_limit = true;
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The amount of usage behind a recommendation, and when it is enough.
+
+use std::fmt;
+
+use headroom_admission::cluster::usage::{Resource, Window};
+use headroom_admission::truncate::count_of;
+use serde::Serialize;
+
+use crate::history::ContainerUsage;
+
+/// The amount of usage that a recommendation is made from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evidence {
+    pub days: u64,
+    /// Minutes observed, of all pods.
+    pub samples: u64,
+    /// The time from the first sample to the last, however many pods there were.
+    pub minutes: u64,
+    /// Different ones, of which most may be gone.
+    pub pods: u64,
+    /// The pods of a CronJob or Job that are done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<u64>,
+    /// Too little to recommend anything.
+    pub is_too_brief: bool,
+    /// The age of the newest sample of pods that run, if it is a day or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent_days: Option<u64>,
+}
+
+/// Minutes of usage that a recommendation needs. On recordings half as many peaks of the following day are above what the
+/// first two hours show as above what the first ten minutes show.
+const ENOUGH_MINUTES: u64 = 120;
+
+/// Or so many whole runs of a Job, each of which shows all that it does.
+const ENOUGH_RUNS: u64 = 5;
+
+/// Memory limits are lowered by this many days of usage, if asked for.
+const DAYS_TO_LOWER: u64 = 7;
+
+const MINUTES_A_DAY: u64 = 1_440;
+
+impl Evidence {
+    pub fn new(days: u64, samples: u64, minutes: u64, pods: u64) -> Self {
+        Self { days, samples, minutes, pods, runs: None, is_too_brief: minutes < ENOUGH_MINUTES, silent_days: None }
+    }
+
+    /// The evidence in a profile, which does not say when a day's samples begin: pods mostly run beside each other.
+    pub fn of_profile(days: u64, samples: u64, pods: u64) -> Self {
+        let between = days.saturating_sub(2) * MINUTES_A_DAY;
+        Self::new(days, samples, (samples / pods.max(1)).max(between), pods)
+    }
+
+    pub fn of(usage: &ContainerUsage) -> Option<Self> {
+        let samples = Resource::ALL.map(|resource| usage.sketch(resource).seconds().div_ceil(60));
+        let samples = samples.into_iter().max().filter(|samples| *samples > 0)?;
+        let minutes = usage.course.seconds().div_ceil(60);
+        Some(Self::new(usage.days(), samples, minutes, usage.usage.counted(Window::MONTH).pods.count()))
+    }
+
+    /// The same for pods that are runs of a Job, of which some are not done.
+    pub fn of_runs(self, running: u64) -> Self {
+        let runs = self.pods.saturating_sub(running);
+        Self { runs: Some(runs), is_too_brief: self.is_too_brief && runs < ENOUGH_RUNS, ..self }
+    }
+
+    /// True if less than a day was seen, and so no daily peak.
+    pub fn is_thin(&self) -> bool {
+        self.minutes < MINUTES_A_DAY && self.runs.is_none_or(|runs| runs < ENOUGH_RUNS)
+    }
+
+    pub fn may_lower_limits(&self) -> bool {
+        self.minutes >= DAYS_TO_LOWER * MINUTES_A_DAY
+    }
+}
+
+/// `14d, 3 pods`, and of less than a day the hours or minutes: `4h, 1 pod`; of Jobs `14d, 14 runs`
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.minutes {
+            minutes @ ..ENOUGH_MINUTES => write!(f, "{minutes}min, ")?,
+            minutes @ ..MINUTES_A_DAY => write!(f, "{}h, ", minutes / 60)?,
+            _ => write!(f, "{}d, ", self.days)?,
+        }
+        match self.runs {
+            Some(runs) => f.write_str(&count_of(runs, "run")),
+            None => f.write_str(&count_of(self.pods, "pod")),
+        }
+    }
+}

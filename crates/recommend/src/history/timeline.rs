@@ -1,0 +1,114 @@
+//! The course of a container's usage as it is drawn: a peak for each day or hour, and what happened in between.
+
+use std::collections::BTreeMap;
+
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::Resource;
+use headroom_metrics_stores::SourceError;
+use headroom_metrics_stores::prometheus::StoreReader;
+use headroom_usage::sample::{Sample, Window};
+use headroom_usage::{DAY, day_of};
+use serde::Serialize;
+
+use crate::history::ContainerUsage;
+use headroom_workloads::owner::{self, WorkloadRef};
+
+const HOUR: i64 = 3_600;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Timeline {
+    /// The beginning of the first step, in Unix seconds.
+    pub from: i64,
+    /// The seconds of a step.
+    pub step: i64,
+    /// The peak in each step, in thousandths of a core; none without samples.
+    pub cpu: Vec<Option<u64>>,
+    /// In KiB.
+    pub memory: Vec<Option<u64>>,
+    /// The times of out-of-memory kills, in Unix seconds.
+    pub kills: Vec<i64>,
+    /// The times at which a new version of the pods' template came.
+    pub releases: Vec<i64>,
+}
+
+impl Timeline {
+    /// The days of what was read up to a moment; none if there is nothing to draw.
+    pub fn of_days(usage: &ContainerUsage, to: i64) -> Option<Self> {
+        let course = &usage.course;
+        let [cpu, memory] = [Resource::Cpu, Resource::Memory].map(|resource| course.daily_peaks(resource));
+        let today = i64::from(day_of(to - 1));
+        let day = |age: u32| (today - i64::from(age)) * DAY;
+        let oldest = u32::try_from(cpu.len().max(memory.len()).checked_sub(1)?).unwrap_or(0);
+        Some(Self {
+            from: day(oldest),
+            step: DAY,
+            cpu: cpu.into_iter().map(|peak| peak.map(in_thousandths)).collect(),
+            memory: memory.into_iter().map(|peak| peak.map(in_kibibytes)).collect(),
+            kills: usage.usage.kills().iter().map(|kill| kill.at).collect(),
+            releases: course.releases().into_iter().map(day).collect(),
+        })
+        .filter(|_| to > 0)
+    }
+
+    /// The hours of one container of a workload, as a store has them.
+    pub async fn of_hours(
+        store: &StoreReader,
+        workload: &WorkloadRef,
+        container: &str,
+        window: Window,
+    ) -> Result<Self, SourceError> {
+        let place = (workload.namespace.as_str(), workload.name.as_str(), container);
+        let from = window.from.div_euclid(HOUR) * HOUR;
+        let hours = usize::try_from((window.to - from + HOUR - 1) / HOUR).unwrap_or(0);
+        let mut timeline = Self { from, step: HOUR, ..Self::default() };
+        let mut templates: BTreeMap<String, i64> = BTreeMap::new();
+        for resource in [Resource::Cpu, Resource::Memory] {
+            let mut peaks: Vec<Option<u64>> = vec![None; hours];
+            for (pod, samples) in store.hourly(place, resource, window).await? {
+                if !owner::may_be_of(workload, &pod) {
+                    continue;
+                }
+                for Sample { time, value, .. } in samples {
+                    let hour = usize::try_from((time - from) / HOUR).ok().and_then(|hour| peaks.get_mut(hour));
+                    let value = if resource == Resource::Cpu { in_thousandths(value) } else { in_kibibytes(value) };
+                    hour.into_iter().for_each(|peak| *peak = (*peak).max(Some(value)));
+                    if let Some(template) = owner::template_of(&pod) {
+                        let first = templates.entry(template.to_owned()).or_insert(time);
+                        *first = time.min(*first);
+                    }
+                }
+            }
+            if resource == Resource::Cpu {
+                timeline.cpu = peaks;
+            } else {
+                timeline.memory = peaks;
+            }
+        }
+        let oldest = templates.values().min().copied();
+        timeline.releases = templates.into_values().filter(|at| Some(*at) != oldest).collect();
+        Ok(timeline)
+    }
+
+    pub fn peaks(&self, resource: Resource) -> &[Option<u64>] {
+        match resource {
+            Resource::Cpu => &self.cpu,
+            Resource::Memory => &self.memory,
+            Resource::EphemeralStorage => &[],
+        }
+    }
+
+    /// An amount in the unit of the peaks.
+    pub fn amount(resource: Resource, amount: &Quantity) -> u64 {
+        let amount = if resource == Resource::Cpu { amount.milli_value() } else { amount.value().div_euclid(1 << 10) };
+        u64::try_from(amount).unwrap_or(0)
+    }
+}
+
+/// Rounds nanocores up.
+fn in_thousandths(nanocores: u64) -> u64 {
+    nanocores.div_ceil(1_000_000)
+}
+
+fn in_kibibytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 10)
+}

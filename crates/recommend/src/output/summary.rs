@@ -1,0 +1,155 @@
+//! Recommendations as a snapshot carries them to the page, which has no engine for them: a line for each container and
+//! resource, with amounts as people write them and as numbers to draw. `playground/site/src/types.ts` says what each field is.
+
+use headroom_admission::amount::Quantity;
+use headroom_api_server::shell::quoted;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+
+use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Severity, Workload};
+use crate::history::distribution::thousandths;
+use crate::report::Recommendations;
+use crate::write::patches::{Patch, RecommendedChange};
+
+/// A report in short.
+#[derive(Debug)]
+pub struct RecommendationSummary(Recommendations);
+
+/// The items of a list, which are made while they are written: those of a large cluster take hundreds of megabytes.
+struct Each<Items>(Items);
+
+impl<Items: Fn() -> Made, Made: Iterator<Item: Serialize>> Serialize for Each<Items> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+/// The most recommendations that would be blocked and are listed; each workload names its own.
+const MAX_BLOCKED: usize = 20;
+
+const DRAWN: [&str; 5] = ["p50", "p90", "p95", "p99", "peak"];
+
+/// None if nothing runs.
+pub fn of(report: Recommendations) -> Option<RecommendationSummary> {
+    let is_of_something = report.containers().any(|(_, container)| !container.resources.is_empty());
+    is_of_something.then_some(RecommendationSummary(report))
+}
+
+impl Serialize for RecommendationSummary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(report) = self;
+        let cluster = report.cluster.as_deref();
+        let mut blocked = report.blocked();
+        blocked.truncate(MAX_BLOCKED);
+        let mut fields = serializer.serialize_map(None)?;
+        fields.serialize_entry("headline", &report.headline())?;
+        if cluster.is_some() {
+            fields.serialize_entry("cluster", &cluster)?;
+        }
+        fields.serialize_entry("source", &report.source.to_string())?;
+        if let Some(money) = report.money() {
+            fields.serialize_entry("money", &money)?;
+        }
+        fields.serialize_entry("total", &report.total)?;
+        fields.serialize_entry("blocked", &blocked)?;
+        fields.serialize_entry("risks", &report.risks)?;
+        let lines = || report.containers().flat_map(|(of, container)| lines(report, of, container));
+        fields.serialize_entry("lines", &Each(lines))?;
+        fields.serialize_entry("workloads", &Each(|| report.workloads.iter().map(|of| workload(of, cluster))))?;
+        fields.serialize_entry("quotas", &report.quotas)?;
+        fields.serialize_entry("notes", &report.all_notes())?;
+        fields.serialize_entry("flagsExplained", &report.flags_explained())?;
+        fields.end()
+    }
+}
+
+impl RecommendationSummary {
+    /// Yields the request and the recommendation of each container, named as `shop/deployment/web/nginx`, and resource.
+    pub fn requests(&self) -> impl Iterator<Item = (String, &'static str, [Option<String>; 2])> {
+        self.0.containers().flat_map(|(of, container)| {
+            container.resources.iter().map(move |advice| {
+                let pair = [
+                    advice.request.as_ref().map(ToString::to_string),
+                    advice.recommended.as_ref().map(ToString::to_string),
+                ];
+                (format!("{}/{}/{}", of.key.namespace, of.key, container.name), advice.resource.name(), pair)
+            })
+        })
+    }
+}
+
+/// A workload with the patches that are handed out for it, in the order in which they are applied.
+fn workload(of: &Workload, context: Option<&str>) -> Value {
+    let context = context.map(|context| format!(" --context {}", quoted(context))).unwrap_or_default();
+    let kubectl = format!("kubectl{context}");
+    let change = RecommendedChange::from(of);
+    let is_handed_out = of.blocked.is_none() && !change.containers.is_empty();
+    let patches = if is_handed_out { change.patches() } else { Vec::new() };
+    let patch = |patch: &Patch| {
+        json!({
+            "object": format!("{}/{}", patch.kind.kind.to_lowercase(), patch.name),
+            "type": if patch.is_json() { "json" } else { "strategic" },
+            "text": patch.text(),
+            "command": patch.command(&kubectl, &patch.body),
+        })
+    };
+    filled(json!({
+        "namespace": of.key.namespace,
+        "object": of.key.to_string(),
+        "severity": of.containers.iter().map(|of| of.severity).min().unwrap_or(Severity::Unknown),
+        "qosClass": of.qos,
+        "qosClassAfter": of.qos_after,
+        "managedBy": of.managed_by,
+        "autoscalers": of.autoscalers.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "notes": of.notes,
+        "blocked": of.blocked.as_ref().map(ToString::to_string),
+        "unpatched": of.why_unpatched(),
+        "patches": patches.iter().map(patch).collect::<Vec<_>>(),
+    }))
+}
+
+/// The lines of a container, one for each resource. The course of its usage and its money are on the first.
+fn lines(report: &Recommendations, of: &Workload, container: &ContainerAdvice) -> Vec<Value> {
+    let mut lines: Vec<Value> = container.resources.iter().map(|advice| line(of, container, advice)).collect();
+    if let Some(Value::Object(first)) = lines.first_mut() {
+        first.extend(container.timeline.iter().map(|course| ("course".to_owned(), json!(course))));
+        first.extend(report.money_of(of, container).map(|money| ("savedAMonth".to_owned(), json!(money))));
+    }
+    lines
+}
+
+fn line(of: &Workload, container: &ContainerAdvice, advice: &ResourceAdvice) -> Value {
+    let shown = |text: String, amount: &Quantity| json!({"text": text, "value": thousandths(amount)});
+    let amount = |amount: &Option<Quantity>| amount.as_ref().map(|amount| shown(amount.to_string(), amount));
+    let levels = advice.used.iter().flat_map(|used| used.at(&DRAWN));
+    filled(json!({
+        "namespace": of.key.namespace,
+        "object": of.key.to_string(),
+        "pods": of.pods,
+        "container": container.name,
+        "isInit": container.is_init,
+        "resource": advice.resource.name(),
+        "severity": container.severity,
+        "request": advice.request.as_ref().map(|request| shown(request.to_string(), &request.value)),
+        "limit": amount(&advice.limit),
+        "recommended": amount(&advice.recommended),
+        "recommendedLimit": amount(&advice.recommended_limit),
+        "typical": amount(&advice.typical),
+        "evidence": container.evidence.as_ref().map(ToString::to_string),
+        "tooBrief": container.is_too_brief(),
+        "flags": container.flags.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "change": advice.change.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
+        "usage": levels.map(|(at, value)| json!({"at": at, "value": value})).collect::<Vec<_>>(),
+        "source": advice.explained(),
+    }))
+}
+
+/// The same without what is not known, not true or empty; the page draws usage, if there is some.
+fn filled(mut object: Value) -> Value {
+    let is_empty = |value: &Value| value.is_null() || *value == false || value.as_array().is_some_and(Vec::is_empty);
+    if let Value::Object(fields) = &mut object {
+        fields.retain(|name, value| name == "usage" || !is_empty(value));
+    }
+    object
+}

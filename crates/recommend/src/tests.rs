@@ -1,0 +1,194 @@
+//! Every output of one report, which is made of values: a small cluster, and what its containers used.
+
+mod page;
+
+use std::path::Path;
+
+use expect_test::expect_file;
+use headroom_admission::cluster::usage::Resource;
+use headroom_admission::timestamp::Timestamp;
+use headroom_dry_run::Overlay;
+use headroom_dry_run::settings::ParsedSettings;
+use headroom_objects::cluster_reader::Folder;
+use headroom_objects::manifest;
+use headroom_output::draw::Charset;
+use headroom_output::{Page, Paint};
+use headroom_usage::observed::{Kill, Observed};
+use serde_json::{Value, json};
+
+use crate::advice::quota_effect;
+use crate::engine::{Engine, UsageSource};
+use crate::history::Histories;
+use crate::output::findings::{self, Gate};
+use crate::output::table::{self, View};
+use crate::output::{csv, html, markdown};
+use crate::report::rule;
+use crate::report::{Order, Recommendations, ReportSource};
+use crate::write::patches;
+use headroom_workloads::inventory::Inventory;
+
+/// 2026-11-22T12:00:00Z
+const NOW: i64 = 1_795_348_800;
+const MEBI: u64 = 1 << 20;
+
+/// Workload, container, millicores, MiB, minutes, and the MiB of an out-of-memory kill.
+type Used = (&'static str, &'static str, u64, u64, u64, Option<u64>);
+
+const USED: [Used; 5] = [
+    ("deployment/web", "front", 200, 220, 2_880, None),
+    ("deployment/web", "worker", 50, 320, 2_880, None),
+    ("statefulset/db", "postgres", 20, 250, 2_880, Some(256)),
+    ("deployment/canary", "canary", 100, 110, 1_440, Some(128)),
+    ("deployment/new", "new", 10, 20, 30, None),
+];
+
+/// The recommendations for manifests in the namespace `shop`.
+fn report_on(manifests: &str, used: &[Used]) -> Recommendations {
+    let manifests = manifest::read_text(Path::new("world.yaml"), manifests).unwrap();
+    let mut cluster = Overlay::new(Folder::of(manifests, "shop").unwrap(), None);
+    let inventory = Inventory::read(&mut cluster, &[Some("shop")], |problem| problem.to_string()).unwrap();
+    let mut histories = Histories::default();
+    for (workload, container, cpu, memory, minutes, kill) in used {
+        let number = inventory.entries.iter().position(|entry| entry.key.to_string() == *workload).unwrap();
+        let mut observed = Observed::default();
+        observed.pods.add(1);
+        observed.add(Resource::Cpu, NOW - 600, cpu * 1_000_000, minutes * 60);
+        observed.add(Resource::Memory, NOW - 600, memory * MEBI, minutes * 60);
+        kill.iter().for_each(|memory| observed.add_kill(Kill { at: NOW - 3_000, memory: memory * MEBI, of: 1 }));
+        histories.observe(number, container, 0, &observed);
+    }
+    let now = Timestamp::from_unix_seconds(NOW).unwrap();
+    let settings = ParsedSettings::of(&json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}}));
+    let engine = Engine {
+        usage: UsageSource::Read(&histories),
+        autoscalers: &inventory.autoscalers,
+        settings: &settings,
+        admission: None,
+        now,
+        lowers_limits: false,
+        declined: None,
+    };
+    let (mut workloads, mut effects) = (Vec::new(), Vec::new());
+    for (number, entry) in inventory.entries.iter().enumerate() {
+        let (workload, of_workload) = engine.recommend(number, entry, &mut cluster, &mut Vec::new()).unwrap().unwrap();
+        workloads.push(workload);
+        effects.extend(of_workload);
+    }
+    let of_front = workloads.iter_mut().flat_map(|of| &mut of.containers).filter(|container| container.name == "front");
+    of_front.for_each(|container| (container.throttled_percent, container.restarts) = (Some(25), 3));
+    let source = ReportSource { name: "the test".to_owned(), step_seconds: Some(300), ..ReportSource::default() };
+    let prices = "23,3".parse().unwrap();
+    let effects = quota_effect::together(effects);
+    Recommendations::new((source, rule::of(&settings, true)), workloads, effects, Vec::new(), prices, Order::Waste)
+}
+
+fn report() -> Recommendations {
+    report_on(include_str!("tests/world.yaml"), &USED)
+}
+
+#[test]
+fn who_else_decides_is_flagged_and_patches_suit_the_kind() {
+    let all = ["rollout/canary", "pod/etcd", "deployment/sized", "deployment/scaled"];
+    let report = report_on(include_str!("tests/others.yaml"), &all.map(|of| (of, "a", 100, 100, 2_880, None)));
+    let mut told: Vec<String> =
+        report.containers().map(|(of, container)| format!("{}: {}", of.key, container.flag_text())).collect();
+    told.sort();
+    let expected = [
+        "deployment/scaled: keda",
+        "deployment/sized: blocked now, vpa",
+        "pod/etcd: static pod",
+        "rollout/canary: rollout",
+    ];
+    assert_eq!(told, expected);
+    let notes = report.all_notes().join("\n");
+    assert!(
+        notes.contains("sized: blocked now: exceeded quota") && notes.contains("sized (updateMode Recreate)"),
+        "{notes}"
+    );
+    assert_eq!(report.left_out(), ["left out: shop pod/etcd: static pod: change its manifest on node node-0"]);
+    let patches: Vec<patches::Patch> = report.changes().iter().flat_map(|change| change.patches()).collect();
+    let rollout = patches.iter().find(|patch| patch.kind.kind == "Rollout").unwrap();
+    let at = "/spec/template/spec/containers/1";
+    let add = |path: &str, value: &str| json!({"op": "add", "path": format!("{at}/resources/requests/{path}"), "value": value});
+    let test = json!({"op": "test", "path": format!("{at}/name"), "value": "a"});
+    assert_eq!(rollout.body, json!([test, add("cpu", "142m"), add("memory", "192Mi")]));
+    let before =
+        json!({"spec": {"template": {"spec": {"containers": [{}, {"resources": {"requests": {"cpu": "1"}}}]}}}});
+    let back = json!([test, {"op": "remove", "path": format!("{at}/resources/requests/memory")},
+        {"op": "replace", "path": format!("{at}/resources/requests/cpu"), "value": "1"}]);
+    assert_eq!(rollout.put_back(&before), back);
+    assert!(
+        rollout
+            .command("kubectl", &rollout.body)
+            .starts_with("kubectl patch rollout.v1alpha1.argoproj.io/canary --namespace shop --type json --patch '[")
+    );
+}
+
+fn table(report: &Recommendations, is_wide: bool) -> String {
+    let view = View { is_wide, charset: Charset::Unicode, paint: Paint::OFF };
+    table::page(report, view).text(None, Paint::OFF)
+}
+
+const GATE: Gate = Gate { off_by_percent: Some(30), risk: true, blocked: false };
+
+/// Each output by its name.
+fn outputs(report: &Recommendations) -> Vec<(&'static str, String)> {
+    let text = |page: anyhow::Result<Page>| page.unwrap().text(None, Paint::OFF);
+    vec![
+        ("table.txt", table(report, false)),
+        ("wide.txt", table(report, true)),
+        ("report.json", text(Page::json(report))),
+        ("report.csv", csv::text(report)),
+        ("report.md", markdown::text(report)),
+        ("failures.txt", findings::of(report, GATE).iter().map(|failure| format!("{failure}\n")).collect()),
+        ("kustomize.yaml", text(patches::kustomize(&report.changes()))),
+        ("values.yaml", text(Page::yaml(&patches::helm(&report.changes(), patches::VALUES_PATH).unwrap()))),
+    ]
+}
+
+#[test]
+fn every_output_is_made_of_one_report() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/expected");
+    for (name, text) in outputs(&report()) {
+        assert_eq!(text.contains('\r'), name == "report.csv", "{name} ends its lines as its format says");
+        // A file of expectations is read with each \r\n as \n.
+        expect_file![folder.join(name)].assert_eq(&text.replace("\r\n", "\n"));
+    }
+}
+
+#[test]
+fn a_partial_reading_is_named_in_every_output_with_room_for_notes() {
+    let mut report = report();
+    report.source.is_partial = true;
+    report.notes.push("not read: memory".to_owned());
+    assert!(table(&report, false).lines().next().unwrap().contains("not everything could be read"));
+    for (name, text) in outputs(&report).into_iter().chain([("html", html::text(&report, ""))]) {
+        let has_notes = ["table.txt", "wide.txt", "report.json", "report.md", "html"].contains(&name);
+        assert_eq!(text.contains("not read: memory"), has_notes, "{name}: {text}");
+    }
+}
+
+#[test]
+fn each_flag_is_explained_below_the_table() {
+    let report = report();
+    let table = table(&report, false);
+    let (_, explained) = table.split_once("\nFlags:\n").unwrap();
+    let flags: Vec<String> = report.containers().flat_map(|(_, of)| &of.flags).map(|flag| flag.to_string()).collect();
+    assert!(flags.len() > 5, "{flags:?}");
+    for flag in flags {
+        let name = flag.split(['(', '%']).next().unwrap().trim_end_matches(|of: char| of.is_ascii_digit()).trim();
+        assert!(name == "no usage data" || explained.contains(&format!("  {name}: ")), "{flag}: {explained}");
+    }
+}
+
+#[test]
+fn no_sums_are_shown_without_any_recommendation() {
+    let deployment = |name: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"template": {"spec": {"containers": [{"name": "app", "image": "example.com/app",
+                "resources": {"requests": {"cpu": "250m"}}}]}}}})
+    };
+    let both: Vec<Value> = vec![deployment("a"), deployment("b")];
+    let text = table(&report_on(&json!({"kind": "List", "apiVersion": "v1", "items": both}).to_string(), &[]), false);
+    assert!(text.contains("no usage data for 2 of 2 containers") && !text.contains("TOTAL"), "{text}");
+}

@@ -1,0 +1,341 @@
+//! Tries all changes of a report out before any is handed out: each is evaluated as `check` would, in the quotas that the
+//! others leave. What frees room comes first, then what needs more, the worst risk first; what does not pass is tried again
+//! while others make room.
+
+use std::collections::HashMap;
+
+use headroom_admission::amount::{Family, Quantity, Requirement};
+use headroom_dry_run::evaluate::{ChargedAmount, ObjectCharge, ObjectDecision, Run, Verdict};
+use headroom_dry_run::overlay::tenants::TENANT_QUOTA;
+use headroom_objects::cluster_reader::ClusterReader as _;
+use serde_json::{Value, json};
+
+use crate::advice::amounts::CPU_AND_MEMORY;
+use crate::advice::blocked::{Blocked, BlockingBound, Fit};
+use crate::advice::flag::Flag;
+use crate::advice::workload::{ResourceAdvice, Workload};
+use crate::report::Recommendations;
+use crate::write::patches::RecommendedChange;
+use headroom_workloads::WorkloadRef;
+use headroom_workloads::inventory::WorkloadEntry;
+
+/// The steps between the request that is set and the one that is recommended.
+const STEPS: u64 = 1 << 10;
+
+/// The nearest amounts are searched for so many changes, the first in order: each takes a dozen evaluations.
+const MAX_SEARCHED: usize = 200;
+
+/// Changes that do not pass are tried again so often: each round takes an evaluation of all that is left.
+const MAX_ROUNDS: usize = 8;
+
+/// Workloads that got more before are named in each that is blocked.
+const MAX_NAMED: usize = 20;
+
+/// A change that is tried out.
+struct Candidate<'a> {
+    workload: &'a Workload,
+    entry: &'a WorkloadEntry,
+    change: RecommendedChange<'a>,
+    /// The reason that it did not pass, and after how many changes of others.
+    refused: Option<(usize, Blocked)>,
+}
+
+/// Marks the changes that would be blocked, and notes which autoscalers can no longer reach their maximum. The run's cluster is
+/// left as it was.
+pub fn check(report: &mut Recommendations, entries: &[WorkloadEntry], run: &mut Run) {
+    let mark = run.cluster.mark();
+    let found =
+        AdviceTrial { run, carried_out: 0, after: HashMap::new(), raised: HashMap::new() }.blocked(report, entries);
+    run.cluster.roll_back(mark);
+    for (turn, (place, blocked, notes)) in found.into_iter().enumerate() {
+        let Some(workload) = report.workloads.get_mut(place) else { continue };
+        workload.turn = turn;
+        workload.notes.extend(notes);
+        if blocked.is_some() {
+            workload.containers.iter_mut().for_each(|container| container.flags.push(Flag::Blocked));
+        }
+        workload.blocked = blocked;
+    }
+}
+
+struct AdviceTrial<'r> {
+    run: &'r mut Run,
+    /// The number of changes that were carried out.
+    carried_out: usize,
+    /// By namespace, the workloads that got more.
+    after: HashMap<String, Vec<String>>,
+    /// The bounds of quotas that were raised for changes.
+    raised: HashMap<QuotaName, Quantity>,
+}
+
+impl AdviceTrial<'_> {
+    /// In their order, by the place of the workload, why it is blocked, and what else is to know.
+    fn blocked(
+        &mut self,
+        report: &Recommendations,
+        entries: &[WorkloadEntry],
+    ) -> Vec<(usize, Option<Blocked>, Vec<String>)> {
+        let mut ranks = HashMap::new();
+        for (rank, risk) in report.risks.iter().enumerate() {
+            ranks.entry(&risk.workload).or_insert(rank);
+        }
+        let candidates = report.workloads.iter().enumerate().filter_map(|(place, workload)| {
+            let change = RecommendedChange::from(workload);
+            let entry = entries.get(workload.entry).filter(|_| !change.containers.is_empty())?;
+            Some((place, Candidate { workload, entry, change, refused: None }))
+        });
+        let mut pending: Vec<(usize, Candidate<'_>)> = candidates.collect();
+        pending.sort_by_cached_key(|(place, of)| {
+            let rank = ranks.get(&of.workload.key).copied().unwrap_or(usize::MAX);
+            (of.needs_more(), rank, *place)
+        });
+        let mut found = Vec::new();
+        for _ in 0..MAX_ROUNDS {
+            let mut has_freed = false;
+            pending.retain_mut(|(place, of)| {
+                let Some(notes) = self.admits(of) else { return true };
+                has_freed |= !of.needs_more();
+                found.push((*place, None, notes));
+                false
+            });
+            // Only what frees room may wait for others that do.
+            if !has_freed || pending.iter().all(|(_, of)| of.needs_more()) {
+                break;
+            }
+        }
+        let mut blocked: Vec<(usize, &Candidate<'_>, Blocked)> =
+            pending.iter().filter_map(|(place, of)| Some((*place, of, self.reason(of)?))).collect();
+        // Whoever takes all that fits, or all bounds down to one of the list, finds that they hold together.
+        let mark = self.run.cluster.mark();
+        blocked.iter_mut().take(MAX_SEARCHED).for_each(|(_, of, blocked)| blocked.fits = self.nearest(of));
+        self.run.cluster.roll_back(mark);
+        blocked.iter_mut().for_each(|(_, of, blocked)| blocked.raise = self.bounds(of));
+        found.extend(blocked.into_iter().map(|(place, _, blocked)| (place, Some(blocked), Vec::new())));
+        found
+    }
+
+    /// Carries a change out if it passes, and returns what to know about autoscalers. Of the object, only what it is charged stays:
+    /// those of a large cluster take gigabytes.
+    fn admits(&mut self, of: &mut Candidate<'_>) -> Option<Vec<String>> {
+        let (mut evaluation, object) = self.preview(of, &of.change);
+        if !passes(&evaluation) {
+            of.refused = Some((self.carried_out, self.blocked_by(of, &evaluation)));
+            return None;
+        }
+        self.run.accept(&mut evaluation);
+        self.carried_out += 1;
+        let notes = self.autoscaler_notes(of);
+        self.run.cluster.take_back(&object);
+        if of.needs_more() {
+            self.after.entry(of.workload.key.namespace.clone()).or_default().push(of.workload.key.to_string());
+        }
+        Some(notes)
+    }
+
+    /// Evaluates a change; also the object with it.
+    fn preview(&mut self, of: &Candidate<'_>, change: &RecommendedChange<'_>) -> (ObjectDecision, Value) {
+        let object =
+            of.workload.custom.as_ref().map_or_else(|| of.entry.object.value(), |custom| custom.object.value());
+        let changed = change.applied_to(&object);
+        let is_read = of.entry.exists && of.entry.origin.is_none();
+        if of.workload.key.kind == "Pod" && of.entry.exists {
+            let WorkloadRef { namespace, name, .. } = &of.workload.key;
+            let running = (!is_read).then(|| self.run.cluster.get(("v1", "Pod", Some(namespace)), name));
+            let running = running.and_then(Result::ok).flatten().unwrap_or(object);
+            return (self.run.preview_resize(running, changed.clone()), changed);
+        }
+        let evaluation = match is_read {
+            // The inventory has read this object, so it is not read again.
+            true => self.run.preview_update(object, &changed),
+            false => self.run.preview(&changed),
+        };
+        (evaluation, changed)
+    }
+
+    /// The warnings about autoscalers that scale to more than fits with the new requests.
+    fn autoscaler_notes(&mut self, of: &Candidate<'_>) -> Vec<String> {
+        let mut notes = Vec::new();
+        for patch in of.change.patches().iter().filter(|patch| patch.kind.group == "autoscaling" && of.needs_more()) {
+            let key = (patch.kind.api_version(), patch.kind.kind.as_str());
+            let found = self.run.cluster.get((&key.0, key.1, Some(&patch.namespace)), &patch.name);
+            let Ok(Some(mut autoscaler)) = found else { continue };
+            if let Some(Value::Object(spec)) = autoscaler.get_mut("spec") {
+                spec.insert("metrics".to_owned(), patch.body.pointer("/spec/metrics").cloned().unwrap_or_default());
+            }
+            let warnings = self.run.preview(&autoscaler).warnings;
+            notes.extend(warnings.iter().map(|warning| format!("HorizontalPodAutoscaler {}: {warning}", patch.name)));
+        }
+        notes
+    }
+
+    /// The reason that a change does not pass, which may be another one since others were carried out; none if it passes by now.
+    fn reason(&mut self, of: &Candidate<'_>) -> Option<Blocked> {
+        if let Some((_, blocked)) = of.refused.as_ref().filter(|(after, _)| *after == self.carried_out) {
+            return Some(blocked.clone());
+        }
+        let (evaluation, _) = self.preview(of, &of.change);
+        (!passes(&evaluation)).then(|| self.blocked_by(of, &evaluation))
+    }
+
+    fn blocked_by(&self, of: &Candidate<'_>, evaluation: &ObjectDecision) -> Blocked {
+        let stopping = evaluation.warnings.iter().filter(|warning| warning.blocks_pods.is_some());
+        let reasons = evaluation.reasons.iter().map(ToString::to_string).chain(stopping.map(ToString::to_string));
+        let after = self.after.get(&of.workload.key.namespace).map(Vec::as_slice).unwrap_or_default();
+        Blocked {
+            verdict: evaluation.verdict.name(),
+            reasons: reasons.collect(),
+            after: after.iter().take(MAX_NAMED).cloned().collect(),
+            after_count: after.len(),
+            fits: Vec::new(),
+            raise: Vec::new(),
+        }
+    }
+
+    /// The most of the change that passes, which is carried out, by the first of these resources that has to give way.
+    fn nearest(&mut self, of: &Candidate<'_>) -> Vec<Fit> {
+        let [cpu, memory] = CPU_AND_MEMORY.map(|resource| resource.name());
+        let at = |resources: &[&str], step: u64| of.raised_in_part(resources, step);
+        for resources in [&[cpu][..], &[memory], &[cpu, memory]] {
+            if at(resources, STEPS).1.is_empty() {
+                continue;
+            }
+            let Some(mut best) = self.passing(of, &at(resources, 0).0) else { continue };
+            let (mut fits, mut fails) = (0, STEPS);
+            while fails - fits > 1 {
+                let middle = fits.midpoint(fails);
+                match self.passing(of, &at(resources, middle).0) {
+                    Some(passing) => (best, fits) = (passing, middle),
+                    None => fails = middle,
+                }
+            }
+            self.run.accept(&mut best);
+            return if fits == 0 { Vec::new() } else { at(resources, fits).1 };
+        }
+        Vec::new()
+    }
+
+    fn passing(&mut self, of: &Candidate<'_>, change: &RecommendedChange<'_>) -> Option<ObjectDecision> {
+        Some(self.preview(of, change).0).filter(passes)
+    }
+
+    /// The bounds of the quotas that are too small with which the change passes, which is carried out; none if they alone do not
+    /// help.
+    fn bounds(&mut self, of: &Candidate<'_>) -> Vec<BlockingBound> {
+        let (mut evaluation, mut object) = self.preview(of, &of.change);
+        let namespace = of.workload.key.namespace.as_str();
+        let charged: Vec<(QuotaName, ChargedAmount)> = evaluation
+            .charged()
+            .map(|(charge, amount)| (key_of(charge, namespace, &amount.name), amount.clone()))
+            .collect();
+        let (mark, mut raised) = (self.run.cluster.mark(), Vec::new());
+        // Those that were raised before may be enough.
+        let is_short = !passes(&evaluation);
+        for (key, amount) in charged.iter().filter(|(_, amount)| is_short && amount.left.starts_with('-')) {
+            let (in_namespace, quota, resource) = key;
+            let Some(hard) = amount.used.parse().ok().map(|used| rounded_up(resource, used)) else { continue };
+            let (kind, fields) = match in_namespace {
+                Some(_) => (("v1", "ResourceQuota"), ["/spec/hard", "/status/hard"]),
+                None => (TENANT_QUOTA, ["/spec/quota/hard", "/status/hard"]),
+            };
+            let found = self.run.cluster.get((kind.0, kind.1, in_namespace.as_deref()), quota);
+            let Ok(Some(mut object)) = found else { continue };
+            for field in fields {
+                if let Some(Value::Object(amounts)) = object.pointer_mut(field) {
+                    amounts.insert(resource.clone(), json!(hard.to_string()));
+                }
+            }
+            // OK because a quota that was read is put back with another amount.
+            let _ = self.run.cluster.put(object);
+            raised.push((key.clone(), hard));
+        }
+        if !raised.is_empty() {
+            (evaluation, object) = self.preview(of, &of.change);
+        }
+        if !passes(&evaluation) {
+            self.run.cluster.roll_back(mark);
+            return Vec::new();
+        }
+        self.run.accept(&mut evaluation);
+        self.run.cluster.take_back(&object);
+        self.raised.extend(raised);
+        let bound = |(key, _): (QuotaName, ChargedAmount)| {
+            let hard = self.raised.get(&key)?.clone();
+            let (in_namespace, quota, resource) = key;
+            Some(BlockingBound { quota, is_tenant: in_namespace.is_none(), resource, hard })
+        };
+        charged.into_iter().filter_map(bound).collect()
+    }
+}
+
+/// The namespace of a quota, none for a TenantQuota, its name, and what it bounds.
+type QuotaName = (Option<String>, String, String);
+
+fn key_of(charge: &ObjectCharge, namespace: &str, resource: &str) -> QuotaName {
+    ((!charge.is_tenant).then(|| namespace.to_owned()), charge.quota.clone(), resource.to_owned())
+}
+
+/// True unless something is found against an object. What could not be evaluated was reported when it was read.
+fn passes(evaluation: &ObjectDecision) -> bool {
+    !matches!(evaluation.verdict, Verdict::PodsBlocked | Verdict::Rejected | Verdict::Invalid)
+}
+
+impl Candidate<'_> {
+    fn advice(&self) -> impl Iterator<Item = (&str, &ResourceAdvice)> {
+        self.workload.containers.iter().flat_map(|of| of.resources.iter().map(|advice| (of.name.as_str(), advice)))
+    }
+
+    /// True if any request rises.
+    fn needs_more(&self) -> bool {
+        self.advice()
+            .any(|(_, advice)| advice.to_write().is_some() && advice.saved(1).is_some_and(|saved| saved.is_negative()))
+    }
+
+    /// The change with only a part of the way from lower requests and limits of some resources; and the requests that it makes
+    /// of them.
+    fn raised_in_part(&self, resources: &[&str], step: u64) -> (RecommendedChange<'_>, Vec<Fit>) {
+        let (mut change, mut made) = (self.change.clone(), Vec::new());
+        for container in &mut change.containers {
+            let name = container.name.clone();
+            for (requirement, amounts) in &mut container.amounts {
+                for (resource, amount) in amounts.iter_mut().filter(|(resource, _)| resources.contains(resource)) {
+                    let advice = self.advice().find(|(of, advice)| *of == name && advice.resource.name() == *resource);
+                    let current = advice.and_then(|(_, advice)| match requirement {
+                        Requirement::Request => advice.request.as_ref().map(|request| request.value.clone()),
+                        Requirement::Limit => advice.limit.clone(),
+                    });
+                    let current = current.unwrap_or(Quantity::ZERO);
+                    let more = amount.minus(&current);
+                    if !more.is_positive() {
+                        continue;
+                    }
+                    *amount = rounded_down(resource, &current.plus(&more.scaled(step, STEPS)));
+                    if *requirement == Requirement::Request {
+                        made.push(Fit { container: name.clone(), resource, amount: amount.clone() });
+                    }
+                }
+            }
+        }
+        (change, made)
+    }
+}
+
+/// A request without a remainder that nobody would write.
+fn rounded_down(resource: &str, amount: &Quantity) -> Quantity {
+    if resource == "cpu" {
+        return Quantity::from_milli(amount.milli_value());
+    }
+    Quantity::from_bytes(u64::try_from(amount.value()).unwrap_or(0) >> 20 << 20)
+}
+
+/// A bound that people would choose: 2294m of CPU are 2300m.
+fn rounded_up(name: &str, used: Quantity) -> Quantity {
+    let step = match name {
+        "cpu" | "requests.cpu" | "limits.cpu" => {
+            Quantity::from_milli(if used.milli_value() < 1_000 { 10 } else { 100 })
+        }
+        name if name.ends_with("memory") => Quantity::from_bytes(1 << 20),
+        _ => return used,
+    };
+    let family = if name.ends_with("memory") { Family::BinarySi } else { Family::DecimalSi };
+    used.to_family(family).rounded_up_to_multiple_of(&step)
+}

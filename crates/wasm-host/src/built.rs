@@ -1,0 +1,59 @@
+//! The wasm built from this workspace, for tests that run it.
+//!
+//! The Makefile builds it, for another target. This module only finds it, and refuses it if it is older than its
+//! sources, so that no test runs an outdated policy.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use crate::{access::Access, host::PolicyHost, metadata::Metadata};
+
+/// A file of the workspace, by its path from the root.
+pub fn workspace_file(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// The built policy with the access that its metadata declares.
+pub fn policy() -> Result<(PolicyHost, Access), String> {
+    let wasm = workspace_file("policy.wasm");
+    let advice = "run `make policy.wasm`";
+    let built = modified(&wasm).map_err(|_| format!("there is no policy.wasm: {advice}"))?;
+    if let Some(newer) = newest(&[workspace_file("src"), workspace_file("crates/admission/src")])?
+        .filter(|(_, changed)| *changed > built)
+    {
+        return Err(format!("policy.wasm is older than `{}`: {advice}", newer.0.display()));
+    }
+    let metadata = workspace_file("policy-metadata.yaml");
+    let metadata =
+        fs::read_to_string(&metadata).map_err(|error| format!("cannot read `{}`: {error}", metadata.display()))?;
+    Ok((PolicyHost::load(&wasm)?, Access::declared(&Metadata::from_yaml(&metadata)?)))
+}
+
+fn modified(path: &Path) -> Result<SystemTime, String> {
+    let metadata = fs::metadata(path).and_then(|metadata| metadata.modified());
+    metadata.map_err(|error| format!("cannot look at `{}`: {error}", path.display()))
+}
+
+/// The file changed last in some folders.
+fn newest(folders: &[PathBuf]) -> Result<Option<(PathBuf, SystemTime)>, String> {
+    let mut newest = None;
+    let mut folders = folders.to_vec();
+    while let Some(folder) = folders.pop() {
+        let unreadable = |error| format!("cannot list `{}`: {error}", folder.display());
+        for entry in fs::read_dir(&folder).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let changed = modified(&path)?;
+            if newest.as_ref().is_none_or(|(_, latest)| changed > *latest) {
+                newest = Some((path, changed));
+            }
+        }
+    }
+    Ok(newest)
+}

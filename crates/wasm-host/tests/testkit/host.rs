@@ -1,0 +1,168 @@
+//! The host with the wasm of this workspace: it behaves like Kubewarden.
+
+use std::{collections::BTreeSet, fs, path::PathBuf, process::Command, sync::Arc};
+
+use headroom_wasm_host::{
+    access::Access,
+    admission::AdmissionRequest,
+    built::{policy, workspace_file},
+    cluster::Cluster,
+    compiler::Compiled,
+    host::PolicyHost,
+    host_call::CallbackRequest,
+    protocol::{GuestCall, HostCall},
+    session::{Recorder, Replay},
+};
+use serde_json::json;
+
+#[expect(clippy::unwrap_used, reason = "a file of the workspace is there, or every test fails")]
+fn plain_pod() -> AdmissionRequest {
+    let path = workspace_file("tests/data/requests/pod-create-plain.json");
+    AdmissionRequest::from_json(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[expect(clippy::unwrap_used, reason = "a file of the workspace is there, or every test fails")]
+fn cluster() -> Cluster {
+    let files = ["tests/data/demo/limit-range-default.yaml", "tests/data/context/ResourceQuota.json"];
+    Cluster::from_files(files.map(workspace_file)).unwrap()
+}
+
+#[test]
+fn the_policy_has_protocol_v1_and_accepts_empty_settings() {
+    let (host, _) = policy().unwrap();
+    assert_eq!(host.protocol_version().as_deref(), Ok("v1"));
+    assert!(host.validate_settings(&json!({})).valid);
+}
+
+/// Compares two independent engines. `make demo` uses the second one.
+#[test]
+fn the_interpreter_answers_as_the_compiler_does() {
+    let (compiled, access) = policy().unwrap();
+    let interpreted = PolicyHost::interpreted(&fs::read(workspace_file("policy.wasm")).unwrap()).unwrap();
+    let settings = json!({"estimates": {"namespace": "headroom", "replayTime": "2026-11-21T06:00:00Z"}});
+    let mut count = 0;
+    for entry in fs::read_dir(workspace_file("tests/data/requests")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        let request = AdmissionRequest::from_json(&fs::read_to_string(&path).unwrap()).unwrap();
+        let answer = |host: &PolicyHost| {
+            let mut cluster = cluster();
+            let response = host.validate(&request, &settings, &access, &mut cluster);
+            (serde_json::to_value(response).unwrap(), cluster.calls().to_vec())
+        };
+        assert_eq!(answer(&interpreted), answer(&compiled), "{}", path.display());
+        count += 1;
+    }
+    assert!(count > 10, "too few requests: {count}");
+    for settings in [json!({}), json!({"rool": "mutate"})] {
+        assert_eq!(interpreted.validate_settings(&settings), compiled.validate_settings(&settings));
+    }
+}
+
+#[test]
+fn the_demo_fits_80_columns_and_readme_shows_what_it_prints() {
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_headroom-host"));
+    let answer = demo.arg("demo").current_dir(workspace_file("")).output().unwrap();
+    let shown = String::from_utf8(answer.stdout).unwrap();
+    assert!(answer.status.success() && shown.matches(" of 6: ").count() == 6, "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80 && !line.contains('\u{1b}')), "{shown}");
+    let readme = fs::read_to_string(workspace_file("README.md")).unwrap();
+    let block = readme.split("<!-- demo -->\n```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert!(shown.contains(block), "{block}\n\n{shown}");
+}
+
+#[test]
+fn the_metadata_grants_what_the_policy_requests() {
+    let (host, access) = policy().unwrap();
+    let mut cluster = cluster();
+    let response = host.validate(&plain_pod(), &json!({}), &access, &mut cluster);
+    assert!(response.allowed, "{response:?}");
+    assert!(!cluster.calls().is_empty());
+    for call in cluster.calls() {
+        access.check_resource(call).unwrap();
+        assert!(call.field_masks().is_some(), "the call has no field mask: {call:?}");
+    }
+}
+
+#[test]
+fn a_kind_or_a_capability_that_is_not_granted_does_not_reach_the_cluster() {
+    let (host, access) = policy().unwrap();
+    let check = |access: Access, expected: &str| {
+        let mut cluster = cluster();
+        let response = host.validate(&plain_pod(), &json!({}), &access, &mut cluster);
+        assert!(response.message().is_some_and(|message| message.contains(expected)), "{response:?}");
+        assert_eq!(cluster.calls(), []);
+    };
+    check(Access { resources: BTreeSet::new(), ..access.clone() }, "access to Kubernetes v1/LimitRange resources");
+    check(Access { capabilities: Vec::new(), ..access }, "'kubernetes/list_resources_by_namespace' host capability");
+}
+
+#[test]
+fn the_guest_gets_the_errors_of_the_real_host() {
+    let (host, access) = policy().unwrap();
+    let mut cluster = cluster().failing("v1", "LimitRange", "limitranges is forbidden");
+    let response = host.validate(&plain_pod(), &json!({}), &access, &mut cluster);
+    let message = response.message().unwrap_or_default();
+    assert!(message.contains(": limitranges is forbidden"), "{message}");
+}
+
+#[test]
+fn a_recorded_evaluation_replays_to_the_same_answer() {
+    let (host, access) = policy().unwrap();
+    let mut cluster = cluster();
+    let mut recorder = Recorder::new(&mut cluster);
+    let recorded = host.validate(&plain_pod(), &json!({}), &access, &mut recorder);
+    let mut replay = Replay::from_yaml(&recorder.to_yaml().unwrap()).unwrap();
+    assert_eq!(host.validate(&plain_pod(), &json!({}), &access, &mut replay), recorded);
+    assert_eq!(replay.leftovers(), 0);
+}
+
+#[test]
+fn an_evaluation_takes_the_same_fuel_each_time_and_responds_as_in_the_host() {
+    let (host, access) = policy().unwrap();
+    let payload = plain_pod().payload(&json!({}));
+    let called = host.call("validate", &payload, &access, &mut cluster());
+    assert!(called.exchanges.iter().all(|exchange| {
+        CallbackRequest::read(&exchange.namespace, &exchange.operation, &exchange.payload).is_ok()
+    }));
+    let meter = Compiled::for_fuel(&fs::read(wasm()).unwrap()).unwrap();
+    let (call, exchanges) = (guest_call(payload), Arc::from(called.exchanges));
+    let (one, other) = (meter.measure(&call, &exchanges).unwrap(), meter.measure(&call, &exchanges).unwrap());
+    assert!(one.fuel > 0 && one.memory > 0);
+    assert_eq!((one.fuel, one.memory), (other.fuel, other.memory));
+    assert_eq!(one.response, called.response);
+}
+
+#[test]
+fn an_evaluation_stops_when_its_fuel_is_used_up() {
+    let meter = Compiled::for_fuel(&fs::read(wasm()).unwrap()).unwrap();
+    let call = guest_call(plain_pod().payload(&json!({})));
+    let check = |most_fuel: u64, stops: bool| {
+        let no_answer = Box::new(|_: HostCall| Err("no answer".to_owned()));
+        let measured = meter.measure_within(most_fuel, &call, no_answer).unwrap();
+        assert_eq!((measured.out_of_fuel, measured.response.is_err()), (stops, stops), "{measured:?}");
+        assert!(measured.fuel <= most_fuel);
+    };
+    check(1_000, true);
+    check(u64::MAX, false);
+}
+
+fn guest_call(payload: Vec<u8>) -> Arc<GuestCall> {
+    Arc::new(GuestCall { operation: "validate".to_owned(), payload })
+}
+
+#[test]
+fn an_invalid_payload_is_refused_without_a_crash() {
+    let (host, access) = policy().unwrap();
+    for payload in ["", "{", "null", "[]", "{}", r#"{"request":1}"#, r#"{"request":{},"settings":[]}"#, "\u{fffd}"] {
+        let answer = host.call("validate", payload.as_bytes(), &access, &mut Cluster::new()).response;
+        let answer = String::from_utf8(answer.unwrap_or_else(|error| panic!("`{payload}`: {error}"))).unwrap();
+        assert!(answer.contains(r#""accepted":false"#), "`{payload}`: {answer}");
+    }
+}
+
+fn wasm() -> PathBuf {
+    workspace_file("policy.wasm")
+}
