@@ -47,8 +47,8 @@ fn open_metrics() -> String {
     )
 }
 
-/// Runs `collect`, which reads single samples in whatever hour the test runs: whole days it reads by percentiles, which are
-/// interpolated. Returns the history of nginx and the log.
+/// Runs `collect`, which reads a day that is over by percentiles, and
+/// today by samples. Returns the history of nginx and the log.
 fn collect(url: &str, folder: &Path) -> (Value, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
         .args(["collect", "prometheus", url, "--days", "1", "--store"])
@@ -68,6 +68,9 @@ fn check(server: PrometheusServer) -> String {
     let server = PrometheusServer { history: open_metrics(), ..server }.start();
     let folder = tempfile::tempdir().unwrap();
     let (history, log) = collect(&server.url(), folder.path());
+    // Soon after midnight most of the data is of a day that is over, which is read by percentiles, interpolated in between.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let tolerance = if now % 86_400 < (MINUTES + 3) * 60 { 0.1 } else { 0.02 };
     for (place, resource, unit) in [(0, "memory", 1), (1, "cpu", 1_000)] {
         let minutes = (0..2).flat_map(|pod| (0..MINUTES).map(move |minute| used(pod, minute)[place]));
         let mut exact: Vec<u64> = minutes.collect();
@@ -78,7 +81,7 @@ fn check(server: PrometheusServer) -> String {
         for percentile in Percentile::PUBLISHED {
             let rank = (exact.len() * usize::from(percentile.permille())).div_ceil(1000);
             let (found, exact) = (amount(usage.percentiles.get(percentile).unwrap()), exact[rank - 1] as f64);
-            assert!((found - exact).abs() <= exact * 0.02, "{resource} {}: {found} {exact}", percentile.name());
+            assert!((found - exact).abs() <= exact * tolerance, "{resource} {}: {found} {exact}", percentile.name());
         }
         assert!((amount(&usage.peak.unwrap()) / exact[exact.len() - 1] as f64 - 1.0).abs() <= 0.01);
     }
