@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
-use headroom_objects::shell::quoted;
+use headroom_objects::shell::ShellCommand;
 
 use crate::proxy::{self, Proxies};
 
@@ -58,8 +58,8 @@ impl Chosen {
     }
 
     /// As kubectl takes it, in a shell. The context is always named, because the current one may be another later.
-    pub fn as_words(&self) -> String {
-        self.arguments().into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value))).collect()
+    pub fn as_words(&self) -> ShellCommand {
+        ShellCommand::default().words(self.arguments().into_iter().flat_map(|(name, value)| [name.to_owned(), value]))
     }
 
     /// As kubectl takes it.

@@ -9,7 +9,7 @@ use headroom_admission::timestamp::Timestamp;
 use headroom_admission::truncate::on_one_line;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_objects::shell::quoted;
+use headroom_objects::shell::ShellCommand;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -47,7 +47,8 @@ pub struct WorkloadProblem {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// The command that resolves it, or shows what else to know.
-    pub command: String,
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(with = "String"))]
+    pub command: ShellCommand,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -71,15 +72,16 @@ pub struct Decider {
     /// `sets the number of pods, between 2 and 5`
     pub decides: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(with = "Option<String>"))]
+    pub command: Option<ShellCommand>,
 }
 
 /// The ends of commands, by which they ask the same cluster: ` --context prod`.
 #[derive(Debug, Clone, Default)]
 pub struct Suffixes {
-    pub kubectl: String,
+    pub kubectl: ShellCommand,
     /// The end of those of `kubectl headroom`, which may read files too.
-    pub headroom: String,
+    pub headroom: ShellCommand,
 }
 
 /// Characters of a text of the cluster.
@@ -173,12 +175,12 @@ impl Search<'_> {
         }
     }
 
-    fn add(&mut self, severity: Severity, problem: &str, details: Vec<String>, since: &str, command: String) {
+    fn add(&mut self, severity: Severity, problem: &str, details: Vec<String>, since: &str, command: ShellCommand) {
         let since = (!since.is_empty()).then(|| since.to_owned());
         self.why.findings.push(WorkloadProblem { severity, problem: problem.to_owned(), details, since, command });
     }
 
-    fn note(&mut self, problem: &str, command: String) {
+    fn note(&mut self, problem: &str, command: ShellCommand) {
         self.add(Severity::Note, problem, Vec::new(), "", command);
     }
 
@@ -196,19 +198,18 @@ impl Search<'_> {
         format!("{}/{}", self.kind.to_lowercase(), metadata(self.workload, "name"))
     }
 
-    fn kubectl(&self, words: &[&str]) -> String {
-        let in_namespace = ["-n", &self.why.namespace];
-        format!("kubectl {}{}", joined(&[words, &in_namespace].concat()), self.suffixes.kubectl)
+    fn kubectl(&self, words: &[&str]) -> ShellCommand {
+        self.kubectl_everywhere(&[words, &["-n", &self.why.namespace]].concat())
     }
 
     /// A command about something in no namespace.
-    fn kubectl_everywhere(&self, words: &[&str]) -> String {
-        format!("kubectl {}{}", joined(words), self.suffixes.kubectl)
+    fn kubectl_everywhere(&self, words: &[&str]) -> ShellCommand {
+        ShellCommand::of("kubectl").words(words).ending(&self.suffixes.kubectl)
     }
 
-    fn headroom(&self, words: &[&str]) -> String {
-        let in_namespace = ["-n", &self.why.namespace];
-        format!("kubectl headroom {}{}", joined(&[words, &in_namespace].concat()), self.suffixes.headroom)
+    fn headroom(&self, words: &[&str]) -> ShellCommand {
+        let command = ShellCommand::of("kubectl headroom").words(words);
+        command.words(["-n", &self.why.namespace]).ending(&self.suffixes.headroom)
     }
 
     /// The objects of a kind in the workload's namespace. A kind that the cluster does not know has none.
@@ -262,10 +263,6 @@ fn state(workload: &Value, kind: &ApiKind) -> String {
             replicas(workload, kind).map(text).unwrap_or_default()
         }
     }
-}
-
-fn joined(words: &[&str]) -> String {
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 fn text<'v>(object: &'v Value, at: &str) -> &'v str {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
 use headroom_admission::truncate::count_of;
-use headroom_api_server::shell::{quoted, quoted_path};
+use headroom_api_server::shell::ShellCommand;
 use headroom_dry_run::evaluate::admission::Description;
 use headroom_dry_run::evaluate::{Admission, ObjectDecision, Topic, Verdict, in_order};
 use headroom_objects::cluster_reader::ClusterReader;
@@ -233,15 +233,16 @@ fn page(entries: &[CheckedObject], admission: &Description, format: CheckFormat)
 }
 
 /// The command that explains the decision.
-fn why(manifests: &Manifests, target: &TargetArgs, origin: &Origin, decision: &ObjectDecision) -> String {
-    let object = if decision.name.is_empty() { String::new() } else { format!(" {}", quoted(&decision.object)) };
+fn why(manifests: &Manifests, target: &TargetArgs, origin: &Origin, decision: &ObjectDecision) -> ShellCommand {
+    let object = (!decision.name.is_empty()).then_some(&decision.object);
     let is_built = |folder: &&PathBuf| origin.file.parent() == Some(folder) || origin.file == **folder;
     let file = match manifests.kustomizations.iter().find(is_built) {
-        Some(folder) => format!("-k {}", quoted_path(folder)),
-        None => format!("-f {}", quoted_path(&origin.file)),
+        Some(folder) => ["-k".to_owned(), folder.display().to_string()],
+        None => ["-f".to_owned(), origin.file.display().to_string()],
     };
-    let namespace = target.namespaces.first().map(|name| format!(" -n {}", quoted(name))).unwrap_or_default();
-    format!("kubectl headroom why{object} {file}{namespace}{}", target.suffixes().headroom)
+    let namespace = target.namespaces.first().map(|name| ["-n", name]);
+    let command = ShellCommand::of("kubectl headroom").words(["why"]).words(object).words(file);
+    command.words(namespace.into_iter().flatten()).ending(&target.suffixes().headroom)
 }
 
 /// Names the objects of this run that took room in the same quotas, where pods of another one lack it.

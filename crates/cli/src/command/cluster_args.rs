@@ -13,7 +13,7 @@ use headroom_admission::nearest::nearest;
 use headroom_api_server::cluster_reader::LiveCluster;
 use headroom_api_server::kubeconfig::Chosen;
 use headroom_api_server::list_all_namespaces::ListAllNamespaces;
-use headroom_api_server::shell::{quoted, quoted_path};
+use headroom_api_server::shell::ShellCommand;
 use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::admission::{Description, PolicySource};
 use headroom_dry_run::evaluate::{Admission, Run};
@@ -314,12 +314,13 @@ impl TargetArgs {
     pub fn suffixes(&self) -> Suffixes {
         // Beside files, a context would mean the live cluster.
         let cluster = if self.wants_cluster() { self.cluster.arguments() } else { Vec::new() };
-        let words = cluster.into_iter().map(|(name, value)| format!(" {name} {}", quoted(&value)));
-        let kubectl: String = words.collect();
-        let folders = self.cluster_dir.iter().map(|path| format!(" --cluster-dir {}", quoted_path(path)));
-        let settings = self.settings.iter().map(|path| format!(" --settings {}", quoted_path(path)));
-        let offline = self.is_offline().then(|| " --offline".to_owned());
-        let headroom = kubectl.clone() + &folders.chain(settings).chain(offline).collect::<String>();
+        let words = cluster.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+        let kubectl = ShellCommand::default().words(words);
+        let paths = |name: &str, path: &Path| [name.to_owned(), path.display().to_string()];
+        let folders = self.cluster_dir.iter().flat_map(|path| paths("--cluster-dir", path));
+        let settings = self.settings.iter().flat_map(|path| paths("--settings", path));
+        let offline = self.is_offline().then_some("--offline");
+        let headroom = kubectl.clone().words(folders.chain(settings)).words(offline);
         Suffixes { kubectl, headroom }
     }
 

@@ -12,7 +12,7 @@ use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_api_server::cluster_reader::LiveCluster;
 use headroom_api_server::event::Recorder;
 use headroom_api_server::kubeconfig::{self, Chosen};
-use headroom_api_server::shell::quoted;
+use headroom_api_server::shell::ShellCommand;
 use headroom_api_server::{ApiPath, clock, proxy};
 use headroom_dry_run::evaluate::Admission;
 use headroom_dry_run::evaluate::admission::PolicySource;
@@ -217,8 +217,8 @@ impl Args {
     }
 
     /// The context is always named, because the current one may be another later.
-    fn undo_command(&self, names: &[String], namespace: &str) -> String {
-        undo_command(names, namespace) + &self.cluster.as_words()
+    fn undo_command(&self, names: &[String], namespace: &str) -> ShellCommand {
+        undo_command(names, namespace).ending(&self.cluster.as_words())
     }
 
     /// The chosen workloads of the namespace.
@@ -304,11 +304,8 @@ fn needed_records(resizer: &mut Resizer) -> anyhow::Result<BTreeMap<WorkloadRef,
     resizer.records().with_context(context)
 }
 
-/// Owners of pods may have any name, so no word is more than one to a shell.
-fn undo_command(names: &[String], namespace: &str) -> String {
-    let names = names.iter().map(String::as_str);
-    let words = names.chain(["--undo", "--namespace", namespace]);
-    words.fold("kubectl headroom resize".to_owned(), |command, word| command + " " + &quoted(word))
+fn undo_command(names: &[String], namespace: &str) -> ShellCommand {
+    ShellCommand::of("kubectl headroom").words(["resize"]).words(names).words(["--undo", "--namespace", namespace])
 }
 
 /// The Events of the controller in a namespace or in all, and whether these are all of them.
@@ -349,7 +346,7 @@ mod tests {
     fn a_name_is_one_word_of_the_command_to_undo() {
         let names = ["rollout/x; touch PWNED", "deployment/web"].map(str::to_owned);
         assert_eq!(
-            undo_command(&names, "shop"),
+            undo_command(&names, "shop").to_string(),
             "kubectl headroom resize 'rollout/x; touch PWNED' deployment/web --undo --namespace shop"
         );
     }

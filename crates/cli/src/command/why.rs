@@ -8,7 +8,7 @@ mod decision;
 use anyhow::bail;
 use clap::ArgGroup;
 use headroom_admission::timestamp::Timestamp;
-use headroom_api_server::shell::quoted;
+use headroom_api_server::shell::ShellCommand;
 use headroom_dry_run::evaluate::{ObjectDecision, Run, Verdict, in_order};
 use headroom_dry_run::why::{self, Decider, Severity, WorkloadDiagnosis, WorkloadProblem};
 use headroom_objects::clock;
@@ -232,8 +232,8 @@ fn of_objects(target: &TargetArgs, names: &[String]) -> anyhow::Result<(Vec<(Wor
         }
         let mut why = why::of(&mut run, &object, &suffixes, now);
         let this = format!("{}/{name}", kind.kind.to_lowercase());
-        let [this, namespace] = [&this, &why.namespace].map(|word| quoted(word));
-        let command = format!("kubectl headroom recommend {this} -n {namespace}{}", suffixes.headroom);
+        let command = ShellCommand::of("kubectl headroom").words(["recommend", &this, "-n", &why.namespace]);
+        let command = command.ending(&suffixes.headroom);
         why.findings
             .extend(of_usage.into_iter().map(|finding| WorkloadProblem { command: command.clone(), ..finding }));
         why.findings.sort_by_key(|finding| finding.severity);
@@ -256,7 +256,7 @@ fn of_usage(opened: &mut Opened, object: &Value, target: &TargetArgs) -> anyhow:
         problem: format!("container {}: {}", risk.container, risk.text),
         details: vec![risk.fix],
         since: None,
-        command: String::new(),
+        command: ShellCommand::default(),
     });
     Ok(found.collect())
 }

@@ -7,6 +7,7 @@ use headroom_admission::timestamp::Timestamp;
 use headroom_admission::truncate::{count_of, on_one_line};
 use headroom_objects::cluster_reader::{ClusterReader, Events};
 use headroom_objects::kinds::metadata;
+use headroom_objects::shell::ShellCommand;
 use serde_json::{Value, json};
 
 use super::{LONGEST, Search, Severity, items, text};
@@ -36,7 +37,7 @@ struct PodGroup {
     restarts: u64,
     details: Vec<String>,
     since: String,
-    command: String,
+    command: ShellCommand,
 }
 
 impl Trouble {
@@ -83,11 +84,12 @@ impl Search<'_> {
         let name = metadata(pod, "name").to_owned();
         let describe = self.kubectl(&["describe", &format!("pod/{name}")]);
         let mut found = Vec::new();
-        let mut add = |severity, container: &str, what: &str, details: Vec<String>, since: &str, command: &str| {
-            let trouble = Trouble { severity, container: container.to_owned(), what: what.to_owned() };
-            let (since, command) = (since.to_owned(), command.to_owned());
-            found.push((trouble, PodGroup { pods: vec![name.clone()], restarts: 0, details, since, command }));
-        };
+        let mut add =
+            |severity, container: &str, what: &str, details: Vec<String>, since: &str, command: &ShellCommand| {
+                let trouble = Trouble { severity, container: container.to_owned(), what: what.to_owned() };
+                let (since, command) = (since.to_owned(), command.to_owned());
+                found.push((trouble, PodGroup { pods: vec![name.clone()], restarts: 0, details, since, command }));
+            };
         let (phase, deleted) = (text(pod, "/status/phase"), metadata(pod, "deletionTimestamp"));
         if phase == "Failed" {
             let reason = Some(text(pod, "/status/reason")).filter(|reason| !reason.is_empty()).unwrap_or("failed");

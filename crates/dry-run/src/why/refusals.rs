@@ -2,6 +2,7 @@
 
 use headroom_admission::truncate::on_one_line;
 use headroom_objects::kinds::ApiKind;
+use headroom_objects::shell::ShellCommand;
 use serde_json::Value;
 
 use super::{LONGEST, Search, Severity};
@@ -56,7 +57,7 @@ impl Search<'_> {
     }
 
     /// The cause of a refusal, by Kubernetes' own words or else by what does not hold, and the command that goes on from there.
-    fn cause(&self, message: &str, topic: Option<Topic>) -> (String, String) {
+    fn cause(&self, message: &str, topic: Option<Topic>) -> (String, ShellCommand) {
         let this = self.this();
         let webhook =
             || message.split('"').skip_while(|part| !part.ends_with("webhook ")).nth(1).unwrap_or("a webhook");

@@ -2,6 +2,7 @@
 
 use headroom_dry_run::evaluate::{ObjectDecision, Verdict};
 use headroom_objects::manifest::Origin;
+use headroom_objects::shell::ShellCommand;
 use serde::Serialize;
 
 use crate::manifest::ManifestError;
@@ -17,11 +18,11 @@ pub struct CheckedObject {
     pub origin: Origin,
     /// The command that explains the decision.
     #[serde(skip)]
-    pub why: Option<String>,
+    pub why: Option<ShellCommand>,
 }
 
 impl CheckedObject {
-    pub fn of(origin: Origin, decision: ObjectDecision, why: Option<String>) -> Self {
+    pub fn of(origin: Origin, decision: ObjectDecision, why: Option<ShellCommand>) -> Self {
         Self { decision, file: origin.file.display().to_string(), line: origin.line, origin, why }
     }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use headroom_admission::truncate::count_of;
 use headroom_dry_run::evaluate::{ObjectDecision, ResourceValue, Verdict};
+use headroom_objects::shell::ShellCommand;
 use headroom_output::junit::Case;
 use headroom_output::{Finding, FindingLevel, FindingRule, Page, Paint, Table, markdown_cell};
 use serde::Serialize;
@@ -173,10 +174,10 @@ fn groups<'e>(entries: &'e [CheckedObject], details: impl Fn(&CheckedObject) -> 
 
 impl ObjectGroup<'_> {
     /// The command that explains a rejection or a warning.
-    fn why(&self) -> Option<&str> {
+    fn why(&self) -> Option<&ShellCommand> {
         let is_explained = self.details.iter().any(|line| line.contains("kubectl headroom why "));
         let ObjectDecision { reasons, warnings, .. } = &self.first.decision;
-        self.first.why.as_deref().filter(|_| !(is_explained || reasons.is_empty() && warnings.is_empty()))
+        self.first.why.as_ref().filter(|_| !(is_explained || reasons.is_empty() && warnings.is_empty()))
     }
 
     /// `and 2 more for the same reason: pod/b (app.yaml:7), pod/c (app.yaml:13)`
@@ -252,7 +253,7 @@ pub fn markdown(entries: &[CheckedObject]) -> String {
         let ObjectGroup { first: CheckedObject { decision, origin, .. }, details, .. } = group;
         let ObjectDecision { verdict, object, .. } = decision;
         let lines = details.iter().cloned().chain(group.others()).map(|line| markdown_cell(&line));
-        let command = group.why().map(|command| format!("<code>{}</code>", markdown_cell(command)));
+        let command = group.why().map(|command| format!("<code>{}</code>", markdown_cell(&command.to_string())));
         let why = lines.chain(command).collect::<Vec<_>>().join("<br>");
         text.push_str(&format!(
             "| {} | {}<br>{} | {why} |\n",

@@ -12,6 +12,7 @@ use headroom_admission::truncate::{count_of, on_one_line};
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
 use headroom_api_server::clock;
+use headroom_api_server::shell::ShellCommand;
 use headroom_output::{Exit, Page, Paint, WholeFile, ask, complain};
 use headroom_recommend::report::Recommendations;
 use headroom_recommend::write::patches::{self, Patch, RecommendedChange};
@@ -170,7 +171,7 @@ fn keep(file: &Path, commands: &[String], cluster: &str) -> anyhow::Result<()> {
 
 /// `kubectl` with the words that lead to the same cluster.
 fn kubectl(target: &TargetArgs) -> String {
-    "kubectl".to_owned() + &target.cluster.as_words()
+    ShellCommand::of("kubectl").ending(&target.cluster.as_words()).to_string()
 }
 
 #[cfg(test)]
