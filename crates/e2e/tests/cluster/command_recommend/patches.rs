@@ -1,5 +1,6 @@
 //! `--patch`: dry run, refusal as a whole, execution on request, and rollback.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kube::api::DynamicObject;
@@ -9,7 +10,12 @@ use crate::command_recommend::scene::{MONITORING, STORE, Scene, pods};
 use crate::guarded_namespace::eventually;
 
 const DAN: &str = "dan";
-const ROLLBACK: &str = "headroom-rollback.sh";
+
+/// The script that puts everything back, if there is one; each run has its own.
+fn rollback(folder: &Path) -> Option<PathBuf> {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.into_iter().find(|path| path.file_name().unwrap().to_string_lossy().starts_with("headroom-rollback-"))
+}
 
 /// The API server's version with several metrics; 1.23 is the first with the newer one.
 fn autoscaling(scene: &Scene) -> &'static str {
@@ -66,7 +72,7 @@ async fn a_patch_is_tried_then_applied_and_can_be_rolled_back() {
     assert!(said.err.contains("the API server would accept that: pass --yes"), "{}", said.err);
     assert!(is_as_before(&scene.deployment().await));
     assert_eq!(target_of(&scene).await, 70);
-    assert!(!scene.folder.path().join(ROLLBACK).exists());
+    assert_eq!(rollback(scene.folder.path()), None);
     let requests = scene.requests_by(DAN);
     let tried: Vec<&str> =
         requests.iter().filter(|request| request.verb == "patch").map(|request| request.uri.as_str()).collect();
@@ -99,7 +105,7 @@ async fn a_patch_is_tried_then_applied_and_can_be_rolled_back() {
     let programs = scene.shop.cluster.control_plane.as_ref().unwrap().programs();
     let path = std::env::join_paths([programs.to_owned(), "/usr/bin".into(), "/bin".into()]).unwrap();
     let output = Command::new("sh")
-        .arg(scene.folder.path().join(ROLLBACK))
+        .arg(rollback(scene.folder.path()).unwrap())
         .env("PATH", path)
         .env("KUBECONFIG", scene.shop.cluster.kubeconfig_file().unwrap())
         .output()

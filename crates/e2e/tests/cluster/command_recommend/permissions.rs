@@ -29,7 +29,7 @@ async fn each_missing_permission_is_named_with_the_role_that_grants_it() {
     scene.grant(EVE, MONITORING, "metrics-reader.yaml", "role/headroom-metrics", &["get", "services/proxy"]);
     refused(
         &["-n", shop],
-        &["found monitoring/metrics:9090 (Prometheus)", "trust with --service monitoring/metrics:9090"],
+        &["found monitoring/metrics:9090 (Prometheus)", "trust with --prometheus monitoring/metrics:9090"],
     );
     let said = scene.run_as(EVE, &["recommend", "-n", shop, "-o", "json", "--prometheus", STORE]);
     assert_eq!(said.exit, 0, "{}", said.err);

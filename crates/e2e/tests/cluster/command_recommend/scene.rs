@@ -20,7 +20,7 @@ use crate::objects::deployment;
 
 use headroom_fixtures::servers::{PrometheusServer, Server};
 
-/// The namespace of Prometheus, and its `--service` there. It is only recognized by its labels, not by its name.
+/// The namespace of Prometheus, and its `--prometheus` there. It is only recognized by its labels, not by its name.
 pub const MONITORING: &str = "monitoring";
 pub const STORE: &str = "monitoring/metrics:9090";
 
