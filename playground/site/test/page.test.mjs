@@ -526,10 +526,11 @@ test("the page is small enough for a slow connection", () => {
   assert.ok(compressed < 710_000, `all files together have ${compressed} bytes`);
   // The aims are 1,050,000 bytes, and 430,000 compressed, which counts more. To be won back: the table of kinds that make pods,
   // what runs already, and which admission a cluster has took 126,000, of them 48,000 compressed; what the API server says of a pod
-  // as a whole, and of a pod with its defaults, took 16,000, of them 6,000. Of the functions before wasm-opt,
+  // as a whole, and of a pod with its defaults, took 16,000, of them 6,000; one walker over what runs, autoscalers and refused pods for all,
+  // took 23,000, of them some 5,000. Of the functions before wasm-opt,
   // 87,000 bytes are granit-parser's, 41,000 the table of kinds, 40,000 Display, and 133,000 BTreeMaps of many types.
-  assert.ok(engine.length < 1_226_000, `the engine has ${engine.length} bytes`);
-  assert.ok(packed < 483_000, `the engine has ${packed} bytes compressed`);
+  assert.ok(engine.length < 1_252_000, `the engine has ${engine.length} bytes`);
+  assert.ok(packed < 488_000, `the engine has ${packed} bytes compressed`);
 });
 
 test("verdicts come at once", async () => {
