@@ -75,6 +75,11 @@ impl Role {
         }
     }
 
+    /// The same, but a sidecar by its own name.
+    pub fn name(self) -> &'static str {
+        if self == Self::Sidecar { "sidecar" } else { self.noun() }
+    }
+
     pub fn is_init(self) -> bool {
         self != Self::Main
     }

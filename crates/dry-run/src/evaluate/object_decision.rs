@@ -41,7 +41,7 @@ pub struct ObjectDecision {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub estimates: Vec<String>,
     /// The containers are those of the pods that the object makes.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_of_pods: bool,
     /// The pod's values after the evaluation, and who set each; none if the pod would not be touched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -259,7 +259,7 @@ pub struct ResourceValue {
     /// `default of LimitRange limits`
     pub reason: String,
     /// It was decided now.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_new: bool,
     /// The usage that an estimate is made from, in rising order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -305,16 +305,12 @@ fn kind_fields<S: Serializer>(kind: &ApiKind, serializer: S) -> Result<S::Ok, S:
     serializer.collect_map(fields.into_iter().filter(|_| !kind.kind.is_empty()))
 }
 
-fn is_false(flag: &bool) -> bool {
-    !flag
-}
-
 fn joined<S: Serializer>(lines: &[String], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&lines.join("; "))
 }
 
 fn role_name<S: Serializer>(role: &Role, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(if *role == Role::Sidecar { "sidecar" } else { role.noun() })
+    serializer.serialize_str(role.name())
 }
 
 fn step_name<S: Serializer>(set_by: &SetBy, serializer: S) -> Result<S::Ok, S::Error> {
@@ -451,8 +447,7 @@ impl ObjectDecision {
     pub fn changes(&self) -> impl Iterator<Item = (String, &ResourceValue)> {
         let containers = self.containers.iter().filter(|_| self.changed.is_some());
         containers.flat_map(|container| {
-            let name = format!("{} {}", container.role.noun(), container.name);
-            container.values.iter().filter(|value| value.is_new).map(move |value| (name.clone(), value))
+            container.values.iter().filter(|value| value.is_new).map(|value| (container.title(), value))
         })
     }
 
@@ -669,6 +664,13 @@ fn is_written(object: &Value, (name, role): (&str, Role), requirement: Requireme
     let Some(container) = same.next() else { return true };
     let resources = container.get("resources");
     resources.and_then(|resources| resources.get(requirement.field())?.get(resource)).is_some()
+}
+
+impl ContainerValues {
+    /// `container web`, or `init container setup`
+    pub fn title(&self) -> String {
+        format!("{} {}", self.role.noun(), self.name)
+    }
 }
 
 impl SetBy {

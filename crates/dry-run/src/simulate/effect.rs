@@ -294,7 +294,7 @@ fn value_changes(now: &ObjectDecision, then: &ObjectDecision) -> Vec<ValueChange
         for container in &evaluation.containers {
             values.extend(container.values.iter().filter_map(|value| {
                 Some(ValueNow {
-                    container: format!("{} {}", container.role.noun(), container.name),
+                    container: container.title(),
                     field: value.field.clone(),
                     quantity: value.value.clone()?,
                     reason: value.reason.clone(),

@@ -1,6 +1,5 @@
 //! A decision at a terminal: where each value comes from, the bounds that apply, and what is taken from quotas.
 
-use headroom_admission::request::Role;
 use headroom_dry_run::evaluate::{
     ChargedAmount, CheckedBound, ContainerValues, ObjectDecision, ResourceValue, Verdict,
 };
@@ -69,8 +68,8 @@ pub fn verdict(decision: &ObjectDecision, paint: Paint) -> String {
 }
 
 fn add_container(page: &mut Page, container: &ContainerValues, paint: Paint) {
-    let role = if container.role == Role::Sidecar { "sidecar" } else { container.role.noun() };
-    let head = format!("{}, image {}", paint.bold(&format!("{role} {}", container.name)), container.image);
+    let head =
+        format!("{}, image {}", paint.bold(&format!("{} {}", container.role.name(), container.name)), container.image);
     if container.values.iter().all(|field| field.value.is_none() && field.checks.is_empty()) {
         return writeln!(page, "\n{head}: no requests and no limits");
     }
