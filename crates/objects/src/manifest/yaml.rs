@@ -141,24 +141,12 @@ impl<'t> YamlReader<'t> {
             Event::SequenceStart(style, _, tag) => {
                 allow_tag(tag.as_deref(), "seq", span)?;
                 self.grow(1, 0, span)?;
-                self.flows += usize::from(style == StructureStyle::Flow);
-                let mut items = Vec::new();
-                loop {
-                    match self.expected()? {
-                        (Event::SequenceEnd, _) => break,
-                        (event, span) => items.push(self.value(event, span, depth + 1)?),
-                    }
-                }
-                self.flows -= usize::from(style == StructureStyle::Flow);
-                Value::Array(items)
+                Value::Array(self.within(style, |reader| reader.sequence(depth))?)
             }
             Event::MappingStart(style, _, tag) => {
                 allow_tag(tag.as_deref(), "map", span)?;
                 self.grow(1, 0, span)?;
-                self.flows += usize::from(style == StructureStyle::Flow);
-                let fields = self.mapping(depth)?;
-                self.flows -= usize::from(style == StructureStyle::Flow);
-                Value::Object(fields)
+                Value::Object(self.within(style, |reader| reader.mapping(depth))?)
             }
             _ => return Err(problem(span, "a value is expected here".to_owned())),
         };
@@ -170,6 +158,29 @@ impl<'t> YamlReader<'t> {
             self.anchors.insert(anchor, (value.clone(), size));
         }
         Ok(value)
+    }
+
+    /// Reads a collection, and knows meanwhile if it is one in brackets or braces.
+    fn within<T>(
+        &mut self,
+        style: StructureStyle,
+        read: impl FnOnce(&mut Self) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let flow = usize::from(style == StructureStyle::Flow);
+        self.flows += flow;
+        let collection = read(self)?;
+        self.flows -= flow;
+        Ok(collection)
+    }
+
+    fn sequence(&mut self, depth: usize) -> Result<Vec<Value>, Problem> {
+        let mut items = Vec::new();
+        loop {
+            match self.expected()? {
+                (Event::SequenceEnd, _) => return Ok(items),
+                (event, span) => items.push(self.value(event, span, depth + 1)?),
+            }
+        }
     }
 
     fn mapping(&mut self, depth: usize) -> Result<Map<String, Value>, Problem> {
