@@ -1,12 +1,12 @@
 //! Patches of kustomizations: those that are objects without images are merged and written, and operations are named.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use headroom_objects::cluster_reader::CompressedObject;
+use headroom_output::read_bounded;
 use headroom_recommend::advice::template::merge_resources;
 use headroom_recommend::write::patches::RecommendedChange;
 use headroom_workloads::inventory::WorkloadEntry;
@@ -94,8 +94,6 @@ fn add_folders(path: &Path, deeper: u32, folders: &mut BTreeSet<PathBuf>) {
 
 /// A kustomization may name a device or a pipe, whose reading never ends.
 fn read(path: &Path) -> Option<Value> {
-    let file = fs::metadata(path).ok().filter(|file| file.is_file() && file.len() <= LONGEST_MANIFEST)?;
-    let mut text = String::with_capacity(file.len() as usize);
-    File::open(path).ok()?.take(LONGEST_MANIFEST).read_to_string(&mut text).ok()?;
-    serde_saphyr::from_str(&text).ok()
+    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    serde_saphyr::from_str(&read_bounded(path, LONGEST_MANIFEST).ok()?).ok()
 }
