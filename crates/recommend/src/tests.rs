@@ -11,6 +11,7 @@ use headroom_dry_run::Overlay;
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::Folder;
 use headroom_objects::manifest;
+use headroom_objects::shell::ShellCommand;
 use headroom_output::draw::Charset;
 use headroom_output::{Page, Paint};
 use headroom_usage::observed::{Kill, Observed};
@@ -119,7 +120,8 @@ fn who_else_decides_is_flagged_and_patches_suit_the_kind() {
     assert_eq!(rollout.put_back(&before), back);
     assert!(
         rollout
-            .command("kubectl", &rollout.body)
+            .command(ShellCommand::of("kubectl"), &rollout.body)
+            .to_string()
             .starts_with("kubectl patch rollout.v1alpha1.argoproj.io/canary --namespace shop --type json --patch '[")
     );
 }

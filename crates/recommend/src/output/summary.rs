@@ -2,7 +2,7 @@
 //! resource, with amounts as people write them and as numbers to draw. `playground/site/src/types.ts` says what each field is.
 
 use headroom_admission::amount::Quantity;
-use headroom_api_server::shell::quoted;
+use headroom_api_server::shell::ShellCommand;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -81,8 +81,7 @@ impl RecommendationSummary {
 
 /// A workload with the patches that are handed out for it, in the order in which they are applied.
 fn workload(of: &Workload, context: Option<&str>) -> Value {
-    let context = context.map(|context| format!(" --context {}", quoted(context))).unwrap_or_default();
-    let kubectl = format!("kubectl{context}");
+    let kubectl = ShellCommand::of("kubectl").words(context.into_iter().flat_map(|context| ["--context", context]));
     let change = RecommendedChange::from(of);
     let is_handed_out = of.blocked.is_none() && !change.containers.is_empty();
     let patches = if is_handed_out { change.patches() } else { Vec::new() };
@@ -91,7 +90,7 @@ fn workload(of: &Workload, context: Option<&str>) -> Value {
             "object": format!("{}/{}", patch.kind.kind.to_lowercase(), patch.name),
             "type": if patch.is_json() { "json" } else { "strategic" },
             "text": patch.text(),
-            "command": patch.command(&kubectl, &patch.body),
+            "command": patch.command(kubectl.clone(), &patch.body),
         })
     };
     filled(json!({

@@ -7,8 +7,8 @@ use std::fmt;
 use std::path::Path;
 
 use headroom_admission::amount::{Quantity, Requirement};
-use headroom_api_server::shell::quoted;
 use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::shell::ShellCommand;
 use headroom_output::Page;
 use serde_json::{Map, Value, json};
 
@@ -79,7 +79,7 @@ impl Recommendations {
     pub fn left_out_of_kustomize(&self) -> Vec<String> {
         let patches = self.changes().into_iter().flat_map(|change| change.patches()).filter(Patch::is_json);
         let by_command = patches.map(|patch| {
-            let command = patch.command("kubectl", &patch.body);
+            let command = patch.command(ShellCommand::of("kubectl"), &patch.body);
             format!("left out: {patch}: kustomize would replace the containers of a custom resource: {command}")
         });
         self.left_out().into_iter().chain(by_command).collect()
@@ -87,11 +87,11 @@ impl Recommendations {
 
     /// The changes that the API server takes while everything runs, and what is left out: also pods, whose requests are set by a
     /// command of their own.
-    pub fn changes_of_cluster(&self, kubectl: &str) -> (Vec<RecommendedChange<'_>>, Vec<String>) {
+    pub fn changes_of_cluster(&self, kubectl: &ShellCommand) -> (Vec<RecommendedChange<'_>>, Vec<String>) {
         let (pods, changes): (Vec<_>, _) =
             self.changes().into_iter().partition(|change| change.workload.key.kind == "Pod");
         let by_command = pods.iter().flat_map(RecommendedChange::patches).map(|patch| {
-            let command = patch.command(kubectl, &patch.body);
+            let command = patch.command(kubectl.clone(), &patch.body);
             format!("left out: {patch}: a pod without a workload is created again, or resized in place: {command}")
         });
         (changes, self.left_out().into_iter().chain(by_command).collect())
@@ -321,17 +321,17 @@ impl Patch {
 
 impl Patch {
     /// The command that makes the change, or another of the same object. The rest of `kubectl` leads to the cluster.
-    pub fn command(&self, kubectl: &str, body: &Value) -> String {
+    pub fn command(&self, kubectl: ShellCommand, body: &Value) -> ShellCommand {
         // With the version, or kubectl would take the one that the cluster prefers, which may not know the field.
         let kind = match (self.kind.kind.to_lowercase(), self.kind.group.as_str()) {
             (kind, "") => kind,
             (kind, group) => format!("{kind}.{}.{group}", self.kind.version),
         };
         let object = format!("{kind}/{}", self.name);
-        let [object, namespace, body] = [&object, &self.namespace, &body.to_string()].map(|text| quoted(text));
         let how = if self.is_json() { "json" } else { "strategic" };
-        let resize = if self.kind.qualified() == "pods" { " --subresource resize" } else { "" };
-        format!("{kubectl} patch {object} --namespace {namespace}{resize} --type {how} --patch {body}")
+        let resize: &[&str] = if self.kind.qualified() == "pods" { &["--subresource", "resize"] } else { &[] };
+        let command = kubectl.words(["patch", &object, "--namespace", &self.namespace]).words(resize);
+        command.words(["--type", how, "--patch", &body.to_string()])
     }
 }
 

@@ -68,7 +68,7 @@ pub async fn run(
     for change in &changes {
         let before = api.get(&change.path).await;
         let before = before.map_err(|error| anyhow!("{}: {}", change.patch, worded(&error)))?;
-        rollback.push(change.patch.command(&kubectl, &change.patch.put_back(&before)));
+        rollback.push(change.patch.command(kubectl.clone(), &change.patch.put_back(&before)).to_string());
         if let Err(error) = change.apply(&api, args, true).await {
             complain!("error: {}: {}", change.patch, worded(&error));
             refused += 1;
@@ -125,7 +125,7 @@ pub fn as_command(target: &TargetArgs, report: &Recommendations) -> anyhow::Resu
         commands.push_str(&format!("{kubectl} apply --server-side {manager} -f - <<'PATCHES'\n{merged}PATCHES\n"));
     }
     for patch in changes.iter().flat_map(|change| change.patches()).filter(Patch::is_json) {
-        commands.push_str(&format!("{}\n", patch.command(&kubectl, &patch.body)));
+        commands.push_str(&format!("{}\n", patch.command(kubectl.clone(), &patch.body)));
     }
     Ok(commands)
 }
@@ -170,8 +170,8 @@ fn keep(file: &Path, commands: &[String], cluster: &str) -> anyhow::Result<()> {
 }
 
 /// `kubectl` with the words that lead to the same cluster.
-fn kubectl(target: &TargetArgs) -> String {
-    ShellCommand::of("kubectl").ending(&target.cluster.as_words()).to_string()
+fn kubectl(target: &TargetArgs) -> ShellCommand {
+    ShellCommand::of("kubectl").ending(&target.cluster.as_words())
 }
 
 #[cfg(test)]
@@ -183,7 +183,7 @@ mod tests {
     fn the_commands_lead_to_the_same_cluster() {
         let cluster = Chosen { context: Some("it's".to_owned()), user: Some("eve".to_owned()), ..Chosen::default() };
         let target = TargetArgs { cluster, ..TargetArgs::default() };
-        assert_eq!(kubectl(&target), "kubectl --context \"it's\" --as eve");
+        assert_eq!(kubectl(&target).to_string(), "kubectl --context \"it's\" --as eve");
     }
 
     #[test]
@@ -198,6 +198,6 @@ mod tests {
         let cluster = Chosen { kubeconfig: Some(path.clone()), ..Chosen::default() };
         assert_eq!(cluster.described(), "context prod (https://10.0.0.1:6443)");
         let target = TargetArgs { cluster, ..TargetArgs::default() };
-        assert_eq!(kubectl(&target), format!("kubectl --context prod --kubeconfig {}", path.display()));
+        assert_eq!(kubectl(&target).to_string(), format!("kubectl --context prod --kubeconfig {}", path.display()));
     }
 }
