@@ -3,7 +3,8 @@
 use headroom_dry_run::evaluate::{ObjectDecision, Verdict};
 use headroom_objects::manifest::Origin;
 use headroom_objects::shell::ShellCommand;
-use serde::Serialize;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 
 use crate::manifest::ManifestError;
 
@@ -12,18 +13,24 @@ pub struct CheckedObject {
     /// A document that cannot be read has the file as its object.
     #[serde(flatten)]
     pub decision: ObjectDecision,
-    file: String,
-    line: usize,
-    #[serde(skip)]
+    #[serde(flatten, serialize_with = "place")]
     pub origin: Origin,
     /// The command that explains the decision.
     #[serde(skip)]
     pub why: Option<ShellCommand>,
 }
 
+/// The file as it is displayed, whose name may be no text.
+fn place<S: Serializer>(origin: &Origin, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut fields = serializer.serialize_map(Some(2))?;
+    fields.serialize_entry("file", &origin.file.display().to_string())?;
+    fields.serialize_entry("line", &origin.line)?;
+    fields.end()
+}
+
 impl CheckedObject {
     pub fn of(origin: Origin, decision: ObjectDecision, why: Option<ShellCommand>) -> Self {
-        Self { decision, file: origin.file.display().to_string(), line: origin.line, origin, why }
+        Self { decision, origin, why }
     }
 
     /// The same, but not checked where nothing was found against the object.
