@@ -63,8 +63,6 @@ pub struct Rounds {
     /// Replace histories of other stores that this store does not have.
     pub replace_other_stores: bool,
     pub pace: Pace,
-    /// Publish profiles as of this time instead of that of the newest usage.
-    pub as_of: Option<Timestamp>,
     pub metrics: Arc<CollectorMetrics>,
     pub progress: Progress,
     pub stop: CancellationToken,
@@ -247,9 +245,7 @@ impl Rounds {
 
     fn import(&self, paths: &[PathBuf], step_seconds: u32, buffer: usize) -> Result<BackfillOutcome, RoundError> {
         let Self { store, metrics, progress, stop, .. } = self;
-        // `as_of` replaces the clock.
-        let now = self.as_of.map_or(0, Timestamp::unix_seconds).max(clock::now());
-        let latest = now.saturating_add(DAY);
+        let latest = clock::now().saturating_add(DAY);
         let import = Import { store, step_seconds, buffer, latest, metrics, progress, stop };
         for path in paths {
             let begun = std::time::Instant::now();
@@ -289,8 +285,7 @@ impl Rounds {
     /// Updates the roots between publications. Publishing reports the errors.
     async fn update_roots(&self, restricted: Option<RestrictedNamespaces>) {
         let (Feed::Source(source), Destination::Cluster(cluster)) = (&self.feed, &self.destination) else { return };
-        let now = self.as_of.map(Timestamp::unix_seconds);
-        let Some(now) = now.or(source.now().await.ok()) else { return };
+        let Ok(now) = source.now().await else { return };
         // Earlier than every later publication.
         let Some(collected_at) = Timestamp::from_unix_seconds(now - DAY) else { return };
         let update = async {
@@ -320,7 +315,7 @@ impl Rounds {
 
     async fn publish(&self) -> Result<(), RoundError> {
         self.take_turn().await?;
-        // By the clock and the newest usage, never by `as_of`.
+        // By the clock and the newest usage.
         tokio::task::block_in_place(|| self.store.expire(day_of(clock::now())))?;
         let restricted = self.restricted_namespaces().await;
         let mut pooling = self.pooling.clone();
@@ -361,7 +356,7 @@ impl Rounds {
             Feed::Files { .. } => self.store.newest()?,
         };
         let seconds = read_up_to.unwrap_or_else(clock::now);
-        Ok(self.as_of.or(Timestamp::from_unix_seconds(seconds)).unwrap_or(Timestamp::UNIX_EPOCH))
+        Ok(Timestamp::from_unix_seconds(seconds).unwrap_or(Timestamp::UNIX_EPOCH))
     }
 }
 

@@ -196,7 +196,6 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         rewrite_interval: REWRITE,
         replace_other_stores: options.adopt,
         pace,
-        as_of: None,
         metrics,
         progress,
         stop,

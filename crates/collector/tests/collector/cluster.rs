@@ -44,7 +44,6 @@ pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) ->
         rewrite_interval: 6 * HOUR,
         replace_other_stores: false,
         pace: pace(),
-        as_of: None,
         metrics: CollectorMetrics::default().into(),
         progress: Progress::hidden(),
         stop: CancellationToken::new(),

@@ -102,7 +102,6 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
         rewrite_interval: 21_600,
         replace_other_stores: false,
         pace,
-        as_of: None,
         metrics: Arc::new(CollectorMetrics::default()),
         progress: Progress::hidden(),
         stop: tokio_util::sync::CancellationToken::new(),
