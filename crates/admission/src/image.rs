@@ -68,6 +68,11 @@ impl<'a> ImageName<'a> {
         Ok(Self { repository, tag, digest })
     }
 
+    /// A name, or a part of one, before its tag and digest, as it is written.
+    pub fn before_reference(text: &str) -> &str {
+        NameParts::split(text).name
+    }
+
     /// Registry and path, always in full: `docker.io/library/nginx`.
     pub fn repository(&self) -> &str {
         &self.repository

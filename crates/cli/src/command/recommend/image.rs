@@ -8,6 +8,7 @@ use anyhow::{Context as _, anyhow, bail};
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Root;
 use headroom_admission::cluster::usage::profile_layout::{API_VERSION, KIND};
+use headroom_admission::image::ImageName;
 use headroom_admission::timestamp::Timestamp;
 use headroom_admission::truncate::count_of;
 use headroom_api_server::{clock, signals};
@@ -113,7 +114,8 @@ impl ImageArgs {
         let as_of = ParsedSettings::of(settings).replay_time();
         let mut options = source::options(file, &address, file.step()?.unwrap_or(STEP))?;
         options.as_of = as_of.map(Timestamp::unix_seconds);
-        options.image = Some(repository(&self.image).to_owned());
+        // A tag may stand for none, as `latest` does.
+        options.image = Some(ImageName::before_reference(&self.image).to_owned());
         let folder = tempfile::tempdir().context("cannot make a folder for what is read")?;
         let usage = Store::open(&folder.path().join("usage.redb"))?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
@@ -147,15 +149,6 @@ impl ImageArgs {
             }
         }
         Ok(Some(profiles))
-    }
-}
-
-/// The part of an image's name by which a store is asked: a tag may stand for none, as `latest` does.
-fn repository(image: &str) -> &str {
-    let image = image.split_once('@').map_or(image, |(name, _)| name);
-    match image.rsplit_once(':') {
-        Some((repository, tag)) if !tag.contains('/') => repository,
-        _ => image,
     }
 }
 
