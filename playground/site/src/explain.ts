@@ -2,7 +2,7 @@
 
 import { thousandths, withUnit } from "./amounts.js";
 import { Located, type Span } from "./locate.js";
-import type { CheckedBound, Detail, Row, Verdict } from "./types.js";
+import type { CheckedBound, Detail, ObjectCharge, Row, Verdict } from "./types.js";
 
 /** A text with names and quantities in it, which are set as code. */
 export type Words = (string | { code: string })[];
@@ -16,6 +16,11 @@ export interface Finding {
 
 const code = (text: string) => ({ code: text });
 
+/** What an object and the pods that it makes take from quotas. */
+export function chargesOf({ charges = [], podCharges = [] }: Detail["story"]): ObjectCharge[] {
+  return [...charges, ...podCharges];
+}
+
 /** What is wrong with an object; empty where only its own words say it. */
 export function findings({ story }: Detail): Finding[] {
   const found: Finding[] = [];
@@ -25,7 +30,7 @@ export function findings({ story }: Detail): Finding[] {
     }
   }
   for (const check of story.inAll ?? []) if (!check.holds) found.push(ofAll(check));
-  for (const charge of [...(story.charges ?? []), ...(story.podCharges ?? [])]) {
+  for (const charge of chargesOf(story)) {
     for (const { name, before, added, hard, left } of charge.added) {
       if (!left.startsWith("-")) continue;
       const [used, more, most] = [before, added, hard].map((text) => thousandths(text) ?? 0) as [number, number, number];

@@ -4,7 +4,7 @@ import type { ComponentChildren, VNode } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { count, inOneUnit, thousandths } from "../amounts.js";
 import { PAGE } from "../engine.js";
-import { type Finding, VERDICTS, findings, isFailure } from "../explain.js";
+import { type Finding, VERDICTS, chargesOf, findings, isFailure } from "../explain.js";
 import { LABELS } from "../panels.js";
 import type { CheckedBound, ContainerValues, Detail, Level, Measured, ObjectCharge, Outcome, Panel, Part, Problem, Row, Verdict } from "../types.js";
 import { Legend, Meter, Pill, Said, Spread, Ticked } from "./parts.js";
@@ -110,7 +110,7 @@ export function Pages({ from, size, all, actions, further }: { from: number; siz
 /** `isOfInput`: why there is no verdict is said above, once for all. */
 function ObjectCard({ row, detail, findings, isOfInput, actions }: { row: Row; detail: Detail; findings: [Finding, Place | undefined][]; isOfInput: boolean; actions: Actions }) {
   const { message, story, diff, podDiff, note } = detail;
-  const charges = [...(story.charges ?? []), ...(story.podCharges ?? [])];
+  const charges = chargesOf(story);
   const { label, tone } = VERDICTS[row.verdict];
   const isWrong = isFailure(row.verdict);
   return (
