@@ -35,8 +35,8 @@ type Fetched = Result<Document<'static>, String>;
 /// The most quotas that are read again for one request.
 const MAX_FRESH: usize = 8;
 
-/// Decides on a request; also returns the objects that the decision rests on. `fetch` returns the answers to the lookups of a phase, in their order; `now` is asked for the time
-/// of each phase.
+/// Decides on a request; also returns the objects that the decision rests on. `fetch` returns the answers to the lookups
+/// of a phase, in their order; `now` is asked for the time of each phase.
 pub fn evaluate<'d>(
     request: &'d Request<'d>,
     settings: &'d Settings<'d>,

@@ -6,7 +6,7 @@ pub mod session;
 
 use crate::evaluate::ObjectDecision;
 
-/// `pod-db-0`: how files about an decision begin. Of a name that the API server would refuse, only what is safe in paths
+/// `pod-db-0`: how files about a decision begin. Of a name that the API server would refuse, only what is safe in paths
 /// and shells: whoever replays a recording did not choose the name.
 pub fn file_name(decision: &ObjectDecision) -> String {
     file_name_of(&decision.kind.kind, &decision.name)

@@ -1,6 +1,7 @@
 //! The engine of the page: the text of the panels in, verdicts with their explanations out.
 //!
-//! It runs in a worker of the browser, as wasm. Everything is text, in and out, so that tests call the same functions natively. No rule is decided here: that is the core's, by way of `headroom_dry_run`.
+//! It runs in a worker of the browser, as wasm. Everything is text, in and out, so that tests call the same functions natively. No
+//! rule is decided here: that is the core's, by way of `headroom_dry_run`.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

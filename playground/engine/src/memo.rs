@@ -1,5 +1,5 @@
 //! The documents of the panels as they were read last: of texts that are read again after each key, only the document that changed is
-//! parsed again. Parsing is half of an decision.
+//! parsed again. Parsing is half of an evaluation.
 
 use headroom_objects::manifest::documents::{Parsed, parse};
 

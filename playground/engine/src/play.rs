@@ -122,7 +122,7 @@ pub struct Problem {
     pub text: String,
 }
 
-/// The cluster and settings of an decision, and what of them cannot be used.
+/// The cluster and settings of a decision, and what of them cannot be used.
 pub struct Scene {
     pub manifests: Vec<Manifest>,
     pub run: Run,

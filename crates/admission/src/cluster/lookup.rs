@@ -147,7 +147,7 @@ impl Lookup<'_> {
         match self {
             Self::UsageProfile { .. } => is_not_found || kind_is_unknown(),
             Self::FreshQuota { .. } | Self::PodOfClaim { .. } => is_not_found,
-            // Whether the cluster has these is said by the settings: the host's words must not open what they guard.
+            // The settings say if the cluster has these: no answer of the host may lift what they guard.
             Self::DeviceClasses
             | Self::TenantQuotas
             | Self::Namespace { .. }

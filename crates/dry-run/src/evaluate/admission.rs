@@ -124,7 +124,8 @@ impl Admission {
     }
 
     fn of(policies: Vec<Policy>, source: PolicySource, notes: Vec<String>) -> Self {
-        // What settings say about the API server holds without the policy too; tenants may write policies of their namespace.
+        // The API server is the same without the policy. Only cluster-wide policies may describe it: tenants can write those of
+        // their namespaces.
         let stated = |path: &str| {
             let mut cluster_wide = policies.iter().filter(|policy| policy.namespace().is_empty());
             cluster_wide.find_map(|policy| policy.settings.pointer(path))
