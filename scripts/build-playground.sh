@@ -46,7 +46,7 @@ command -v wasm-opt >/dev/null || apt_install binaryen
 # Without inlining into the only caller: that makes the module a fortieth smaller, and a tenth larger where it is compressed,
 # which is how it is downloaded. The other passes take off a hundredth. The lowest KiB of
 # memory is the end of the stack, which nothing reaches.
-wasm-opt --flatten --rereloop -Oz -Oz --low-memory-unused --one-caller-inline-max-function-size=0 \
+wasm-opt --flatten --rereloop --simplify-locals --coalesce-locals -Oz -Oz --low-memory-unused --one-caller-inline-max-function-size=0 \
   --enable-simd --enable-bulk-memory --enable-sign-ext --enable-mutable-globals --enable-nontrapping-float-to-int \
   "$site/engine/engine_bg.wasm" -o "$site/engine/engine_bg.wasm.small"
 mv "$site/engine/engine_bg.wasm.small" "$site/engine/engine_bg.wasm"

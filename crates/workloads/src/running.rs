@@ -24,18 +24,22 @@ pub fn by_workload(
     find: &mut dyn FnMut(&WorkloadRef) -> Option<WorkloadRef>,
 ) -> BTreeMap<WorkloadRef, Pods> {
     let mut workloads: BTreeMap<WorkloadRef, Pods> = BTreeMap::new();
-    let mut above: BTreeMap<WorkloadRef, WorkloadRef> = BTreeMap::new();
-    for pod in pods {
-        let maker = WorkloadRef::maker_of(&pod);
-        let workload = above.entry(maker.clone()).or_insert_with(|| {
-            workload_above(maker.clone(), &mut |of| {
-                let found = if comes_and_goes(&of.kind) { find(of) } else { None };
-                found.or_else(|| of.deployment_of(&pod))
-            })
+    for (maker, pods) in by_maker(pods) {
+        let workload = workload_above(maker.clone(), &mut |of| {
+            let found = if comes_and_goes(&of.kind) { find(of) } else { None };
+            found.or_else(|| of.deployment_of(pods.first()?))
         });
-        workloads.entry(workload.clone()).or_default().entry(maker).or_default().push(pod);
+        workloads.entry(workload).or_default().insert(maker, pods);
     }
     workloads
+}
+
+fn by_maker(pods: impl IntoIterator<Item = Value>) -> Pods {
+    let mut found = Pods::new();
+    for pod in pods {
+        found.entry(WorkloadRef::maker_of(&pod)).or_default().push(pod);
+    }
+    found
 }
 
 /// The pods of a workload that exist, as one of each template with their number. If none are listed, its status counts them; one
@@ -43,23 +47,19 @@ pub fn by_workload(
 pub fn pods(workload: &Value, cluster: &mut dyn ClusterReader) -> Vec<(u64, Value)> {
     let found = listed(workload, cluster);
     if !found.is_empty() {
-        return found.into_values().collect();
+        return found.into_values().filter_map(|pods| Some((pods.len() as u64, pods.into_iter().next()?))).collect();
     }
     let [_, present] = counts(&ApiKind::of(workload)).unwrap_or_default();
     let present = workload.pointer(present).and_then(Value::as_u64).unwrap_or(0);
     pod_of(workload).filter(|_| present > 0).map(|pod| (present, pod)).into_iter().collect()
 }
 
-/// The listed pods of a workload by what controls them: their number, and one of them. A pod has none.
-fn listed(workload: &Value, cluster: &mut dyn ClusterReader) -> BTreeMap<WorkloadRef, (u64, Value)> {
-    let mut found = BTreeMap::new();
+/// The listed pods of a workload that have not ended. A pod has none.
+fn listed(workload: &Value, cluster: &mut dyn ClusterReader) -> Pods {
     if kinds::of(workload) == Some(&POD) {
-        return found;
+        return Pods::new();
     }
-    for pod in all_pods(workload, cluster).unwrap_or_default().into_iter().filter(|pod| !has_ended(pod)) {
-        found.entry(WorkloadRef::maker_of(&pod)).or_insert((0, pod)).0 += 1;
-    }
-    found
+    by_maker(all_pods(workload, cluster).unwrap_or_default().into_iter().filter(|pod| !has_ended(pod)))
 }
 
 /// The listed pods of a workload, also those that have ended.
@@ -92,9 +92,8 @@ pub fn with_status(mut workload: Value, cluster: &mut dyn ClusterReader) -> Valu
         let set = sets.iter().find(|set| WorkloadRef::of(set) == *owner);
         set.is_some_and(|set| plain(set.pointer("/spec/template")) != current)
     };
-    let count = |pods: &mut dyn Iterator<Item = &(u64, Value)>| pods.map(|(count, _)| count).sum::<u64>();
-    let present = count(&mut pods.values());
-    let updated = count(&mut pods.iter().filter(|(owner, _)| !is_earlier(owner)).map(|(_, pods)| pods));
+    let present: usize = pods.values().map(Vec::len).sum();
+    let updated: usize = pods.iter().filter(|(owner, _)| !is_earlier(owner)).map(|(_, pods)| pods.len()).sum();
     if let (Value::Object(fields), Some(field)) = (&mut workload, present_at.rsplit('/').next().filter(|_| present > 0))
     {
         fields.insert("status".to_owned(), json!({field: present, "updatedReplicas": updated}));
@@ -118,7 +117,7 @@ pub fn state(workload: &Value) -> String {
 pub fn earlier_template(deployment: &Value, cluster: &mut dyn ClusterReader) -> Option<Value> {
     let (pods, current) = (listed(deployment, cluster), plain(deployment.pointer("/spec/template")));
     let count = |set: &Value| {
-        let listed = pods.get(&WorkloadRef::of(set)).map(|(count, _)| *count);
+        let listed = pods.get(&WorkloadRef::of(set)).map(|pods| pods.len() as u64);
         set.pointer("/status/replicas").and_then(Value::as_u64).or(listed).unwrap_or(0)
     };
     let sets = replica_sets(deployment, cluster).into_iter();
