@@ -6,6 +6,7 @@ mod recommend;
 mod replay;
 mod resize;
 mod sizing;
+mod vpa;
 mod webhook;
 
 use std::error::Error;
@@ -19,7 +20,7 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 enum Bench {
     /// Cost and quality of recommendations from a real Prometheus, for loads that are known minute by minute
     Recommend,
-    /// Quality of estimates on recorded usage
+    /// Quality of estimates on recorded usage: ours, or public sets as anybody can download them
     Estimates { traces: PathBuf },
     /// Resizing of running pods on recorded usage
     Resize { traces: PathBuf },

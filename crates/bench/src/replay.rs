@@ -1,14 +1,20 @@
 //! Replays recorded usage: at times in the past the program estimates from the usage before, and later usage shows how
 //! accurate the estimates were.
 //!
-//! A folder of traces has a folder for each set of recordings, with a file for each period in the format of `collect
-//! files`, named by its first day (`2026-11-01.csv`, optionally compressed with gzip); `pods/SET.yaml` with a pod of
-//! each image; and `requests/NAME.json` with the requests of other recommenders, by time and image. One of those is
-//! `vpa`, with which all are compared.
+//! A folder of traces has a folder for each set of recordings: one of the public sets as it was downloaded (`public`), or a file for
+//! each period in the format of `collect files`, named by its first day (`2026-11-01.csv`, optionally compressed with gzip), with a
+//! pod of each image in `pods/SET.yaml`. VPA and KRR would have requested what `rule` computes. Where the folder has
+//! `requests/NAME.json` with what real recommenders requested, by time and image, those are shown too. All are compared with VPA.
+//!
+//! Defaults are chosen by one half of the pods of a set; the other half, by a hash of their names, shows whether the choice holds.
 
 pub mod traces;
 
 pub mod requests;
+
+mod public;
+
+mod rule;
 
 mod accuracy;
 pub mod product;
@@ -25,31 +31,34 @@ use product::Ours;
 use requests::Requests;
 use traces::{Set, TraceColumn, Traces, Used};
 
-const YARDSTICK: &str = "vpa";
-
 /// The tables of all sets in the folder.
 pub fn run(folder: &Path) -> Result<String> {
     let traces = Traces::open(folder)?;
-    let mut all = requests::of_others(&folder.join("requests"))?;
-    let yardstick = all.iter().position(|one| one.name == YARDSTICK);
-    all.swap(0, yardstick.ok_or("requests/vpa.json is missing: all are compared with it")?);
+    let written = folder.join("requests");
+    let of_others = if written.is_dir() { requests::of_others(&written)? } else { Vec::new() };
     let mut text = String::new();
     for set in &traces.sets {
-        text.push_str(&measured(set, &folder.join("pods").join(format!("{}.yaml", set.name)), &all)?);
+        let by_rule = rule::requests(set)?;
+        let others: Vec<&Requests> = by_rule.iter().chain(&of_others).collect();
+        text.push_str(&measured(set, &others)?);
     }
     Ok(text)
 }
 
 /// The tables of one set.
-fn measured(set: &Set, pods: &Path, others: &[Requests]) -> Result<String> {
+fn measured(set: &Set, others: &[&Requests]) -> Result<String> {
     let mut text = String::new();
-    let ours = product::estimate(set, pods)?;
-    let columns: Vec<&Requests> = others.iter().chain([&ours.admission, &ours.manifests]).collect();
+    let ours = product::estimate(set, &set.pods)?;
+    let columns: Vec<&Requests> = others.iter().copied().chain([&ours.admission, &ours.manifests]).collect();
     for resource in TraceColumn::ALL {
-        let used = set.used_after(resource)?;
-        text.push_str(&table::text(&set.name, resource, &Accuracy::of(&used, &columns, resource)));
-        if resource == TraceColumn::Memory {
-            text.push_str(&killed(&used, &ours));
+        let (choosing, others): (Vec<Used>, Vec<Used>) =
+            set.used_after(resource)?.into_iter().partition(|one| one.chooses);
+        for (half, used) in [("pods that choose defaults", choosing), ("pods that choose none", others)] {
+            let name = format!("{} ({half})", set.name);
+            text.push_str(&table::text(&name, resource, &Accuracy::of(&used, &columns, resource)));
+            if resource == TraceColumn::Memory {
+                text.push_str(&killed(&used, &ours));
+            }
         }
     }
     Ok(text)

@@ -4,7 +4,6 @@
 //! VerticalPodAutoscaler that resizes in place. A kernel kills above the memory limit, which is twice the first request.
 
 mod days;
-mod vpa;
 
 mod rules;
 
@@ -18,11 +17,10 @@ use crate::replay::{product, traces::Traces};
 
 pub fn run(folder: &Path) -> Result<()> {
     for set in Traces::open(folder)?.sets {
-        let pods = folder.join("pods").join(format!("{}.yaml", set.name));
         let days = days::split(&set)?;
         let settings: BTreeSet<&str> = simulation::VARIANTS.iter().map(|variant| variant.settings).collect();
         let settings: Vec<&str> = settings.into_iter().collect();
-        let estimates = product::estimate_with(&days.set, &pods, &settings)?;
+        let estimates = product::estimate_with(&days.set, &set.pods, &settings)?;
         let estimates =
             settings.into_iter().zip(estimates).map(|(settings, ours)| (settings, ours.admission)).collect();
         print!("{}", simulation::table(&set.name, &days.usage()?, &estimates));

@@ -1,4 +1,4 @@
-//! Recorded usage in a folder.
+//! Recorded usage in a folder: sets in our own format, or public ones as anybody can download them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use headroom_admission::timestamp::Timestamp;
+use tempfile::TempDir;
 
+use super::public;
 use crate::Result;
 
 const DAY: i64 = 86_400;
@@ -43,15 +45,19 @@ pub struct Traces {
 /// A set of recordings.
 pub struct Set {
     pub name: String,
+    /// A file with a pod of each image.
+    pub pods: PathBuf,
     /// Sorted by day.
     pub files: Vec<Recording>,
+    /// The folder of a set that was converted, deleted with it.
+    _folder: Option<TempDir>,
 }
 
 pub struct Recording {
     pub path: PathBuf,
     /// The day in its name, `2026-11-01`.
     pub day: String,
-    begins: i64,
+    pub begins: i64,
 }
 
 /// The usage of a pod after its request was made.
@@ -60,6 +66,8 @@ pub struct Used {
     pub moment: String,
     pub image: String,
     pub amounts: Vec<f64>,
+    /// True for the half of the pods by whose usage defaults may be chosen.
+    pub chooses: bool,
 }
 
 impl Traces {
@@ -69,7 +77,10 @@ impl Traces {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() && name != "pods" && name != "requests" {
-                sets.push(Set::open(name, &path)?);
+                sets.push(match public::converted(&path)? {
+                    Some((name, converted)) => Set::open(name.to_owned(), converted.path(), None)?.within(converted),
+                    None => Set::open(name.clone(), &path, Some(folder.join("pods").join(format!("{name}.yaml"))))?,
+                });
             }
         }
         sets.retain(|set| set.files.len() > 1);
@@ -79,7 +90,8 @@ impl Traces {
 }
 
 impl Set {
-    pub fn open(name: String, folder: &Path) -> Result<Self> {
+    /// Opens the recordings in a folder, which has `pods.yaml` unless that is elsewhere.
+    pub fn open(name: String, folder: &Path, pods: Option<PathBuf>) -> Result<Self> {
         let mut files = Vec::new();
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
@@ -91,7 +103,11 @@ impl Set {
             }
         }
         files.sort_by_key(|file| file.begins);
-        Ok(Self { name, files })
+        Ok(Self { name, pods: pods.unwrap_or_else(|| folder.join("pods.yaml")), files, _folder: None })
+    }
+
+    pub fn within(self, folder: TempDir) -> Self {
+        Self { _folder: Some(folder), ..self }
     }
 
     /// The time for which a request is compared: a week if the set's machines run on, else its first day.
@@ -127,6 +143,7 @@ impl Set {
                         moment: moment.moment(),
                         image: (*image).to_owned(),
                         amounts: Vec::new(),
+                        chooses: chooses(&whose),
                     });
                     used.amounts.push(amount);
                 }
@@ -152,6 +169,13 @@ impl Recording {
         }
         Ok(String::from_utf8(unpacked.stdout)?)
     }
+}
+
+/// Half of the pods, whatever their order.
+fn chooses(pod: &str) -> bool {
+    let mut crc = flate2::Crc::new();
+    crc.update(pod.as_bytes());
+    crc.sum() & 1 == 0
 }
 
 fn midnight(day: &str) -> Result<Timestamp> {

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use headroom_admission::timestamp::Timestamp;
-use tempfile::TempDir;
 
 use crate::Result;
 use crate::replay::traces::{Set, time};
@@ -15,7 +14,6 @@ const DAY: i64 = 86_400;
 
 pub struct Days {
     pub set: Set,
-    _folder: TempDir,
 }
 
 /// The usage of a pod.
@@ -50,7 +48,7 @@ pub fn split(set: &Set) -> Result<Days> {
         let name = begins.split('T').next().unwrap_or_default();
         fs::write(folder.path().join(format!("{name}.csv")), text)?;
     }
-    Ok(Days { set: Set::open(set.name.clone(), folder.path())?, _folder: folder })
+    Ok(Days { set: Set::open(set.name.clone(), folder.path(), Some(set.pods.clone()))?.within(folder) })
 }
 
 impl Days {

@@ -8,7 +8,7 @@ use headroom_resizer::decision::{
 };
 
 use super::days::Sample;
-use super::vpa::Recommender;
+use crate::vpa::{Recommendation, Recommender};
 
 const DAY: i64 = 86_400;
 /// The samples over which CPU counts as used.
@@ -115,7 +115,7 @@ impl Rule for Vpa {
         let (cpu, memory) = (of.cpu(), of.memory());
         for running in running.values_mut() {
             let (size, age) = (running.size, at - running.began);
-            let changes = |is: super::vpa::Recommendation, request: Option<u64>| {
+            let changes = |is: Recommendation, request: Option<u64>| {
                 request.is_some_and(|request| is.changes(request as f64, age))
             };
             if changes(cpu, size.requests.cpu) || changes(memory, size.requests.memory) {

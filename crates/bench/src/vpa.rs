@@ -93,8 +93,8 @@ impl Recommender {
 
     /// Only the largest amount of a day counts.
     pub fn add_memory(&mut self, at: i64, used: f64) {
-        let day = (at - self.began as i64).div_euclid(DAY as i64);
-        let weight = self.weight(self.began + day as f64 * DAY);
+        let day = self.day(at);
+        let weight = self.weight_of(day);
         if self.peak.0 == day {
             if used <= self.peak.1 {
                 return;
@@ -104,6 +104,20 @@ impl Recommender {
         self.memory.add(used, weight);
         self.peak = (day, used);
         self.last = self.last.max(at as f64);
+    }
+
+    /// Adds the largest amount of a pod on the day of a moment.
+    pub fn add_peak(&mut self, at: i64, used: f64) {
+        self.memory.add(used, self.weight_of(self.day(at)));
+        self.last = self.last.max(at as f64);
+    }
+
+    fn day(&self, at: i64) -> i64 {
+        (at - self.began as i64).div_euclid(DAY as i64)
+    }
+
+    fn weight_of(&self, day: i64) -> f64 {
+        self.weight(self.began + day as f64 * DAY)
     }
 
     pub fn cpu(&self) -> Recommendation {
