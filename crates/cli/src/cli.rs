@@ -12,7 +12,7 @@ use crate::command::{self, answered, done, old_names};
 /// kubectl headroom: checks manifests, explains decisions, and recommends requests
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-headroom", bin_name = "kubectl headroom", version)]
-struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Use colors: on a terminal unless NO_COLOR is set, always, or never

@@ -17,3 +17,6 @@ pub mod command;
 pub mod cli;
 
 pub mod controller;
+
+#[cfg(test)]
+mod reference;

@@ -215,9 +215,6 @@ mod tests {
             assert_eq!(keys(&written[section]), keys(&known[section]), "{section}");
         }
         assert!(SourceFile::parse(TEMPLATE).is_ok());
-        let page = include_str!("../../../../docs/src/tasks/collect-usage.md");
-        let (_, fields) = written_text.split_once("\n\n").unwrap();
-        assert!(page.contains(fields), "docs/src/tasks/collect-usage.md does not show this:\n{fields}");
     }
 
     #[test]

@@ -1,0 +1,149 @@
+//! The reference of commands (docs/src/reference/commands.md), which is made of the command lines.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use clap::{Arg, Command, CommandFactory};
+use expect_test::expect_file;
+
+use crate::cli::Cli;
+use crate::controller::ControllerCli;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/reference/commands.md");
+/// The text before this line is written by hand.
+const BEGIN: &str = "<!-- written by UPDATE_EXPECT=1 cargo test --workspace --lib reference -->\n";
+/// An option that so many commands of a program take stands once.
+const SHARED: usize = 2;
+
+#[test]
+fn the_reference_has_every_command_and_option() {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (by_hand, _) = page.split_once(BEGIN).expect("the page says where it is written by a test");
+    let mut text = format!("{by_hand}{BEGIN}");
+    for mut program in [Cli::command().name("kubectl headroom"), ControllerCli::command()] {
+        program.build();
+        let name = program.get_name().to_owned();
+        let mut commands = Vec::new();
+        below(&name, &program, &mut commands);
+        assert!(commands.len() > 4, "{name} has commands");
+        write(&name, &commands, &mut text);
+    }
+    expect_file![PAGE].assert_eq(&text);
+}
+
+/// The command and those below it, with what is typed for each.
+fn below<'c>(typed: &str, command: &'c Command, found: &mut Vec<(String, &'c Command)>) {
+    found.push((typed.to_owned(), command));
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set() && inner.get_name() != "help") {
+        below(&format!("{typed} {}", inner.get_name()), inner, found);
+    }
+}
+
+fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str()))
+}
+
+fn write(program: &str, commands: &[(String, &Command)], text: &mut String) {
+    let mut takers: BTreeMap<String, usize> = BTreeMap::new();
+    for arg in commands.iter().flat_map(|(_, command)| arguments(command)) {
+        *takers.entry(row(arg)).or_default() += 1;
+    }
+    let is_shared = |arg: &&Arg| !arg.is_positional() && takers[&row(arg)] >= SHARED;
+
+    let _ = writeln!(text, "\n## {program}\n");
+    let asks = commands.iter().filter(|(_, command)| arguments(command).any(|arg| arg.get_id() == "yes"));
+    let asks: Vec<String> = asks.map(|(typed, _)| format!("`{typed}`")).collect();
+    if !asks.is_empty() {
+        let _ = writeln!(text, "Only {} can change a cluster, and ask first.\n", asks.join(" and "));
+    }
+    let _ = writeln!(text, "Options of several commands:\n");
+    let mut rows: Vec<String> =
+        commands.iter().flat_map(|(_, command)| arguments(command)).filter(is_shared).map(row).collect();
+    rows.sort();
+    rows.dedup();
+    rows.iter().for_each(|row| text.push_str(row));
+
+    let says_something =
+        |command: &Command| command.get_subcommands().next().is_none() || arguments(command).count() > 0;
+    for (typed, command) in commands.iter().skip(1).filter(|(_, command)| says_something(command)) {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        assert!(!about.is_empty(), "{typed} says nothing about itself");
+        let _ = writeln!(text, "\n### {typed}\n\n{about}.");
+        let own: String = arguments(command).filter(|arg| !is_shared(arg)).map(row).collect();
+        if !own.is_empty() {
+            let _ = write!(text, "\n{own}");
+        }
+        // A command takes all that the one above it takes, or what it says itself.
+        let above =
+            commands.iter().skip(1).find(|(above, _)| typed.rsplit_once(' ').is_some_and(|(all, _)| all == above));
+        let of_above: Vec<String> = above.iter().flat_map(|(_, above)| arguments(above)).map(row).collect();
+        let takes: Vec<String> = arguments(command).map(row).collect();
+        let takes_all = !of_above.is_empty() && of_above.iter().all(|row| takes.contains(row));
+        let shared = arguments(command).filter(is_shared).filter(|arg| !takes_all || !of_above.contains(&row(arg)));
+        let mut shared: Vec<String> = shared.map(|arg| format!("`{}`", name(arg))).collect();
+        shared.extend(above.filter(|_| takes_all).map(|(above, _)| format!("those of `{above}`")));
+        if !shared.is_empty() {
+            let _ = writeln!(text, "\nAlso {}.", shared.join(", "));
+        }
+    }
+}
+
+/// The shortest name that the argument has.
+fn name(arg: &Arg) -> String {
+    match (arg.get_short(), arg.get_long()) {
+        (Some(short), _) => format!("-{short}"),
+        (None, Some(long)) => format!("--{long}"),
+        (None, None) => format!("<{}>", arg.get_value_names().unwrap_or_default().join(" ")),
+    }
+}
+
+/// An argument in one line: its names, its value, what it does as far as the first semicolon, and what it is unless given.
+fn row(arg: &Arg) -> String {
+    let mut names = name(arg);
+    if let (Some(_), Some(long)) = (arg.get_short(), arg.get_long()) {
+        let _ = write!(names, ", --{long}");
+    }
+    let takes_a_value = arg.get_action().takes_values();
+    if takes_a_value && !arg.is_positional() {
+        let _ = write!(names, " <{}>", arg.get_value_names().unwrap_or_default().join(" "));
+    }
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut line = format!("- `{names}`: {}", help.split("; ").next().unwrap_or_default());
+    let choices = arg.get_possible_values();
+    let choices = choices.iter().filter(|choice| takes_a_value && !choice.is_hide_set());
+    let choices: Vec<String> = choices.map(|choice| format!("`{}`", choice.get_name())).collect();
+    if !choices.is_empty() {
+        let _ = write!(line, ": {}", choices.join(", "));
+    }
+    let default: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    if takes_a_value && !default.is_empty() && !arg.is_hide_default_value_set() {
+        let _ = write!(line, " (default `{}`)", default.join(","));
+    }
+    if let Some(variable) = arg.get_env() {
+        let _ = write!(line, " (or `{}`)", variable.to_string_lossy());
+    }
+    line + "\n"
+}
+
+/// The pages on commands name no option that their command has not.
+#[test]
+fn the_pages_of_commands_name_options_that_there_are() {
+    let mut program = Cli::command();
+    program.build();
+    let mut count = 0;
+    for command in program.get_subcommands() {
+        let page = std::path::Path::new(PAGE).with_file_name("../commands").join(format!("{}.md", command.get_name()));
+        let Ok(text) = std::fs::read_to_string(&page) else { continue };
+        let mut all = Vec::new();
+        below("", command, &mut all);
+        let known: Vec<String> = all.iter().flat_map(|(_, command)| arguments(command)).map(row).collect();
+        let code = text.split('`').skip(1).step_by(2).filter(|code| code.starts_with('-') && !code.contains('\n'));
+        for flag in code.filter_map(|code| code.split([' ', '=']).next()) {
+            let has = |row: &String| row.split(['`', ' ', ',', ':']).any(|word| word == flag);
+            assert!(known.iter().any(has), "{}: `{}` has no {flag}", page.display(), command.get_name());
+            count += 1;
+        }
+    }
+    assert!(count > 30, "{count}");
+}
