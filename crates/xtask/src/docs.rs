@@ -63,6 +63,7 @@ pub fn check(host: &str, policy: &str) -> Result<()> {
     let links = Links::new()?;
     let shell = Shell { chart: Chart::new()?, host, policy, makefile: read("Makefile")? };
     let expected = expected_messages()?;
+    check_statements(&pages, &expected, &mut faults)?;
     let (mut commands, mut messages) = (0, 0);
     for page in &pages {
         links.check(page, &mut faults)?;
@@ -119,6 +120,49 @@ impl Page {
         }
         Ok(Self { path, blocks, prose })
     }
+}
+
+// --- statements ---------------------------------------------------------------------------------------------
+
+/// Checks what several places state: the figures of README.md are measured, Kubewarden's version is that of the
+/// metadata, and the page on annotations and messages has what the code knows and tests expect.
+fn check_statements(pages: &[Page], expected: &str, faults: &mut Faults) -> Result<()> {
+    const MEASURED: &str = "docs/src/concepts/benchmarks.md";
+    const MESSAGES: &str = "docs/src/reference/annotations-and-messages.md";
+    let measured = read(MEASURED)?;
+    let figure = Regex::new(r"\b[0-9][0-9.,]*(?:%| (?:seconds|minutes|hours|ms|MB|MiB|GiB|times)\b)")?;
+    let version = Regex::new(r"Kubewarden\S* ([0-9.]+) or newer")?;
+    let first_cell = Regex::new(r"(?m)^\| (`[^|]+) \|")?;
+    let code = Regex::new("`([^`]+)`")?;
+    let metadata = yaml(&read("policy-metadata.yaml")?)?;
+    let least = text(&metadata["minimumKubewardenVersion"]);
+    let chart = Page::read(format!("{CHART}/README.md"), faults)?;
+    for page in pages.iter().chain([&chart]) {
+        for found in figure.find_iter(&page.prose).filter(|_| page.path == "README.md") {
+            faults.check(measured.contains(found.as_str()), || format!("{MEASURED} has no `{}`", found.as_str()));
+        }
+        for found in version.captures_iter(&page.prose) {
+            faults.check(least == format!("{}.0", &found[1]), || format!("{}: not Kubewarden {least}", page.path));
+        }
+        for cell in first_cell.captures_iter(&page.prose).filter(|_| page.path == MESSAGES) {
+            let texts = code.captures_iter(&cell[1]).map(|found| found.extract::<1>().1[0]);
+            for part in
+                texts.filter(|text| !text.starts_with("headroom.dev/")).flat_map(|text| text.split('…')).map(str::trim)
+            {
+                faults.check(expected.contains(part), || format!("{MESSAGES}: no test expects `{part}`"));
+            }
+        }
+    }
+    let messages = read(MESSAGES)?;
+    let annotation = Regex::new(r#"&str = "(headroom\.dev/[a-z-]+)""#)?;
+    for file in sorted_files("crates/admission/src", "rs")?.into_iter().chain(sorted_files("crates/resizer/src", "rs")?)
+    {
+        for found in annotation.captures_iter(&read(&file)?) {
+            let is_there = messages.contains(&format!("`{}`", &found[1]));
+            faults.check(is_there, || format!("{MESSAGES} does not name {} of {file}", &found[1]));
+        }
+    }
+    Ok(())
 }
 
 // --- links --------------------------------------------------------------------------------------------------
@@ -308,10 +352,10 @@ impl Shell<'_> {
 
 // --- messages -----------------------------------------------------------------------------------------------
 
-/// All texts that scenarios and tests expect.
+/// All texts that scenarios, cases and tests expect.
 fn expected_messages() -> Result<String> {
-    let listed =
-        run("git", &["ls-files", "--cached", "--others", "--exclude-standard", "tests/scenarios", "crates/*/tests"])?;
+    let paths = ["tests/scenarios", "tests/conformance", "crates/*/tests/*"];
+    let listed = run("git", &[&["ls-files", "--cached", "--others", "--exclude-standard"], &paths[..]].concat())?;
     let files = listed.lines().filter(|file| !file.ends_with(".rs") && Path::new(file).exists());
     let texts = files.map(|file| Ok(String::from_utf8_lossy(&std::fs::read(file)?).into_owned()));
     Ok(texts.collect::<Result<Vec<String>>>()?.join("\n"))
@@ -319,7 +363,7 @@ fn expected_messages() -> Result<String> {
 
 // --- tests --------------------------------------------------------------------------------------------------
 
-/// Checks that the tests exist that the page on tenants names in the last column of its table.
+/// Checks that the tests exist that the page on tenants names in parentheses at the end of each item.
 fn check_tests(pages: &[Page], shell: &Shell, faults: &mut Faults) -> Result<usize> {
     const PAGE: &str = "docs/src/concepts/tenants.md";
     let page = pages.iter().find(|page| page.path == PAGE).with_context(|| format!("{PAGE} is not there"))?;
@@ -328,11 +372,11 @@ fn check_tests(pages: &[Page], shell: &Shell, faults: &mut Faults) -> Result<usi
     let (sources, cases): (Vec<&str>, Vec<&str>) =
         listed.lines().filter(|file| Path::new(file).exists()).partition(|file| file.ends_with(".rs"));
     let sources = sources.into_iter().map(read).collect::<Result<Vec<String>>>()?.join("\n");
-    let last_cell = Regex::new(r"(?m)^\|.*\|([^|]*)\|$")?;
+    let tests = Regex::new(r"(?m)^- .*\(([^()]*)\)$")?;
     let name = Regex::new("`([^`]+)`")?;
     let mut count = 0;
-    for row in last_cell.captures_iter(&page.prose) {
-        for name in name.captures_iter(&row[1]).map(|found| found.extract::<1>().1[0]) {
+    for item in tests.captures_iter(&page.prose) {
+        for name in name.captures_iter(&item[1]).map(|found| found.extract::<1>().1[0]) {
             count += 1;
             let is_case = |case: &&str| match name.strip_suffix("/*.json") {
                 Some(folder) => Path::new(case).parent() == Some(Path::new(folder)),
@@ -349,6 +393,6 @@ fn check_tests(pages: &[Page], shell: &Shell, faults: &mut Faults) -> Result<usi
             faults.check(exists, || format!("{PAGE}: no test, scenario or case is called `{name}`"));
         }
     }
-    faults.check(count > 0, || format!("{PAGE}: no table names tests"));
+    faults.check(count > 0, || format!("{PAGE}: no item names tests"));
     Ok(count)
 }
