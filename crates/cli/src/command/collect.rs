@@ -91,8 +91,8 @@ struct Options {
     /// source below ~/.local/state/headroom
     #[arg(long, global = true, env = "HEADROOM_STORE", value_name = "FILE")]
     store: Option<PathBuf>,
-    /// Take over: the store's usage of another source of the same cluster, such as one whose address changed; the profiles of another
-    /// store, even if this one has less history; and fields of profiles that another manager owns
+    /// Take over what another source, store or field manager has; needed where a source's address changed, or where another store
+    /// has more history
     #[arg(long, global = true)]
     adopt: bool,
     /// Collect again at this interval, until stopped; once unless given

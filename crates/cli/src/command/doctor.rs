@@ -14,8 +14,8 @@ use super::source_file::SourceFlag;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// URL of Prometheus or of a store with the same API, its Service as NAMESPACE/SERVICE:PORT, the URL of InfluxDB 1 with `?db=NAME`,
-    /// or a file to import, CSV with a header or JSON lines; the metrics API of the cluster unless given
+    /// URL or Service of a metrics store, or a file to import; the metrics API of the cluster unless given. A Service is
+    /// NAMESPACE/SERVICE:PORT, InfluxDB 1 is known by `?db=NAME`, and a file is CSV with a header or JSON lines
     #[arg(value_name = "URL | SERVICE | FILE")]
     asked: Option<String>,
     #[command(flatten)]

@@ -41,8 +41,7 @@ pub struct Args {
     /// Leave the ValidatingWebhookConfiguration alone: somebody else writes it
     #[arg(long)]
     no_configure: bool,
-    /// Folder with the certificate `tls.crt` and its key `tls.key`, as a Secret such as cert-manager's is mounted; unless given, the leader
-    /// makes one and keeps it in a Secret
+    /// Folder with the certificate `tls.crt` and its key `tls.key`; unless given, the leader makes one and keeps it in a Secret
     #[arg(long, value_name = "FOLDER")]
     tls: Option<PathBuf>,
     /// Namespaces that are never charged, beside kube-system, kube-public, kube-node-lease and the ledger's own
@@ -51,13 +50,14 @@ pub struct Args {
     /// Groups whose members are charged but never rejected
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     exempt_groups: Vec<String>,
-    /// Certificate authorities in PEM: only callers that show a certificate of one of them are answered. Unless given, anybody who reaches the port
+    /// Certificate authorities in PEM of the only callers that are answered; unless given, anybody who reaches the port
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
     /// Enforce the ResourceQuotas of namespaces too, where the API server's own plugin is switched off; beside the plugin this does nothing
     #[arg(long)]
     resource_quotas: bool,
-    /// Time that a failed request holds room. Must be longer than any request takes: 45s, or before Kubernetes 1.22 the API server's --request-timeout and 15s
+    /// Time that a failed request holds room; must be longer than any request takes: 45s, or before Kubernetes 1.22 the API server's
+    /// --request-timeout and 15s
     #[arg(long, value_name = "DURATION", default_value = "45s", value_parser = seconds)]
     request_lifetime: i64,
     /// Leave out of rejections which namespaces use most

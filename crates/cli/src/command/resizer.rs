@@ -86,8 +86,7 @@ pub struct Args {
         default_value = "kube-system,kube-public,kube-node-lease"
     )]
     exempt_namespaces: Vec<String>,
-    /// URL of Prometheus or of a store with the same API, or its Service as NAMESPACE/SERVICE:PORT, for throttling, pressure and the
-    /// alerts of teams
+    /// URL of a store with Prometheus' API, or its Service as NAMESPACE/SERVICE:PORT, for throttling, pressure and the alerts of teams
     #[arg(long, value_name = "URL | SERVICE")]
     prometheus: Option<Address>,
     #[command(flatten)]

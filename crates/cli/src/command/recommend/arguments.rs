@@ -34,8 +34,8 @@ pub struct Args {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = RecommendFormat::Table)]
     pub(super) output: RecommendFormat,
-    /// Exit with 1 if a container is at `risk` (OOM-killed, throttled, above its request most of the time, or without one), if a
-    /// recommendation would be `blocked`, or if a request is missing or off its recommendation by more than a percentage such as `50%`
+    /// Exit with 1 if a container is at `risk`, if a recommendation would be `blocked`, or if a request is missing or off by more than a
+    /// percentage such as `50%`
     #[arg(long, value_name = "risk | blocked | PERCENT", value_delimiter = ',')]
     pub(super) fail_on: Vec<FailOn>,
     /// Path of a container's resources in the chart's values; {kind}, {name} and {container} are replaced
@@ -89,8 +89,8 @@ const DAYS: u16 = 14;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Source of usage")]
 pub struct NamedStore {
-    /// URL of Prometheus or of a store with the same API, or its Service as NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS), reached
-    /// through the API server; UsageProfiles where the collector has published some, else a store that you choose, unless given
+    /// URL of a store with Prometheus' API, or its Service as NAMESPACE/SERVICE:PORT (https:SERVICE:PORT for TLS), reached through the API
+    /// server; UsageProfiles where the collector has published some, else a store that you choose, unless given
     #[arg(long, value_name = "URL | SERVICE")]
     pub(super) prometheus: Option<Address>,
     #[command(flatten)]
