@@ -149,7 +149,8 @@ struct Envelope {
     status: String,
     #[serde(default)]
     error_type: String,
-    #[serde(default)]
+    /// The API server says as a message why it reaches no store.
+    #[serde(default, alias = "message")]
     error: StoreText,
     #[serde(default)]
     warnings: Vec<StoreText>,
@@ -304,5 +305,13 @@ mod tests {
         check(422, "execution", samples, SourceError::Overloaded);
         check(503, "unavailable", "no leader", SourceError::Temporary);
         check(400, "bad_data", r#"invalid parameter "query": parse error"#, SourceError::Permanent);
+    }
+
+    #[test]
+    fn the_api_server_says_why_it_reaches_no_store() {
+        let body = r#"{"kind":"Status","status":"Failure","message":"services \"p\" not found","code":404}"#;
+        let text = "`p` answers 404: `services \"p\" not found`: check the URL, and the path in front of the API";
+        let found = refusal(&redactor(), StatusCode::NOT_FOUND, &body.into());
+        assert_eq!(found, SourceError::Permanent(text.to_owned()));
     }
 }
