@@ -145,7 +145,7 @@ impl Args {
             }
             noted.push((title(running), notes));
         }
-        print(&noted)?;
+        print(&noted, &found)?;
         let pods = noted.iter().flat_map(|(_, notes)| notes).filter(|note| matches!(note.event, Event::Would { .. }));
         let pods = pods.count() as u64;
         let question = || format!("Resize {} in {place} now?", count_of(pods, "pod"));
@@ -165,7 +165,7 @@ impl Args {
                     notes.into_iter().filter(|note| !matches!(note.event, Event::Waits(_) | Event::DoesNotFit { .. }));
                 noted.push((title(running), notes.collect()));
             }
-            print(&noted)?;
+            print(&noted, &found)?;
             if !self.watch || !is_busy {
                 break;
             }
@@ -198,7 +198,7 @@ impl Args {
             }
         }
         if noted.iter().any(|(_, notes)| !notes.is_empty()) {
-            print(&noted)?;
+            print(&noted, &found)?;
         }
         let pods_with = |is_it: fn(&Note) -> bool| {
             let of = |(_, notes): &(String, Vec<Note>)| notes.iter().filter(|note| is_it(note)).count() as u64;
@@ -327,13 +327,19 @@ fn title(running: &Running) -> String {
     format!("{}/{}", running.workload.kind.to_lowercase(), running.workload.name)
 }
 
-fn print(noted: &WorkloadNotes) -> anyhow::Result<()> {
+fn print(noted: &WorkloadNotes, found: &headroom_resizer::Found) -> anyhow::Result<()> {
     let mut page = Page::new();
     for (workload, notes) in noted {
         notes.iter().for_each(|Note { pod, event }| writeln!(page, "{workload}: pod {pod}: {event}"));
     }
     if noted.iter().all(|(_, notes)| notes.is_empty()) {
-        writeln!(page, "no pod needs another size");
+        let none = match found.usage.is_empty() {
+            true => {
+                "no size can be judged: the metrics API has no recent usage of these pods (is metrics-server installed?)"
+            }
+            false => "no pod needs another size",
+        };
+        writeln!(page, "{none}");
     }
     headroom_output::print(&page)
 }

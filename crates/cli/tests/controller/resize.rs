@@ -514,4 +514,8 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
     let (_, out, err) = kubectl(&format!("{UNDO} --yes"));
     assert_eq!(out, taken.replace("takes the resize back, app (cpu request 670m -> 1, memory request 603Mi -> 900Mi): somebody has asked for it", "does not take the resize back: the pod has the size from before"));
     assert!(err.starts_with("nothing was taken back of deployment/web in namespace shop of context it (http"), "{err}");
+    let usage = |place| format!("/apis/metrics.k8s.io/v1beta1/namespaces/shop/pods/{}", pod_name(place));
+    (0..2).for_each(|place| cluster.server.remove(&usage(place)));
+    let (_, out, _) = kubectl("resize --all --dry-run");
+    assert!(out.starts_with("no size can be judged: the metrics API has no recent usage of these pods"), "{out}");
 }
