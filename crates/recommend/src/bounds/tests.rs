@@ -256,7 +256,7 @@ fn proposal(world: &World) -> super::quota::QuotaProposal {
     proposals.remove(0)
 }
 
-/// The table of `docs/src/commands/recommend.md`: over 40 namespaces, the pods that ran and would have been refused, and the room
+/// The figures of `docs/src/commands/recommend.md`: over 40 namespaces, the pods that ran and would have been refused, and the room
 /// that nobody used.
 #[test]
 fn quotas_refuse_nothing_that_ran_beside_the_usual_rules() {
