@@ -1,5 +1,7 @@
 //! Small artificial recordings, measured as `make bench-estimates` does real ones.
 
+#![expect(clippy::disallowed_methods, reason = "the programs read these files")]
+
 use expect_test::expect_file;
 
 use super::requests::ByMoment;
