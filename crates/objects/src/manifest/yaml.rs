@@ -378,9 +378,8 @@ fn number(text: &str) -> Result<Option<Number>, String> {
         Err(_) if ungrouped != text && integer(ungrouped.trim_start_matches(['+', '-'])).is_some() => {
             Err(format!("`{text}` is a number for kubectl: quote it"))
         }
-        Ok(float) if is_decimal => {
-            Number::from_f64(float).map(Some).ok_or_else(|| format!("`{text}` is too large for a number"))
-        }
+        // One that is too large is a text, as for kubectl.
+        Ok(float) if is_decimal => Ok(Number::from_f64(float)),
         _ if is_named => Err(format!("`{text}` is not a valid number")),
         _ => Ok(None),
     }

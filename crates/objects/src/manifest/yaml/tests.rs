@@ -46,8 +46,6 @@ fn scalars_are_what_the_general_reader_makes_of_them() {
         "5.",
         "1e3",
         "1E-3",
-        "1e999",
-        "-1e999",
         ".inf",
         "-.INF",
         "+.inf",
@@ -120,6 +118,10 @@ fn scalars_are_what_the_general_reader_makes_of_them() {
     ];
     scalars.iter().for_each(|scalar| compare(&format!("value: {scalar}\n"), &mut differing));
     assert_eq!(differing, []);
+    // kubectl reads a number that is too large as a text, such as a hash that nobody quoted.
+    for text in ["1e999", "176e739808"] {
+        assert_eq!(read(&format!("value: {text}\n"), 100), Ok(json!({"value": text})));
+    }
 }
 
 #[test]
