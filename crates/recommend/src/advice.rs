@@ -8,6 +8,7 @@ pub mod reason;
 
 pub mod autoscaler;
 pub mod blocked;
+pub mod pod_request;
 pub mod quota_effect;
 
 pub mod flag;

@@ -25,25 +25,26 @@ use headroom_dry_run::evaluate::{Admission, request as review};
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::declined::Declined;
 use self::evaluated::{Admitted, Evaluated};
-use crate::advice::amounts::is_about;
+use crate::advice::amounts::{CPU_AND_MEMORY, PodLevelAdvice, is_about};
 use crate::advice::autoscaler::{self, KeptTarget};
 use crate::advice::flag::Flag;
 use crate::advice::quota_effect::{self, QuotaEffect};
 use crate::advice::template::{CustomResource, container_in, set_amount};
-use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Workload};
+use crate::advice::workload::{ContainerAdvice, CurrentRequest, RequestOrigin, ResourceAdvice, Workload};
 use crate::history::distribution::Distribution;
 use crate::history::evidence::Evidence;
 use crate::history::overlay::{self, HistoryOverlay};
 use crate::history::timeline::Timeline;
 use crate::history::{ContainerUsage, Histories};
-use headroom_workloads::WorkloadRef;
+use headroom_workloads::applier::appliers;
 use headroom_workloads::autoscaler::Autoscalers;
-use headroom_workloads::inventory::WorkloadEntry;
+use headroom_workloads::inventory::{WorkloadEntry, set_by};
 use headroom_workloads::kinds::runs_once;
+use headroom_workloads::{Owner, WorkloadRef, pod_makers};
 
 const MEMORY_LIMIT: (Requirement, &str) = (Requirement::Limit, "memory");
 
@@ -81,7 +82,7 @@ impl Engine<'_> {
         cluster: &mut dyn ClusterReader,
         notes: &mut Vec<ReadError>,
     ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, String> {
-        let object = &entry.object.value();
+        let object = &entry.as_it_runs();
         let kept_targets = autoscaler::kept_targets(&entry.key, self.autoscalers);
         let (kind, namespace) = (ApiKind::of(object), entry.key.namespace.as_str());
         let evaluator = Evaluator { engine: self, object, kind, namespace, kept_targets: &kept_targets };
@@ -111,7 +112,19 @@ impl Engine<'_> {
                 evidence.silent_days = usage.and_then(|usage| all.silent_days(usage));
             }
         }
+        let template = entry.object.value();
+        let running = entry.running_pod(&template).filter(|_| !runs_once(&entry.key.kind));
+        for container in &mut now.containers {
+            let (name, is_init) = (container.name.as_str(), container.is_init);
+            let is_own = container_in(&template, &now.path, is_init, name).is_some();
+            container.injected = (!is_own).then(|| set_by(name));
+            if let Some(running) = running.as_ref().and_then(|pod| container_in(pod, &[], is_init, name)) {
+                container.take_running(running);
+            }
+        }
         let Advised { advice, after, limits_refused } = evaluator.advise(&now, &usage, cluster)?;
+        let as_it_runs = evaluator.as_it_runs(&now, cluster)?;
+        let pod_level = evaluator.pod_level(&now, &usage, cluster)?;
         let AdvisedContainers { mut containers, notes: mut of_workload, missing } = advice;
         for problem in missing {
             if !notes.contains(&problem) {
@@ -127,7 +140,7 @@ impl Engine<'_> {
             }
         }
         let (pods, is_from_spec) = pods_of(entry, &now);
-        let before = entry.exists.then_some(now.admitted.charges.as_slice());
+        let before = entry.exists.then_some(as_it_runs.charges.as_slice());
         let quotas = quota_effect::between(&entry.key.namespace, pods, before, &after.charges);
         let running = entry.running.pods.max(pods);
         let requested = Workload::requested(&containers);
@@ -141,9 +154,13 @@ impl Engine<'_> {
             api_version: entry.api_version.clone(),
             key: entry.key.clone(),
             through: entry.through.clone(),
-            managed_by: entry.managed_by.clone(),
+            managed_by: entry.managed_by.as_ref().map(|owner| owner.within(&entry.key.namespace).to_string()),
+            managed_fields: pod_makers::request_fields(&kind_above(entry)),
+            decided_by: decided_by(entry, self.autoscalers),
             file: entry.origin.as_ref().map(|origin| origin.file.display().to_string()),
             pods,
+            requested: as_it_runs.requests,
+            pod_level,
             qos: now.admitted.qos,
             qos_after: after.qos,
             autoscalers,
@@ -158,6 +175,12 @@ impl Engine<'_> {
             shared_flags: Vec::new(),
         };
         workload.notes.extend(workload.why_unpatched());
+        let injected = workload
+            .containers
+            .iter()
+            .filter_map(|of| Some(format!("container {}: {}", of.name, of.injected.as_ref()?)));
+        let injected: Vec<String> = injected.collect();
+        workload.notes.extend(injected);
         let breaches = if entry.exists { now.admitted.breaches } else { Vec::new() };
         if let [first, others @ ..] = breaches.as_slice() {
             let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
@@ -177,6 +200,7 @@ impl Engine<'_> {
             vertical.is_some().then_some(Flag::Vpa),
             is_of_keda.then_some(Flag::Keda),
             entry.through.as_ref().map(|_| Flag::Custom(entry.key.kind.to_lowercase())),
+            held_rollout(object).filter(|_| workload.is_changed()),
         ];
         workload.shared_flags = shared.into_iter().flatten().collect();
         workload.notes.extend(refusal.map(|message| format!("blocked now: {message}")));
@@ -189,6 +213,37 @@ impl Engine<'_> {
         let UsageSource::Read(all) = self.usage else { return None };
         let newest = usage.course.last_seen(all.to).filter(|_| all.to > 0)?;
         u64::try_from(self.now.unix_seconds() - newest).ok()
+    }
+}
+
+/// The kind of the object that decides what an entry's pods request, where that is not the entry's own template.
+fn kind_above(entry: &WorkloadEntry) -> ApiKind {
+    match &entry.managed_by {
+        Some(Owner { api_version, kind, .. }) => ApiKind::new(api_version, kind),
+        None => ApiKind::new(&entry.api_version, &entry.key.kind),
+    }
+}
+
+/// Everybody who decides about a workload besides its author.
+fn decided_by(entry: &WorkloadEntry, autoscalers: &Autoscalers) -> Vec<String> {
+    let owner = entry.managed_by.iter().map(|owner| owner.within(&entry.key.namespace).to_string());
+    let appliers = appliers(&entry.object.value()).into_iter().map(|of| of.to_string());
+    let horizontal = autoscalers.horizontal(&entry.key).iter().map(|of| match &of.controller {
+        Some(Owner { kind, name, .. }) => format!("{}/{name}", kind.to_lowercase()),
+        None => format!("hpa/{}", of.name),
+    });
+    let vertical = autoscalers.acting(&entry.key).map(|of| format!("vpa/{}", of.name));
+    owner.chain(appliers).chain(horizontal).chain(vertical).collect()
+}
+
+/// The reason why a changed template does not reach the pods of a workload as usual.
+fn held_rollout(object: &Value) -> Option<Flag> {
+    let is = |at: &str, value: Value| object.pointer(at) == Some(&value);
+    match () {
+        () if is("/spec/updateStrategy/type", json!("OnDelete")) => Some(Flag::OnDelete),
+        () if is("/spec/paused", json!(true)) => Some(Flag::Paused),
+        () if is("/spec/strategy/type", json!("Recreate")) => Some(Flag::Recreate),
+        () => None,
     }
 }
 
@@ -304,6 +359,52 @@ impl Evaluator<'_> {
         // There are no new limits, or the LimitRanges refuse them, so the author's stay.
         let after = self.admit_with(self.object, now, &with_authors.containers, cluster)?;
         Ok(Advised { advice: with_authors, after, limits_refused })
+    }
+
+    /// The pod after admission with the requests that running pods have.
+    fn as_it_runs(&self, now: &Evaluated, cluster: &mut dyn ClusterReader) -> Result<Admitted, String> {
+        let mut object = self.object.clone();
+        for container in &now.containers {
+            for advice in &container.resources {
+                let running = advice.request.as_ref().filter(|of| matches!(of.from, RequestOrigin::Running(_)));
+                if let Some(CurrentRequest { value, .. }) = running {
+                    let request = (Requirement::Request, advice.resource.name());
+                    set_amount(&mut object, &now.path, container.place(), request, Some(value));
+                }
+            }
+        }
+        if object == *self.object {
+            return Ok(now.admitted.clone());
+        }
+        Ok(self.admit(&object, cluster)?.map_or_else(|| now.admitted.clone(), |found| found.admitted))
+    }
+
+    /// What the pod-level requests should be: what the containers should request together if they had requests of their own.
+    fn pod_level(
+        &self,
+        now: &Evaluated,
+        usage: &[Option<&ContainerUsage>],
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<Vec<PodLevelAdvice>, String> {
+        let at: String = now.path.iter().map(|key| format!("/{key}")).collect();
+        let mut object = self.object.clone();
+        let spec = object.pointer_mut(&format!("{at}/spec")).and_then(Value::as_object_mut);
+        let Some(of_pod) = spec.and_then(|spec| spec.remove("resources")) else { return Ok(Vec::new()) };
+        let advised = self.recommended(&object, now, usage, cluster)?.containers;
+        let mut found = Vec::new();
+        for resource in CPU_AND_MEMORY {
+            let request = of_pod.pointer(&format!("/requests/{}", resource.name())).and_then(Value::as_str);
+            let running = advised.iter().filter(|of| !of.runs_at_start).filter_map(|of| of.resource(resource));
+            let needed: Option<Vec<&Quantity>> = running.map(|of| of.recommended.as_ref()).collect();
+            let Some((request, needed)) = request.and_then(|text| text.parse::<Quantity>().ok()).zip(needed) else {
+                continue;
+            };
+            let recommended = needed.into_iter().fold(Quantity::ZERO, |sum, of| sum.plus(of));
+            if !is_about(&request, &recommended, resource) {
+                found.push(PodLevelAdvice { resource, request, recommended });
+            }
+        }
+        Ok(found)
     }
 
     /// A memory limit for each container whose author has one and that used something: at least what the container should
@@ -539,6 +640,15 @@ impl ContainerAdvice {
 }
 
 impl ContainerAdvice {
+    /// Takes over the requests of the same container in a pod that runs.
+    fn take_running(&mut self, running: &Value) {
+        for advice in self.resources.iter_mut().filter(|of| of.unknown != Some(NoRecommendation::PodLevelResources)) {
+            let amount = running.pointer(&format!("/resources/requests/{}", advice.resource.name()));
+            let text = amount.map(|of| of.as_str().map_or_else(|| of.to_string(), str::to_owned));
+            advice.take_running(text.and_then(|text| text.parse().ok()));
+        }
+    }
+
     /// Takes over what the status of running pods says of kills. Where the source of usage does not know the limit at a kill,
     /// it is the limit that is in force now.
     fn add_kills(&mut self, killed_now: u64, lacks_limit: bool) {

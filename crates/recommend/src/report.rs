@@ -122,7 +122,7 @@ pub struct Total {
     pub currency: Option<String>,
 }
 
-/// The sum of one resource over the containers with a recommendation.
+/// The sum of one resource over the pods of workloads with a recommendation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Sum {
     #[serde(serialize_with = "text")]
@@ -303,37 +303,29 @@ fn sort(workloads: &mut [Workload], order: Order, prices: &Prices) {
 
 fn total(namespace: Option<&str>, workloads: &[&Workload], prices: &Prices) -> Total {
     let containers = || workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)));
-    let sum = |resource: Resource| {
-        let (mut requested, mut recommended) = (Quantity::ZERO, Quantity::ZERO);
-        for (of, container) in containers() {
-            let Some(advice) = container.resource(resource) else { continue };
-            let Some(amount) = &advice.recommended else { continue };
-            recommended = recommended.plus(&amount.times_count(of.pods));
-            if let Some(request) = &advice.request {
-                requested = requested.plus(&request.value.times_count(of.pods));
-            }
-        }
-        let saved = requested.minus(&recommended);
-        Sum { requested, recommended, saved }
-    };
-    let (cpu, memory) = (sum(Resource::Cpu), sum(Resource::Memory));
     let add_up = |amounts: &mut dyn Iterator<Item = Quantity>| amounts.fold(Quantity::ZERO, |sum, of| sum.plus(&of));
+    let has_advice = |of: &Workload, resource| {
+        of.containers.iter().any(|of| of.resource(resource).is_some_and(|advice| advice.recommended.is_some()))
+    };
+    let requested = |of: &Workload, place: usize| of.requested.get(place).map(|amount| amount.times_count(of.pods));
+    let sum = |(place, resource): (usize, Resource)| {
+        let advised = || workloads.iter().filter(|of| has_advice(of, resource));
+        let requested = add_up(&mut advised().filter_map(|of| requested(of, place)));
+        let saved = add_up(&mut advised().map(|of| of.saved(resource)));
+        Sum { recommended: requested.minus(&saved), requested, saved }
+    };
+    let (cpu, memory) = (sum((0, Resource::Cpu)), sum((1, Resource::Memory)));
     let saved = |resource| containers().filter_map(move |(of, container)| of.saved_by(container, resource));
     let freed = |resource| add_up(&mut saved(resource).filter(Quantity::is_positive));
     let added = |resource| Quantity::ZERO.minus(&add_up(&mut saved(resource).filter(Quantity::is_negative)));
-    let now = |resource| {
-        let requests = containers().filter_map(|(of, container)| {
-            Some(container.resource(resource)?.request.as_ref()?.value.times_count(of.pods))
-        });
-        add_up(&mut { requests })
-    };
+    let now = |place| add_up(&mut workloads.iter().filter_map(|of| requested(of, place)));
     Total {
         namespace: namespace.map(str::to_owned),
         workloads: workloads.len() as u64,
         containers: containers().count() as u64,
         without_advice: containers().filter(|(_, container)| container.is_without_advice()).count() as u64,
         without_usage: containers().filter(|(_, container)| container.is_without_usage()).count() as u64,
-        cost_a_month: prices.money(&now(Resource::Cpu), &now(Resource::Memory)),
+        cost_a_month: prices.money(&now(0), &now(1)),
         freed_a_month: prices.money(&freed(Resource::Cpu), &freed(Resource::Memory)),
         added_a_month: prices.money(&added(Resource::Cpu), &added(Resource::Memory)),
         saved_a_month: prices.money(&cpu.saved, &memory.saved),

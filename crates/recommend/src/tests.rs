@@ -18,13 +18,14 @@ use headroom_usage::observed::{Kill, Observed};
 use serde_json::{Value, json};
 
 use crate::advice::quota_effect;
+use crate::advice::workload::{ContainerAdvice, Workload};
 use crate::engine::{Engine, UsageSource};
 use crate::history::Histories;
 use crate::output::findings::{self, Gate};
 use crate::output::table::{self, View};
 use crate::output::{csv, html, markdown};
 use crate::report::rule;
-use crate::report::{Order, Recommendations, ReportSource};
+use crate::report::{Order, Recommendations, ReportSource, Total};
 use crate::write::patches;
 use headroom_workloads::inventory::Inventory;
 
@@ -124,6 +125,36 @@ fn who_else_decides_is_flagged_and_patches_suit_the_kind() {
             .to_string()
             .starts_with("kubectl patch rollout.v1alpha1.argoproj.io/canary --namespace shop --type json --patch '[")
     );
+}
+
+/// Injected containers, the largest init container, pod-level requests, running pods of another size than their template, and an
+/// operator's StatefulSet.
+#[test]
+fn the_pods_that_run_are_sized_and_what_others_decide_is_not_patched() {
+    let used = |of: &'static str, container, memory| -> Used { (of, container, 300, memory, 2_880, None) };
+    let report = report_on(
+        include_str!("tests/runs.yaml"),
+        &[
+            used("deployment/mesh", "a", 300),
+            used("deployment/mesh", "istio-proxy", 384),
+            used("deployment/migrates", "a", 300),
+            used("deployment/together", "a", 300),
+            used("statefulset/resized", "a", 1_200),
+            used("statefulset/prometheus-k8s", "a", 2_000),
+        ],
+    );
+    let row = |(of, container): (&Workload, &ContainerAdvice)| {
+        let saved = of.saved_by(container, Resource::Cpu).map_or_else(|| "-".to_owned(), |saved| saved.to_string());
+        format!("{} {}: saves {saved}; {}", of.with_deciders(), container.name, container.flag_text())
+    };
+    let mut lines: Vec<String> = report.containers().map(row).collect();
+    lines.extend(report.risks.iter().map(ToString::to_string));
+    lines.extend(report.left_out().into_iter().chain(report.beside_changes()).chain(report.all_notes()));
+    let Total { cpu, cost_a_month, .. } = &report.total;
+    let cost = cost_a_month.map(|cost| cost.to_string());
+    lines.push(format!("cpu {} requested, {} saved, {cost:?} a month", cpu.requested, cpu.saved));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/expected");
+    expect_file![folder.join("runs.txt")].assert_eq(&(lines.join("\n") + "\n"));
 }
 
 fn table(report: &Recommendations, is_wide: bool) -> String {

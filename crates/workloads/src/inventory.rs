@@ -4,6 +4,7 @@
 //! something makes, only a few facts are kept, so that a large cluster fits into little memory.
 
 mod containers;
+mod newest_pod;
 mod top_owner;
 
 mod classify;
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use self::classify::Classifier;
 pub use self::containers::Running;
+pub use self::newest_pod::set_by;
 use crate::autoscaler::Autoscalers;
 use crate::kinds::{self, CRON_JOB, Growth, POD, POD_KINDS, PodKind};
 use crate::owner::{Owner, PodOwners, WorkloadRef};
@@ -31,8 +33,10 @@ pub struct WorkloadEntry {
     /// The name of that object, if it is not the workload itself: `replicaset/web-5d8f`.
     pub through: Option<String>,
     /// The object at the top of the owners above the workload: `kafka/events`.
-    pub managed_by: Option<String>,
+    pub managed_by: Option<Owner>,
     pub running: Running,
+    /// The newest of its pods that have not ended.
+    pub newest: Option<CompressedObject>,
     /// The refusals of its pods for the last reason that Events tell of.
     pub refused: Option<PodRefusal>,
     /// The place in a manifest that the object was read from.
@@ -72,6 +76,7 @@ impl WorkloadEntry {
             through: None,
             managed_by: None,
             running: Running::default(),
+            newest: None,
             refused: None,
             origin: None,
             exists: true,
@@ -421,7 +426,8 @@ mod tests {
             .entries
             .iter()
             .map(|WorkloadEntry { key, through, managed_by, running, .. }| {
-                format!("{key} {through:?} {managed_by:?} {}", running.pods)
+                let above = managed_by.as_ref().map(|of| of.within("").to_string());
+                format!("{key} {through:?} {above:?} {}", running.pods)
             })
             .collect();
         assert_eq!(

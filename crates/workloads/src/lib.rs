@@ -11,6 +11,7 @@ mod pod;
 pub mod refusal;
 pub mod running;
 
+pub mod applier;
 pub mod autoscaler;
 pub mod inventory;
 

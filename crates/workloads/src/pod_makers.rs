@@ -196,6 +196,24 @@ pub fn of(object: &Value, rows: &[PodMaker], find: &mut dyn FnMut(&str, &str) ->
     }
 }
 
+/// The fields of a custom resource that set what its pods request, as far as the table knows them: `spec.kafka.resources`
+pub fn request_fields(kind: &ApiKind) -> Vec<String> {
+    let row = TABLE.iter().find(|row| row.is_of(kind) && !lifecycle::is_built_in(&kind.group));
+    let fields = row.into_iter().flat_map(|row| &row.pods).flat_map(|PodsAt { at, containers, .. }| {
+        let at = at.replace(".*", "[]");
+        let of = |field: &String| match field.as_str() {
+            "." => format!("{at}.resources"),
+            field => format!("{at}.{field}.resources"),
+        };
+        match containers.as_slice() {
+            [] if at.to_lowercase().ends_with("template") => vec![format!("{at}.spec.containers[].resources")],
+            [] => vec![format!("{at}.containers[].resources")],
+            containers => containers.iter().map(of).collect(),
+        }
+    });
+    fields.collect()
+}
+
 /// The pods of a kind of Kubernetes itself, as a new object makes them; those of a DaemonSet for one node.
 pub fn of_built_in(object: &Value) -> Vec<PodTemplate> {
     let kind = ApiKind::of(object);
@@ -217,7 +235,9 @@ impl PodMaker {
         if has_any(&self.suspended) {
             return made;
         }
-        if let Some(why) = self.not_counted.as_ref().filter(|_| self.pods.is_empty() || has_any(&self.not_counted_if)) {
+        if let Some(why) =
+            self.not_counted.as_ref().filter(|_| self.not_counted_if.is_empty() || has_any(&self.not_counted_if))
+        {
             return doubt(why.clone());
         }
         let mut is_found = false;

@@ -302,7 +302,7 @@ fn workloads_of_unknown_kinds_get_recommendations_under_their_names() {
     }
     assert_eq!(workloads.iter().filter(|workload| workload.contains("front")).count(), 1, "{workloads:?}");
     let table = live.run("recommend").out;
-    let advice = "set the requests in the template of rollout/front";
+    let advice = "set spec.template.spec.containers[].resources of rollout/front";
     assert!(table.contains("rollout/front") && table.contains(advice), "{table}");
     let patches = live.run("recommend -o kustomize").out;
     assert!(!patches.contains("Rollout") && patches.contains("static-node-1"), "{patches}");

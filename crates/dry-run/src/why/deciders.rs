@@ -6,21 +6,12 @@ use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::Value;
 
 use super::{Decider, LONGEST, Search, Severity, items, text};
+use headroom_workloads::applier::{Applier, CHANGE_SOURCE, appliers};
 use headroom_workloads::autoscaler::{
     Autoscalers, HORIZONTAL, HorizontalAutoscaler, ScalingProblem, VerticalAutoscaler,
 };
 use headroom_workloads::kinds::DEPLOYMENT;
 use headroom_workloads::{Owner, WorkloadRef, running};
-
-/// The labels and annotations by which tools mark what they apply: where, who, and the resource in which the tool keeps it.
-const APPLIED: [(&str, &str, &str); 6] = [
-    ("annotations/argocd.argoproj.io~1tracking-id", "Argo CD application", ""),
-    ("labels/argocd.argoproj.io~1instance", "Argo CD application", ""),
-    ("labels/kustomize.toolkit.fluxcd.io~1name", "Flux Kustomization", "kustomizations.kustomize.toolkit.fluxcd.io"),
-    ("labels/helm.toolkit.fluxcd.io~1name", "Flux HelmRelease", "helmreleases.helm.toolkit.fluxcd.io"),
-    ("annotations/meta.helm.sh~1release-name", "Helm release", ""),
-    ("annotations/objectset.rio.cattle.io~1id", "Fleet or Rancher object set", ""),
-];
 
 /// Field managers that people and Kubernetes itself have.
 const ORDINARY: [&str; 3] = ["kubectl", "kube-", "k3s"];
@@ -100,20 +91,11 @@ impl Search<'_> {
     /// Adds the tools that apply the workload, by their marks, and other managers of its requests and replicas.
     fn add_appliers(&mut self) {
         let before = self.why.deciders.len();
-        for (at, who, resource) in APPLIED {
-            let name = text(self.workload, &format!("/metadata/{at}"));
-            let name = on_one_line(name.split(':').next().unwrap_or_default(), LONGEST);
-            let who = format!("{who} {name}");
-            if name.is_empty() || self.why.deciders.iter().any(|known| known.who == who) {
-                continue;
-            }
-            let command = (!resource.is_empty()).then(|| {
-                let namespace = text(self.workload, &format!("/metadata/{}", at.replace("name", "namespace")));
-                self.kubectl_everywhere(&["get", resource, &name, "-n", namespace])
-            });
-            let decides =
-                "applies it: change its source, or the next sync or upgrade reverts what is changed here".to_owned();
-            self.why.deciders.push(Decider { who, decides, command });
+        for Applier { who, name, place } in appliers(self.workload) {
+            let command =
+                place.map(|(resource, namespace)| self.kubectl_everywhere(&["get", resource, &name, "-n", &namespace]));
+            let decides = format!("applies it: {CHANGE_SOURCE}");
+            self.why.deciders.push(Decider { who: format!("{who} {name}"), decides, command });
         }
         let is_marked = self.why.deciders.len() > before;
         for managed in items(self.workload, "/metadata/managedFields") {

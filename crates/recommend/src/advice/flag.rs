@@ -10,7 +10,7 @@ use headroom_usage::DAY;
 use headroom_usage::sample;
 use serde::Serialize;
 
-use crate::advice::amounts::{readable, resource_name, text};
+use crate::advice::amounts::{PodLevelAdvice, readable, resource_name, text};
 use crate::history::course::Growth;
 use crate::history::evidence::Evidence;
 
@@ -29,6 +29,16 @@ pub enum Flag {
     Bursts,
     BriefPeak,
     BelowPeak,
+    Injected,
+    /// Running pods have other requests than the template.
+    NewPodsGet(Vec<(Resource, Quantity)>),
+    /// The largest request of an init container.
+    Init(Quantity),
+    PodLevel(Vec<PodLevelAdvice>),
+    /// Why a changed template does not reach the pods as usual.
+    OnDelete,
+    Paused,
+    Recreate,
     Heap(Quantity),
     AtLimit,
     Limit,
@@ -65,6 +75,19 @@ impl fmt::Display for Flag {
             Self::Bursts => f.write_str("bursts"),
             Self::BriefPeak => f.write_str("only one minute"),
             Self::BelowPeak => f.write_str("below peak"),
+            Self::Injected => f.write_str("injected"),
+            Self::NewPodsGet(requests) => {
+                let all = requests.iter().map(|(resource, amount)| format!("{} {amount}", resource.name()));
+                write!(f, "new pods get {}", all.collect::<Vec<_>>().join(", "))
+            }
+            Self::Init(amount) => write!(f, "init {amount}"),
+            Self::PodLevel(advice) => {
+                let all = advice.iter().map(ToString::to_string);
+                write!(f, "pod level {}", all.collect::<Vec<_>>().join(", "))
+            }
+            Self::OnDelete => f.write_str("on delete"),
+            Self::Paused => f.write_str("paused"),
+            Self::Recreate => f.write_str("recreate"),
             Self::Heap(heap) => write!(f, "heap {heap}"),
             Self::AtLimit => f.write_str("at its limit"),
             Self::Limit => f.write_str("limit"),
@@ -87,6 +110,11 @@ impl fmt::Display for Flag {
 }
 
 impl Flag {
+    /// True if pods get a changed template late, or not without an outage.
+    pub fn holds_rollout(&self) -> bool {
+        matches!(self, Self::OnDelete | Self::Paused | Self::Recreate)
+    }
+
     /// A line that explains the flag; none for a flag that needs no explanation.
     pub fn explained(&self) -> Option<&'static str> {
         Some(match self {
@@ -124,6 +152,23 @@ impl Flag {
                 "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \
                  raise that bound or percentile, or give the pod a memory limit above the peak"
             }
+            Self::Injected => {
+                "injected: added when pods are created, and not in the template, so no patch changes it: see Notes for what sets it"
+            }
+            Self::NewPodsGet(_) => {
+                "new pods get: pods run with other requests than the template has, since they were resized or the template was not \
+                 rolled out: in parentheses what runs counts"
+            }
+            Self::Init(_) => {
+                "init: an init container requests so much, and the whole pod with it: lower requests of the others save nothing below \
+                 that"
+            }
+            Self::PodLevel(_) => {
+                "pod level: spec.resources of the pod sets these requests for all its containers together: change them there"
+            }
+            Self::OnDelete => "on delete: its pods get a changed template only once somebody deletes them",
+            Self::Paused => "paused: a changed template is not rolled out until the rollout is resumed",
+            Self::Recreate => "recreate: a changed template stops its pods before new ones start, so it is an outage",
             Self::Heap(_) => {
                 "heap: its arguments allow a heap of so much, all of which it may come to use: the request covers what it used so far"
             }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
+use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Resource;
+use headroom_admission::recommend::NoRecommendation;
 use serde::Serialize;
 
 use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Severity, Workload};
@@ -67,7 +69,8 @@ pub fn severity(of: &Workload, container: &ContainerAdvice) -> Severity {
 /// The risks of a container, each with its weight among those of its kind.
 fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
     let mut risks = Vec::new();
-    let mut add = |kind, resource: Option<Resource>, weight, (text, fix)| {
+    let mut add = |kind, resource: Option<Resource>, weight, (text, mut fix): (String, String)| {
+        fix.push_str(&of.place_of_requests(container).map(|place| format!(": {place}")).unwrap_or_default());
         let (workload, container) = (of.key.clone(), container.name.clone());
         // Too little memory ends in a kill or an eviction.
         let severity = if resource == Some(Resource::Memory) { Severity::Critical } else { Severity::Warning };
@@ -94,6 +97,7 @@ fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
         .resources
         .iter()
         .filter(|advice| advice.request.is_none() && advice.resource != Resource::EphemeralStorage)
+        .filter(|advice| advice.unknown != Some(NoRecommendation::PodLevelResources))
         .collect();
     if !missing.is_empty() && !container.is_init {
         let names = missing.iter().map(|advice| advice.resource.name()).collect::<Vec<_>>().join(" or ");
@@ -138,11 +142,13 @@ fn above_request(advice: &ResourceAdvice, are_runs: bool) -> Option<(&ResourceAd
         return None;
     }
     let name = advice.resource.name();
+    let bound = |to: &Quantity| advice.reason.as_ref().and_then(|reason| reason.bound_to_raise(name, to));
     let to = match &advice.recommended {
-        Some(recommended) if recommended > request => format!("raise the {name} request to {recommended}"),
-        Some(_) => {
-            advice.reason.as_ref().and_then(|reason| reason.bound_to_raise(name, advice.recommended.as_ref()?))?
-        }
+        // A request below what is used would be no remedy.
+        Some(recommended) if recommended > request => bound(recommended)
+            .filter(|_| recommended < used)
+            .unwrap_or_else(|| format!("raise the {name} request to {recommended}")),
+        Some(recommended) => bound(recommended)?,
         None if are_runs => format!("raise the {name} request to {}", distribution::shown(used, advice.resource)),
         None => return None,
     };

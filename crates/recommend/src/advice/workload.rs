@@ -7,10 +7,13 @@ use headroom_admission::cluster::usage::Resource;
 use headroom_admission::timestamp::Timestamp;
 use serde::Serialize;
 
-use crate::advice::amounts::{Delta, is_about, percent_more, readable, resource_name, some_text, text, texts};
+use crate::advice::amounts::{
+    Delta, PodLevelAdvice, is_about, percent_more, readable, resource_name, some_text, text, texts,
+};
 use crate::advice::autoscaler::{Requested, Scaled};
 use crate::advice::blocked::Blocked;
 use crate::advice::flag::{Flag, Growing};
+use crate::advice::pod_request;
 use crate::advice::reason::AdviceReason;
 use crate::advice::template::CustomResource;
 use crate::history::ContainerUsage;
@@ -37,10 +40,22 @@ pub struct Workload {
     /// The object at the top of its owners: `kafka/events`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_by: Option<String>,
+    /// The fields of that object that set requests, as far as they are known.
+    #[serde(skip)]
+    pub managed_fields: Vec<String>,
+    /// Who decides besides the author: `Argo CD application shop`, `vpa/web`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decided_by: Vec<String>,
     /// The file it was read from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     pub pods: u64,
+    /// The CPU and memory that one of its pods requests now, as the scheduler and quotas count it.
+    #[serde(skip)]
+    pub requested: [Quantity; 2],
+    /// The requests of its pods as a whole, if the template sets those.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pod_level: Vec<PodLevelAdvice>,
     #[serde(rename = "qosClass")]
     pub qos: &'static str,
     #[serde(rename = "qosClassAfter")]
@@ -82,6 +97,9 @@ pub struct ContainerAdvice {
     /// True for an init container that is no sidecar: most end before anybody measures them.
     #[serde(skip)]
     pub runs_at_start: bool,
+    /// What sets its requests, if the template does not have it.
+    #[serde(rename = "setBy", skip_serializing_if = "Option::is_none")]
+    pub injected: Option<String>,
     pub resources: Vec<ResourceAdvice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
@@ -195,6 +213,8 @@ pub enum RequestOrigin {
     Estimate,
     /// The typical request of the image, since no usage is known.
     Typical,
+    /// The newest pod has it, and a new one would get this.
+    Running(Option<Quantity>),
     /// As the policy words it.
     Other(String),
 }
@@ -205,6 +225,8 @@ impl fmt::Display for RequestOrigin {
             Self::Author => f.write_str("author"),
             Self::Estimate => f.write_str("estimated at admission"),
             Self::Typical => f.write_str("typical for this image, set at admission"),
+            Self::Running(Some(then)) => write!(f, "of its newest pod, a new one gets {then}"),
+            Self::Running(None) => f.write_str("of its newest pod, a new one gets none"),
             Self::Other(text) => f.write_str(text),
         }
     }
@@ -245,16 +267,24 @@ impl ResourceAdvice {
         self.request = request;
     }
 
+    /// Takes the request of a running pod, if that has another than a new one gets.
+    pub fn take_running(&mut self, running: Option<Quantity>) {
+        let then = self.request.as_ref().map(|request| &request.value);
+        if running.as_ref() != then {
+            let from = RequestOrigin::Running(then.cloned());
+            self.set_current(running.map(|value| CurrentRequest { value, from }));
+        }
+    }
+
+    /// The request that the author wrote, if running pods have another.
+    fn request_of_new_pods(&self) -> Option<Quantity> {
+        let is_running = matches!(self.request.as_ref()?.from, RequestOrigin::Running(_));
+        self.written.clone().filter(|_| is_running)
+    }
+
     /// Takes a recommendation that is not wanted back.
     pub fn withdraw(&mut self) {
         (self.recommended, self.recommended_limit, self.change, self.reason) = (None, None, None, None);
-    }
-
-    /// The amount saved over so many pods; negative if more is recommended.
-    pub fn saved(&self, pods: u64) -> Option<Quantity> {
-        let recommended = self.recommended.as_ref()?;
-        let current = self.request.as_ref().map_or(Quantity::ZERO, |request| request.value.clone());
-        Some(current.minus(recommended).times_count(pods))
     }
 
     /// Explains the recommendation, or why there is none.
@@ -403,7 +433,15 @@ impl Workload {
             container.evidence.and_then(|of| of.silent_days).map(Flag::Stale),
         ];
         let thin = container.evidence.filter(|of| of.is_thin() && !of.is_too_brief && !container.is_without_advice());
+        let place = self.place_of(container).unwrap_or(0);
+        let held = |resource| pod_request::held_by_init(&self.containers, place, resource);
+        let running = container.resources.iter().filter_map(|of| Some((of.resource, of.request_of_new_pods()?)));
+        let running: Vec<_> = running.collect();
         let last = [
+            container.injected.is_some().then_some(Flag::Injected),
+            (!running.is_empty()).then_some(Flag::NewPodsGet(running)),
+            held(Resource::Cpu).or_else(|| held(Resource::Memory)).map(Flag::Init),
+            (!self.pod_level.is_empty()).then(|| Flag::PodLevel(self.pod_level.clone())),
             container.is_below_peak().then_some(Flag::BelowPeak),
             container.heap.clone().filter(|heap| container.is_below(heap)).map(Flag::Heap),
             container.stays_at_limit().then_some(Flag::AtLimit),
@@ -437,22 +475,61 @@ impl Workload {
     /// The reason why no patch can be made for it, whatever is recommended.
     pub fn why_unpatched(&self) -> Option<String> {
         let is_other_class = self.key.kind == "Pod" && self.file.is_none() && self.qos != self.qos_after;
-        match (&self.static_on, &self.through, &self.custom) {
-            (None, ..) if is_other_class => Some(format!(
+        if let Some(node) = &self.static_on {
+            return Some(format!("static pod: change its manifest on node {node}"));
+        }
+        if let Some(owner) = &self.managed_by {
+            return Some(format!(
+                "{owner} controls it and reverts what is changed here: set {} there",
+                self.field_above()
+            ));
+        }
+        if is_other_class {
+            return Some(format!(
                 "its QoS class would change from {} to {}, which a pod never does: create it again with these requests",
                 self.qos, self.qos_after
-            )),
-            (Some(node), ..) => Some(format!("static pod: change its manifest on node {node}")),
-            (None, Some(through), None) => {
-                Some(format!("read from {through}: set the requests in the template of {}", self.key))
-            }
-            _ => None,
+            ));
+        }
+        let through = self.through.as_ref().filter(|_| self.custom.is_none())?;
+        Some(format!("read from {through}: set {} of {}", self.field_above(), self.key))
+    }
+
+    /// Where a container's requests are set, if not in the template.
+    pub fn place_of_requests(&self, container: &ContainerAdvice) -> Option<String> {
+        let above = self.managed_by.as_ref().map(|owner| format!("set {} of {owner}", self.field_above()));
+        container.injected.clone().or(above)
+    }
+
+    /// `spec.resources`, or what to look for.
+    fn field_above(&self) -> String {
+        match self.managed_fields.as_slice() {
+            [] => "the requests in the template".to_owned(),
+            fields => fields.join(" or "),
         }
     }
 
     /// The amount that a container's recommendation saves over all pods.
     pub fn saved_by(&self, container: &ContainerAdvice, resource: Resource) -> Option<Quantity> {
-        container.resource(resource).and_then(|advice| advice.saved(self.pods))
+        let place = self.place_of(container)?;
+        Some(pod_request::saved(&self.containers, place, resource)?.times_count(self.pods))
+    }
+
+    fn place_of(&self, container: &ContainerAdvice) -> Option<usize> {
+        self.containers.iter().position(|of| of.name == container.name)
+    }
+
+    /// True if something of a template is to be changed.
+    pub fn is_changed(&self) -> bool {
+        let own = self.containers.iter().filter(|of| of.injected.is_none());
+        own.flat_map(|of| &of.resources).any(|of| of.to_write().is_some() || of.recommended_limit.is_some())
+    }
+
+    /// `deployment/web (Argo CD application shop)`
+    pub fn with_deciders(&self) -> String {
+        match self.decided_by.as_slice() {
+            [] => self.key.to_string(),
+            all => format!("{} ({})", self.key, all.join(", ")),
+        }
     }
 
     /// Over all containers.

@@ -45,7 +45,7 @@ impl WorkloadConsumer {
     /// Everything of an inventory that makes pods.
     pub fn all(inventory: &Inventory) -> Vec<Self> {
         let of = |entry: &WorkloadEntry| {
-            let object = entry.object.value();
+            let object = entry.as_it_runs();
             let itself = || (ApiKind::of(&object).kind == "Pod").then(|| object.clone());
             let pod = pod_of(&object).or_else(itself)?;
             let counts = Counts::of(entry, &object, inventory.autoscalers.most(&entry.key));

@@ -267,7 +267,7 @@ impl Evidence<'_> {
         let of_quota = |quota: &str| self.past.iter().find(|past| is_of(past, quota));
         let past = of_quota(&key.quota).or_else(|| of_quota("").filter(|_| counts_all && !key.namespace.is_empty()));
         let (proposed, reason) = match &hard {
-            Some(hard) if today.total().is_zero() => {
+            Some(hard) if today.total().is_zero() && right_sized.total().is_zero() => {
                 (hard.clone(), "as it is: nothing here is charged for it".to_owned())
             }
             _ => self.sized(&key.name, &used, [&today, &right_sized], past),

@@ -1,18 +1,19 @@
 //! A workload as the policy evaluates it: its containers with what is recommended for each, and the pod after admission.
 
+use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::lookup::{Lookup, Missing};
 use headroom_admission::cluster::usage::Resource;
 use headroom_admission::evaluation::Recommended;
 use headroom_admission::json::Malformed;
 use headroom_admission::recommend::{Measurements, NoRecommendation};
-use headroom_admission::request::{self, Pod, Requirement, Role, ValueOrigin, rollout};
+use headroom_admission::request::{self, Pod, Requirement, Role, ValueOrigin, pod_totals, rollout};
 use headroom_admission::{FetchedObjects, Request, Settings, limits, recommend};
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::document;
 use serde_json::Value;
 
-use crate::advice::amounts::Delta;
+use crate::advice::amounts::{CPU_AND_MEMORY, Delta};
 use crate::advice::quota_effect::{self, PodCharge};
 use crate::advice::reason::AdviceReason;
 use crate::advice::workload::{ContainerAdvice, CurrentRequest, RequestOrigin, ResourceAdvice};
@@ -37,6 +38,8 @@ pub struct Evaluated {
 #[derive(Clone)]
 pub struct Admitted {
     pub qos: &'static str,
+    /// Of CPU and memory.
+    pub requests: [Quantity; 2],
     pub charges: Vec<PodCharge>,
     pub breaches: Vec<String>,
 }
@@ -110,6 +113,7 @@ impl Evaluated {
             assumption,
             admitted: Admitted {
                 qos: qos(admitted),
+                requests: requests(admitted)?,
                 charges: quota_effect::charges(admitted, &found.context)?,
                 breaches: limits::check_pod(admitted, &found.ranges).first.iter().map(ToString::to_string).collect(),
             },
@@ -229,6 +233,12 @@ fn of_resource(
     advice.used = Some(Distribution::new(resource, samples, percentiles, peak).of_history(&estimate.basis));
     advice.reason = Some(AdviceReason::new(estimate, Some(measured)));
     advice
+}
+
+/// The CPU and memory that a pod requests as a whole.
+fn requests(pod: &Pod<'_>) -> Result<[Quantity; 2], Malformed> {
+    let all = pod_totals::as_quotas_see_it(pod, Requirement::Request)?;
+    Ok(CPU_AND_MEMORY.map(|resource| all.get(resource.name()).cloned().unwrap_or(Quantity::ZERO)))
 }
 
 /// <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>

@@ -35,8 +35,8 @@ pub struct PartialHistory {
     pub courses: HashMap<(usize, String), Course>,
     pub throttling: HashMap<(usize, String), Throttling>,
     pub killed_at_unknown_limit: HashSet<(usize, String)>,
-    /// Pods whose workload is gone.
-    pub strangers: cardinality::Distinct,
+    /// Pods that no workload stands for, by the kind of their owner, which is empty if nobody tells it.
+    pub strangers: BTreeMap<String, cardinality::Distinct>,
 }
 
 impl PartialHistory {
@@ -53,7 +53,8 @@ impl PartialHistory {
                 continue;
             }
             let Some(workload) = workload else {
-                self.strangers.add(pod);
+                let owner = pods.owners.owners.of_pod(&place.namespace, &place.pod);
+                self.strangers.entry(owner.map(|owner| owner.kind).unwrap_or_default()).or_default().add(pod);
                 continue;
             };
             let age = pods.age(of_pod.last_seen);

@@ -3,7 +3,7 @@
 //! A query counts as a whole or not at all; one that cannot be read is named, and what else was read stays. Whoever
 //! interrupts the reading has what was read until then.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +32,8 @@ pub struct HistoryReading {
     pub histories: Histories,
     /// The parts that could not be read, with the reasons.
     pub problems: Vec<String>,
-    /// The number of pods with usage whose workload is gone.
-    pub strangers: u64,
+    /// The number of pods with usage that no workload stands for, by the kind of their owner.
+    pub strangers: BTreeMap<String, u64>,
     pub is_interrupted: bool,
 }
 
@@ -113,7 +113,7 @@ pub async fn read(
     let pods = PodsRead { owners: pods, to: window.to };
     let shared = Arc::new(Shared { store: Arc::clone(store), pods, lives });
     reading.histories.to = window.to;
-    let mut strangers = cardinality::Distinct::default();
+    let mut strangers: BTreeMap<String, cardinality::Distinct> = BTreeMap::new();
     let step = store.step_seconds.into();
     // In a task of its own, so that several processors parse the answers.
     let read = async |query: Query| {
@@ -132,7 +132,7 @@ pub async fn read(
         match read {
             Ok(part) => {
                 let part: PartialHistory = part;
-                strangers.merge(&part.strangers);
+                part.strangers.iter().for_each(|(kind, pods)| strangers.entry(kind.clone()).or_default().merge(pods));
                 reading.histories.add(part);
             }
             Err(error) if matches!(query.question, Question::Course | Question::Ended) => {
@@ -145,7 +145,7 @@ pub async fn read(
     let Ok(is_done) = read_all(queries, concurrency, stop, read, cut, take).await;
     progress.end();
     reading.is_interrupted = !is_done;
-    reading.strangers = strangers.count();
+    reading.strangers = strangers.into_iter().map(|(kind, pods)| (kind, pods.count())).collect();
     reading
 }
 

@@ -8,7 +8,7 @@ use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Workload};
 use crate::report::Recommendations;
 use crate::report::price::Prices;
 
-const COLUMNS: [&str; 31] = [
+const COLUMNS: [&str; 32] = [
     "namespace",
     "kind",
     "name",
@@ -40,6 +40,7 @@ const COLUMNS: [&str; 31] = [
     "severity",
     "flags",
     "autoscalers",
+    "decided_by",
 ];
 
 /// As RFC 4180 has it.
@@ -55,7 +56,7 @@ pub fn text(report: &Recommendations) -> String {
     text
 }
 
-fn cells(of: &Workload, container: &ContainerAdvice, advice: &ResourceAdvice, prices: &Prices) -> [String; 31] {
+fn cells(of: &Workload, container: &ContainerAdvice, advice: &ResourceAdvice, prices: &Prices) -> [String; 32] {
     let is_cpu = advice.resource == Resource::Cpu;
     let plain = |amount: &Quantity| match is_cpu {
         true => (amount.milli_value() as f64 / 1_000.0).to_string(),
@@ -72,7 +73,7 @@ fn cells(of: &Workload, container: &ContainerAdvice, advice: &ResourceAdvice, pr
         };
         amount.and_then(cost).map(|money| money.to_string()).unwrap_or_default()
     };
-    let saved = advice.saved(of.pods);
+    let saved = of.saved_by(container, advice.resource);
     let requested = advice.request.as_ref().map(|request| request.value.times_count(of.pods));
     let used = advice.used.as_ref();
     let [p50, p95, p99] = [500, 950, 990].map(|permille| amount(used.and_then(|used| used.percentile(permille))));
@@ -108,6 +109,7 @@ fn cells(of: &Workload, container: &ContainerAdvice, advice: &ResourceAdvice, pr
         container.severity.to_string(),
         container.flag_text(),
         autoscalers.join("; "),
+        of.decided_by.join("; "),
     ]
 }
 

@@ -272,10 +272,9 @@ fn container_row(page: &mut String, report: &Recommendations, of: &Workload, con
     let text = [namespace, &name, &container.name, &container.image, &severity, &all_flags].map(String::as_str);
     let id = id_of(namespace, &name, &container.name);
     let _ = write!(page, "<tr id=\"{id}\" data-text=\"{}\">", escaped(&text.join(" ").to_lowercase()));
-    let above = [of.managed_by.as_ref().map(|top| format!("managed by {top}")), of.through.clone()];
     let mut below =
         vec![of.key.kind.clone(), container.name.clone(), count_of(of.pods, "pod"), container.image.clone()];
-    below.extend(above.into_iter().flatten());
+    below.extend(of.decided_by.iter().map(|who| format!("decided by {who}")).chain(of.through.clone()));
     let below: Vec<&str> = below.iter().map(String::as_str).collect();
     let pills = container.flags.iter().map(|flag| {
         let tone = match flag {

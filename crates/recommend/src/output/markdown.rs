@@ -49,7 +49,7 @@ pub fn text(report: &Recommendations) -> String {
         // Amounts have markup of ours and nothing of others.
         let cells = [
             markdown_cell(&of.key.namespace),
-            markdown_cell(&of.key.to_string()),
+            markdown_cell(&of.with_deciders()),
             markdown_cell(&container.name),
             of.pods.to_string(),
             request(Resource::Cpu),

@@ -31,7 +31,7 @@ pub fn text(report: &Recommendations) -> String {
             let amount = |amount: Option<_>| amount.map_or_else(|| "-".to_owned(), |of| short(advice.resource, of));
             let used = advice.used.as_ref().map(|used| short(advice.resource, used.peak()));
             let cells = [
-                markdown_cell(&format!("{} {}", workload.key.namespace, workload.key)),
+                markdown_cell(&format!("{} {}", workload.key.namespace, workload.with_deciders())),
                 markdown_cell(&container.name),
                 format!("{} {requirement}", advice.resource.name()),
                 format!("{} → **{}**", amount(from), amount(Some(to))),
@@ -61,7 +61,8 @@ pub fn text(report: &Recommendations) -> String {
         _ => None,
     });
     list("Declined before", dates.collect());
-    list("Left out", if report.leaves_out_blocked() { report.blocked() } else { Vec::new() });
+    list("Left out", report.left_out());
+    list("Beside the changes", report.beside_changes());
     let source = std::iter::once(report.source.to_string()).chain(report.rules.iter().map(RequestRule::to_string));
     list("Evidence", source.collect());
     if let Some(mark) = first {
@@ -81,6 +82,7 @@ pub fn text(report: &Recommendations) -> String {
 /// The advice for all workloads but those that nothing is written for.
 fn advised(report: &Recommendations) -> impl Iterator<Item = (&Workload, &ContainerAdvice, &ResourceAdvice)> {
     let written = report.containers().filter(|(of, _)| of.blocked.is_none());
+    let written = written.filter(|(of, container)| of.why_unpatched().is_none() && container.injected.is_none());
     written
         .flat_map(|(workload, container)| container.resources.iter().map(move |advice| (workload, container, advice)))
 }

@@ -100,6 +100,7 @@ fn workload(of: &Workload, context: Option<&str>) -> Value {
         "qosClass": of.qos,
         "qosClassAfter": of.qos_after,
         "managedBy": of.managed_by,
+        "decidedBy": of.decided_by,
         "autoscalers": of.autoscalers.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "notes": of.notes,
         "blocked": of.blocked.as_ref().map(ToString::to_string),

@@ -60,7 +60,7 @@ const SPARE: [&str; 10] = [
     "STORAGE (MiB)",
     "STORAGE (GiB)",
 ];
-const WIDE: [&str; 13] = [
+const WIDE: [&str; 12] = [
     "CPU CHANGE",
     "CPU P50-PEAK",
     "MEMORY CHANGE",
@@ -72,7 +72,6 @@ const WIDE: [&str; 13] = [
     "THROTTLED",
     "RESTARTS",
     "AUTOSCALER",
-    "MANAGED BY",
     "IMAGE",
 ];
 
@@ -221,6 +220,10 @@ fn rows(report: &Recommendations, view: View) -> Table {
         header.push("PER MONTH");
     }
     header.extend(["EVIDENCE", "SEVERITY"]);
+    let has_deciders = report.workloads.iter().any(|of| !of.decided_by.is_empty());
+    if has_deciders {
+        header.push("DECIDED BY");
+    }
     if view.is_wide {
         header.extend(WIDE);
     } else {
@@ -251,6 +254,9 @@ fn rows(report: &Recommendations, view: View) -> Table {
         }
         cells.push(container.evidence.as_ref().map_or_else(dash, ToString::to_string));
         cells.push(severity(container.severity, view.paint));
+        if has_deciders {
+            cells.push(if of.decided_by.is_empty() { dash() } else { of.decided_by.join(", ") });
+        }
         if view.is_wide {
             cells.extend(wide(of, container, &units, view.charset));
         } else {
@@ -272,8 +278,7 @@ fn request(advice: Option<&ResourceAdvice>, units: &Units, paint: Paint) -> Stri
     });
     let Some(recommended) = advice.to_write() else { return current };
     let number = units.number(advice.resource, recommended);
-    let is_more = advice.saved(1).is_some_and(|saved| saved.is_negative());
-    let painted = if is_more { paint.red(&number) } else { paint.green(&number) };
+    let painted = if advice.is_raised() { paint.red(&number) } else { paint.green(&number) };
     format!("{current} -> {painted}")
 }
 
@@ -286,7 +291,7 @@ fn severity(severity: Severity, paint: Paint) -> String {
     }
 }
 
-fn wide(of: &Workload, container: &ContainerAdvice, units: &Units, charset: Charset) -> [String; 13] {
+fn wide(of: &Workload, container: &ContainerAdvice, units: &Units, charset: Charset) -> [String; 12] {
     let is_killed = container.oom_kills > 0;
     let is_memory = |advice: &ResourceAdvice| advice.resource == Resource::Memory;
     let [cpu, memory] = CPU_AND_MEMORY.map(|resource| container.resource(resource));
@@ -328,7 +333,6 @@ fn wide(of: &Workload, container: &ContainerAdvice, units: &Units, charset: Char
         container.throttled_percent.map_or_else(dash, |percent| format!("{percent}%")),
         container.restarts.to_string(),
         if scaled.is_empty() { dash() } else { scaled.join("; ") },
-        of.managed_by.clone().unwrap_or_else(dash),
         container.image.clone(),
     ]
 }

@@ -13,6 +13,7 @@ use headroom_output::Page;
 use serde_json::{Map, Value, json};
 
 use crate::advice::autoscaler::Scaled;
+use crate::advice::flag::Flag;
 use crate::advice::template::{self, container_in, set_amount};
 use crate::advice::workload::{ContainerAdvice, Workload};
 use crate::report::Recommendations;
@@ -75,6 +76,19 @@ impl Recommendations {
         differing.filter_map(|of| Some(format!("left out: {} {}: {}", of.key.namespace, of.key, why(of)?))).collect()
     }
 
+    /// What to know beside the changes: who else decides, and why a template does not reach its pods by itself.
+    pub fn beside_changes(&self) -> Vec<String> {
+        let beside = |change: RecommendedChange<'_>| {
+            let of = change.workload;
+            let deciders = (!of.decided_by.is_empty())
+                .then(|| format!("decided by {} too, which may change or revert this", of.decided_by.join(" and ")));
+            let held = of.shared_flags.iter().filter(|flag| flag.holds_rollout()).filter_map(Flag::explained);
+            let lines = deciders.into_iter().chain(held.map(str::to_owned));
+            lines.map(|line| format!("{} {}: {line}", of.key.namespace, of.key)).collect::<Vec<_>>()
+        };
+        self.changes().into_iter().flat_map(beside).collect()
+    }
+
     /// The same and the changes that kustomize cannot make, with the command that does.
     pub fn left_out_of_kustomize(&self) -> Vec<String> {
         let patches = self.changes().into_iter().flat_map(|change| change.patches()).filter(Patch::is_json);
@@ -99,8 +113,11 @@ impl Recommendations {
 }
 
 impl ContainerChange {
-    /// None if there is nothing to set.
+    /// None if there is nothing to set, or the template does not have the container.
     fn of(container: &ContainerAdvice) -> Option<Self> {
+        if container.injected.is_some() {
+            return None;
+        }
         let resources = container.resources.iter();
         let limits = resources.clone().filter_map(|of| Some((of.resource.name(), of.recommended_limit.clone()?)));
         let requests = resources.filter_map(|of| Some((of.resource.name(), of.to_write()?.clone())));

@@ -2,7 +2,7 @@
 //! others leave. What frees room comes first, then what needs more, the worst risk first; what does not pass is tried again
 //! while others make room.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use headroom_admission::amount::{Family, Quantity, Requirement};
 use headroom_dry_run::evaluate::{ChargedAmount, ObjectCharge, ObjectDecision, Run, Verdict};
@@ -62,8 +62,8 @@ struct AdviceTrial<'r> {
     run: &'r mut Run,
     /// The number of changes that were carried out.
     carried_out: usize,
-    /// By namespace, the workloads that got more.
-    after: HashMap<String, Vec<String>>,
+    /// By namespace, the workloads that got more, and the quotas that they were charged to.
+    after: HashMap<String, Vec<(String, BTreeSet<String>)>>,
     /// The bounds of quotas that were raised for changes.
     raised: HashMap<QuotaName, Quantity>,
 }
@@ -127,15 +127,16 @@ impl AdviceTrial<'_> {
         let notes = self.autoscaler_notes(of);
         self.run.cluster.take_back(&object);
         if of.needs_more() {
-            self.after.entry(of.workload.key.namespace.clone()).or_default().push(of.workload.key.to_string());
+            let quotas = evaluation.charged().map(|(charge, _)| charge.quota.clone()).collect();
+            let after = self.after.entry(of.workload.key.namespace.clone()).or_default();
+            after.push((of.workload.key.to_string(), quotas));
         }
         Some(notes)
     }
 
     /// Evaluates a change; also the object with it.
     fn preview(&mut self, of: &Candidate<'_>, change: &RecommendedChange<'_>) -> (ObjectDecision, Value) {
-        let object =
-            of.workload.custom.as_ref().map_or_else(|| of.entry.object.value(), |custom| custom.object.value());
+        let object = of.workload.custom.as_ref().map_or_else(|| of.entry.as_it_runs(), |custom| custom.object.value());
         let changed = change.applied_to(&object);
         let is_read = of.entry.exists && of.entry.origin.is_none();
         if of.workload.key.kind == "Pod" && of.entry.exists {
@@ -180,11 +181,16 @@ impl AdviceTrial<'_> {
     fn blocked_by(&self, of: &Candidate<'_>, evaluation: &ObjectDecision) -> Blocked {
         let stopping = evaluation.warnings.iter().filter(|warning| warning.blocks_pods.is_some());
         let reasons = evaluation.reasons.iter().map(ToString::to_string).chain(stopping.map(ToString::to_string));
-        let after = self.after.get(&of.workload.key.namespace).map(Vec::as_slice).unwrap_or_default();
+        let short = evaluation.charged().filter(|(_, amount)| amount.left.starts_with('-'));
+        let short: BTreeSet<&str> = short.map(|(charge, _)| charge.quota.as_str()).collect();
+        let after = self.after.get(&of.workload.key.namespace).into_iter().flatten();
+        // Others took nothing of what lacks.
+        let after = after.filter(|(_, quotas)| quotas.iter().any(|quota| short.contains(quota.as_str())));
+        let after: Vec<&String> = after.map(|(workload, _)| workload).collect();
         Blocked {
             verdict: evaluation.verdict.name(),
             reasons: reasons.collect(),
-            after: after.iter().take(MAX_NAMED).cloned().collect(),
+            after: after.iter().take(MAX_NAMED).copied().cloned().collect(),
             after_count: after.len(),
             fits: Vec::new(),
             raise: Vec::new(),
@@ -286,8 +292,7 @@ impl Candidate<'_> {
 
     /// True if any request rises.
     fn needs_more(&self) -> bool {
-        self.advice()
-            .any(|(_, advice)| advice.to_write().is_some() && advice.saved(1).is_some_and(|saved| saved.is_negative()))
+        self.advice().any(|(_, advice)| advice.to_write().is_some() && advice.is_raised())
     }
 
     /// The change with only a part of the way from lower requests and limits of some resources; and the requests that it makes

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::top_owner::TopOwners;
 use super::{Inventory, Running, WorkloadEntry};
 use crate::kinds::{self, POD, POD_KINDS, comes_and_goes};
 use crate::owner::{Owner, Owners, PodOwners, WorkloadRef};
 use crate::running;
-use headroom_objects::cluster_reader::{ClusterReader, without_bookkeeping};
+use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, without_bookkeeping};
 use headroom_objects::kinds::{ApiKind, metadata};
 
 /// Collects objects, and decides in the end which are workloads.
@@ -20,6 +20,8 @@ pub struct Classifier {
     /// The newest object that each owner of an unknown kind made, with its time: it may stand for its owner.
     made: BTreeMap<WorkloadRef, (String, WorkloadEntry)>,
     running: HashMap<WorkloadRef, Running>,
+    /// The newest pod of each object that makes some, with its time.
+    newest: HashMap<WorkloadRef, (String, CompressedObject)>,
     ended: u64,
     scaled_to_zero: u64,
 }
@@ -78,10 +80,22 @@ impl Classifier {
             return;
         }
         self.running.insert(key.clone(), Running::of_pod(&object));
+        if let Some(owner) = &owner {
+            self.add_newest(owner.within(&key.namespace), &object);
+        }
         match owner {
             Some(owner) if is_known(&owner) => {}
             Some(owner) => self.add_made(owner, object),
             None => self.add(key, object),
+        }
+    }
+
+    fn add_newest(&mut self, maker: WorkloadRef, pod: &Value) {
+        let time = metadata(pod, "creationTimestamp");
+        if self.newest.get(&maker).is_none_or(|(of_newest, _)| time > of_newest.as_str()) {
+            // Of a pod only what it runs is asked for.
+            let spec = json!({"spec": pod.get("spec")});
+            self.newest.insert(maker, (time.to_owned(), CompressedObject::from(&spec)));
         }
     }
 
@@ -109,6 +123,14 @@ impl Classifier {
                 inventory.pods.of_pod(&pod.namespace, &pod.name).and_then(|number| inventory.entries.get_mut(number));
             if let Some(entry) = entry {
                 entry.running.add(running);
+            }
+        }
+        let mut newest: Vec<_> = self.newest.into_iter().collect();
+        newest.sort_by(|(_, (time, _)), (_, (other, _))| time.cmp(other));
+        for (maker, (_, pod)) in newest {
+            let number = inventory.pods.numbers.get(&inventory.pods.owners.of(maker));
+            if let Some(entry) = number.and_then(|number| inventory.entries.get_mut(*number)) {
+                entry.newest = Some(pod);
             }
         }
         inventory

@@ -19,7 +19,7 @@ pub struct TopOwners {
 
 impl TopOwners {
     /// The object that manages a workload from the top of its chain of owners.
-    pub fn above(&mut self, entry: &WorkloadEntry, cluster: &mut dyn ClusterReader) -> Option<String> {
+    pub fn above(&mut self, entry: &WorkloadEntry, cluster: &mut dyn ClusterReader) -> Option<Owner> {
         let first = match entry.through {
             // The workload itself is the owner of what was read.
             Some(_) => self.next(&entry.api_version, &entry.key, cluster),
@@ -32,7 +32,7 @@ impl TopOwners {
                 None => break,
             }
         }
-        Some(top.within(&entry.key.namespace).to_string())
+        Some(top)
     }
 
     /// The controller of an object.

@@ -56,6 +56,7 @@ pub async fn run(
     let kubectl = kubectl(target);
     let (changes, left_out) = report.changes_of_cluster(&kubectl);
     left_out::warn(&left_out);
+    report.beside_changes().iter().for_each(|line| complain!("note: {line}"));
     let exit_at_best = if report.leaves_out_blocked() { Exit::Refused } else { Exit::Ok };
     let patches = changes.iter().flat_map(RecommendedChange::patches);
     let changes: Vec<PatchedObject> = patches.map(PatchedObject::of).collect();
@@ -119,7 +120,8 @@ pub fn as_command(target: &TargetArgs, report: &Recommendations) -> anyhow::Resu
     let kubectl = kubectl(target);
     let (changes, left_out) = report.changes_of_cluster(&kubectl);
     let merged = patches::kustomize(&changes)?.text(None, Paint::OFF);
-    let mut commands = patches::commented(&left_out, Page::new()).text(None, Paint::OFF);
+    let mut commands =
+        patches::commented(&[left_out, report.beside_changes()].concat(), Page::new()).text(None, Paint::OFF);
     if !merged.is_empty() {
         let manager = format!("--field-manager={MANAGER}");
         commands.push_str(&format!("{kubectl} apply --server-side {manager} -f - <<'PATCHES'\n{merged}PATCHES\n"));

@@ -21,6 +21,7 @@ pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
         RecommendFormat::Kustomize => report.left_out_of_kustomize(),
         _ => report.left_out(),
     };
+    let comments = [left_out.as_slice(), &report.beside_changes()].concat();
     let page = match args.output {
         RecommendFormat::Table | RecommendFormat::Wide => {
             let view = View {
@@ -35,10 +36,10 @@ pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
         RecommendFormat::Markdown => Page::document(&markdown::text(report)),
         RecommendFormat::PullRequest => Page::document(&pull_request::text(report)),
         RecommendFormat::Html => Page::document(&html::text(report, &made_at())),
-        RecommendFormat::Kustomize => patches::commented(&left_out, patches::kustomize(&changes)?),
+        RecommendFormat::Kustomize => patches::commented(&comments, patches::kustomize(&changes)?),
         RecommendFormat::Helm => {
             let values = patches::helm(&changes, &args.values_path);
-            patches::commented(&left_out, Page::yaml(&values.map_err(|problem| anyhow!(problem))?)?)
+            patches::commented(&comments, Page::yaml(&values.map_err(|problem| anyhow!(problem))?)?)
         }
     };
     headroom_output::print(&page)?;

@@ -20,6 +20,7 @@ use headroom_recommend::history::timeline::Timeline;
 use headroom_recommend::history::{self, Histories};
 use headroom_recommend::report::ReportSource;
 use headroom_usage::sample::{Resource, Window};
+use headroom_workloads::kinds::PodKind;
 use headroom_workloads::owner::{PodOwners, WorkloadRef};
 use tokio_util::sync::CancellationToken;
 
@@ -245,12 +246,22 @@ impl StoreReading<'_> {
         if reading.is_interrupted {
             self.notes.push("interrupted: the recommendations are based on what was read until then".to_owned());
         }
-        if reading.strangers > 0 {
+        let is_own = |(kind, _): &(&String, &u64)| kind.is_empty() || PodKind::named(kind).is_some();
+        let (gone, others): (Vec<_>, Vec<_>) = reading.strangers.iter().partition(is_own);
+        let gone: u64 = gone.into_iter().map(|(_, pods)| pods).sum();
+        if gone > 0 {
             self.notes.push(format!(
                 "usage of about {} ignored: their workloads no longer exist or were not selected",
-                count_of(reading.strangers, "pod")
+                count_of(gone, "pod")
             ));
         }
+        self.notes.extend(others.into_iter().map(|(kind, pods)| {
+            format!(
+                "usage of about {} of {kind} objects has no row here: they are gone or not selected; `kubectl headroom recommend image \
+                 IMAGE` sizes them by their image",
+                count_of(*pods, "pod")
+            )
+        }));
         if reading.histories.lack_kill_limits() {
             self.notes.push(
                 "the store has no kube_pod_container_resource_limits for containers that were OOM-killed: they count \

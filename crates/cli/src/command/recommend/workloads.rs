@@ -174,6 +174,7 @@ pub fn check_readable(args: &Args, opened: &mut Opened, inventory: &mut Inventor
             if let Some(live) = live.entries.iter().find(|live| live.key == entry.key) {
                 entry.running = live.running.clone();
                 entry.managed_by.clone_from(&live.managed_by);
+                entry.newest.clone_from(&live.newest);
             }
         }
         inventory.pods.owners = live.pods.owners;

@@ -132,9 +132,9 @@ pub fn all(
     }
     let by_hand = kustomization::operations_on(&changes, paths, is_recursive);
     by_hand.iter().for_each(|line| complain!("warning: {line}"));
-    let left_out = if report.leaves_out_blocked() { report.blocked() } else { Vec::new() };
-    let left_out: Vec<String> = left_out.iter().map(|line| format!("left out: {line}")).collect();
+    let left_out = report.left_out();
     left_out::warn(&left_out);
+    report.beside_changes().iter().for_each(|line| complain!("note: {line}"));
     let exit = write(files)?;
     if exit == WriteOutcome::Nothing {
         complain!("nothing to write: {}", why_nothing(report, is_here || !left_out.is_empty()));

@@ -1,0 +1,84 @@
+//! The newest pod of a workload beside its template: containers that are injected when pods are created, and the requests that
+//! running pods have.
+
+use serde_json::Value;
+
+use super::WorkloadEntry;
+use crate::kinds::{self, POD};
+
+/// The containers that webhooks add: the name, who adds it, and the fields that set its requests, annotations of the pod template
+/// unless they name an object.
+const INJECTORS: [(&str, &str, &str); 7] = [
+    ("istio-proxy", "Istio", "sidecar.istio.io/proxyCPU and sidecar.istio.io/proxyMemory"),
+    ("linkerd-proxy", "Linkerd", "config.linkerd.io/proxy-cpu-request and config.linkerd.io/proxy-memory-request"),
+    ("consul-dataplane", "Consul", "consul.hashicorp.com/sidecar-proxy-cpu-request and …-memory-request"),
+    ("daprd", "Dapr", "dapr.io/sidecar-cpu-request and dapr.io/sidecar-memory-request"),
+    ("vault-agent", "Vault", "vault.hashicorp.com/agent-requests-cpu and vault.hashicorp.com/agent-requests-mem"),
+    ("gke-gcsfuse-sidecar", "Cloud Storage FUSE", "gke-gcsfuse/cpu-request and gke-gcsfuse/memory-request"),
+    ("otc-container", "OpenTelemetry", "spec.resources of its OpenTelemetryCollector"),
+];
+
+const LISTS: [&str; 2] = ["containers", "initContainers"];
+/// The fields of an injected container that decide what it requests and when it runs.
+const DECIDING: [&str; 4] = ["name", "image", "resources", "restartPolicy"];
+
+/// What sets the requests of an injected container, by its name.
+pub fn set_by(container: &str) -> String {
+    match INJECTORS.iter().find(|(name, ..)| *name == container) {
+        Some((_, by, fields)) if fields.starts_with("spec.") => format!("injected by {by}: set {fields}"),
+        Some((_, by, fields)) => format!("injected by {by}: set the annotations {fields}"),
+        None => "injected when pods are created, and not in the template: change what injects it".to_owned(),
+    }
+}
+
+impl WorkloadEntry {
+    /// The object with what its newest pod has besides: injected containers and overhead, which take room and are charged.
+    pub fn as_it_runs(&self) -> Value {
+        let mut object = self.object.value();
+        let (Some(pod), Some(at)) = (self.running_pod(&object), pod_in(&object)) else { return object };
+        let Some(spec) = object.pointer_mut(&format!("{at}/spec")).and_then(Value::as_object_mut) else {
+            return object;
+        };
+        for list in LISTS {
+            let running = pod.pointer(&format!("/spec/{list}")).and_then(Value::as_array);
+            let own = spec.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+            let find = |name: Option<&Value>| own.iter().find(|of| of.get("name") == name);
+            // In the pod's order, which decides beside which sidecars an init container runs.
+            let all = running.into_iter().flatten();
+            let all = all.map(|of| find(of.get("name")).cloned().unwrap_or_else(|| in_short(of)));
+            let all: Vec<Value> = all.collect();
+            if all.len() > own.len() {
+                spec.insert(list.to_owned(), Value::Array(all));
+            }
+        }
+        if let Some(overhead) = pod.pointer("/spec/overhead") {
+            spec.entry("overhead").or_insert_with(|| overhead.clone());
+        }
+        object
+    }
+
+    /// The spec of the newest pod, if it has all containers of the template `object`, as one of an earlier template may not.
+    pub fn running_pod(&self, object: &Value) -> Option<Value> {
+        let pod = self.newest.as_ref()?.value();
+        let at = pod_in(object)?;
+        let names = |of: &Value, at: &str, list: &str| -> Vec<Value> {
+            let containers = of.pointer(&format!("{at}/spec/{list}")).and_then(Value::as_array);
+            containers.into_iter().flatten().filter_map(|of| of.get("name").cloned()).collect()
+        };
+        let has_all = |list: &&str| {
+            let running = names(&pod, "", list);
+            names(object, &at, list).iter().all(|name| running.contains(name))
+        };
+        LISTS.iter().all(|list| has_all(&list)).then_some(pod)
+    }
+}
+
+/// The place of the pod template in an object; none for pods, which stand for themselves.
+fn pod_in(object: &Value) -> Option<String> {
+    kinds::of(object).filter(|kind| **kind != POD).map(kinds::pod_at)
+}
+
+fn in_short(container: &Value) -> Value {
+    let fields = DECIDING.iter().filter_map(|field| Some(((*field).to_owned(), container.get(*field)?.clone())));
+    Value::Object(fields.collect())
+}
