@@ -143,13 +143,23 @@ impl Search<'_> {
         if self.kind == DAEMON_SET.kind && number(workload, "/status/desiredNumberScheduled") == Some(0) {
             self.note("no node matches its node selector, affinity and tolerations", describe.clone());
         }
+        let is_on_delete = text(workload, "/spec/updateStrategy/type") == "OnDelete";
         if self.kind == STATEFUL_SET.kind
-            && text(workload, "/spec/updateStrategy/type") == "OnDelete"
+            && is_on_delete
             && text(workload, "/status/updateRevision") != text(workload, "/status/currentRevision")
         {
             let names = format!("controller-revision-hash={}", text(workload, "/status/currentRevision"));
             let command = self.kubectl(&["get", "pods", "-l", &names]);
             self.note("pods keep the earlier template until they are deleted (updateStrategy OnDelete)", command);
+        } else if is_on_delete {
+            let command = self.kubectl(&["get", &this, "-o", "jsonpath={.spec.selector.matchLabels}"]);
+            self.note(
+                "a changed template reaches its pods only once they are deleted (updateStrategy OnDelete)",
+                command,
+            );
+        }
+        if text(workload, "/spec/strategy/type") == "Recreate" {
+            self.note("a changed template stops all pods before new ones start (strategy Recreate)", describe.clone());
         }
         for condition in items(workload, "/status/conditions") {
             let [kind, status, reason] = ["/type", "/status", "/reason"].map(|field| text(condition, field));

@@ -130,6 +130,8 @@ pub struct Advice {
     pub changes: Vec<ChangedRequest>,
     /// The changes that `headroom-controller resize` made and would make; none where it was not asked for, or does not run.
     pub resizes: Option<Resizes>,
+    /// Why nothing is known of usage, so that nothing is known to be at risk or not.
+    pub unknown: Option<String>,
 }
 
 /// The fields that a snapshot has of each object.
@@ -219,7 +221,10 @@ pub fn take<W: Write>(
     if let Some(inventory) = inventory {
         match advise(&mut opened, inventory) {
             Ok(advice) => snapshot.advice = advice,
-            Err(problem) => snapshot.missed.push(format!("no recommendations: {problem:#}")),
+            Err(problem) => {
+                snapshot.advice.unknown = Some(format!("{problem:#}"));
+                snapshot.missed.push(format!("no recommendations: {problem:#}"));
+            }
         }
     }
     // A metrics store has quotas that this user may not read.
@@ -273,6 +278,8 @@ struct Spec<'s> {
     resizes: Option<&'s Resizes>,
     settings: &'s Value,
     trends: Vec<Trend<'s>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown: Option<&'s str>,
 }
 
 /// The recent growth of a quota's usage.
@@ -315,10 +322,15 @@ impl<W: Write> Snapshot<W> {
         self.list.objects() + self.left_out
     }
 
+    /// False if the source of usage could not be read.
+    pub fn is_usage_known(&self) -> bool {
+        self.advice.unknown.is_none()
+    }
+
     /// Writes the rest.
     pub fn finish(mut self) -> anyhow::Result<W> {
         let (api_version, kind) = SNAPSHOT;
-        let Advice { advice, past, changes, resizes } = &self.advice;
+        let Advice { advice, past, changes, resizes, unknown } = &self.advice;
         let trends = past.iter().map(|past| Trend {
             namespace: &past.namespace,
             quota: &past.quota,
@@ -329,7 +341,8 @@ impl<W: Write> Snapshot<W> {
         let (rejections, settings) = (&self.rejections, &self.settings);
         let (advice, cluster, resizes) = (advice.as_deref(), self.cluster.as_deref(), resizes.as_ref());
         let objects = (self.written == SnapshotFields::ForViews).then(|| self.objects());
-        let spec = Spec { advice, changes, cluster, objects, rejections, resizes, settings, trends };
+        let unknown = unknown.as_deref();
+        let spec = Spec { advice, changes, cluster, objects, rejections, resizes, settings, trends, unknown };
         self.list.add(&About { api_version, kind, metadata: json!({"name": "snapshot"}), spec });
         self.list.finish()
     }

@@ -96,7 +96,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
             PageQuestion::Objects(namespace) => take(&target, None, namespace),
             PageQuestion::Bounds(namespace) => bounds(&target, &sizing.usage, namespace),
             PageQuestion::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
-            PageQuestion::Why(workload) => why(&target, &workload),
+            PageQuestion::Why(workload) => why(&target, &sizing.usage, &workload),
             PageQuestion::Progress => Answered::json(&progress::shared()),
             PageQuestion::Changes(form, workloads) => changes(&target, &sizing.usage, form, &workloads),
         };
@@ -159,7 +159,10 @@ fn take(target: &TargetArgs, sizing: Option<&Sizing>, namespace: Option<String>)
     let compressed = GzEncoder::new(Vec::new(), Compression::fast());
     let written = if sizing.is_some() { SnapshotFields::ForViews } else { SnapshotFields::ForWhatIf };
     let mut snapshot = snapshot::take(&target, ListWriter::new(compressed, Form::CompactJson), written, advise)?;
-    if let Some(first) = snapshot.missed.first_mut() {
+    // That a store does not answer is no reason to name a namespace.
+    if snapshot.is_usage_known()
+        && let Some(first) = snapshot.missed.first_mut()
+    {
         first.push_str(hint);
     }
     if let Some(advice) = &snapshot.elsewhere {
@@ -192,9 +195,9 @@ fn bounds(target: &TargetArgs, usage: &UsageArgs, namespace: Option<String>) -> 
 }
 
 /// Answers what `kubectl headroom why` prints for a workload.
-fn why(target: &TargetArgs, workload: &WorkloadRef) -> anyhow::Result<Answered> {
+fn why(target: &TargetArgs, usage: &UsageArgs, workload: &WorkloadRef) -> anyhow::Result<Answered> {
     let target = in_namespaces(target, std::iter::once(workload));
-    Answered::json(&super::why::answers(&target, &[workload.to_string()])?.pop())
+    Answered::json(&super::why::answers(&target, &[workload.to_string()], usage)?.pop())
 }
 
 /// The recommendations for some workloads, made anew as a text; as a string of JSON.

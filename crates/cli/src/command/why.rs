@@ -17,8 +17,9 @@ use headroom_objects::manifest::{Manifest, Origin};
 use headroom_output::progress::Progress;
 use headroom_output::{Exit, Page, Paint};
 use headroom_recommend::advice::risk::RiskKind;
+use headroom_recommend::report::Recommendations;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
-use headroom_workloads::kinds;
+use headroom_workloads::{WorkloadRef, kinds};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -26,12 +27,15 @@ use super::cluster_args::{
     About, ObjectFormat, OfflineFlag, Opened, TargetArgs, add_admission, find, is_kind, named, one_by_one,
 };
 use super::manifests::{self, Manifests};
-use super::recommend;
+use super::recommend::{self, NamedStore, Recommended, UsageArgs};
 
 const EXAMPLES: &str = "\
 Examples:
   # Why the pods of a Deployment do not come up, restart or are slow, who else changes it, and where its requests come from
   kubectl headroom why deployment/web -n shop
+
+  # Also throttling, kills and use above requests, from a metrics store
+  kubectl headroom why deployment/web -n shop --prometheus monitoring/prometheus:9090
 
   # One value of it
   kubectl headroom why deployment/web -n shop --value requests.memory
@@ -44,6 +48,9 @@ Examples:
 
 Exit codes: 0 if nothing is wrong, 1 if something is, or would be rejected, invalid or have its pods blocked, 2 if that could not be \
 read.";
+
+const NOTHING: &str = "nothing is wrong in its status, pods and Events";
+const NOT_LOOKED_AT: &str = "throttling, kills of child processes and use above requests";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("all_namespaces", |argument| argument.hide(true)))]
@@ -63,6 +70,8 @@ pub struct Args {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = ObjectFormat::Text)]
     output: ObjectFormat,
+    #[command(flatten)]
+    store: NamedStore,
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
@@ -99,7 +108,9 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         let admission = opened.admission.describe();
         (of_manifests(&mut opened.into_run(), manifests, &args)?, admission)
     } else {
-        let (found, mut run) = of_objects(&args.target, &args.names)?;
+        let usage = UsageArgs::for_page(None, args.store.clone());
+        args.target.needs_cluster = usage.names_service()?;
+        let (found, mut run) = of_objects(&args.target, &args.names, &usage)?;
         let answer = |(why, object): (WorkloadDiagnosis, Value)| {
             let pod = run.preview_pod_of(&object);
             let decision = run.preview_as_new(&object).explained(pod, &object);
@@ -210,17 +221,21 @@ fn exit(Answer { why, decision, .. }: &Answer) -> Exit {
 }
 
 /// Explains what is wrong with some objects now, in the order in which they are named.
-pub fn answers(target: &TargetArgs, names: &[String]) -> anyhow::Result<Vec<WorkloadDiagnosis>> {
-    Ok(of_objects(target, names)?.0.into_iter().map(|(why, _)| why).collect())
+pub fn answers(target: &TargetArgs, names: &[String], usage: &UsageArgs) -> anyhow::Result<Vec<WorkloadDiagnosis>> {
+    Ok(of_objects(target, names, usage)?.0.into_iter().map(|(why, _)| why).collect())
 }
 
-fn of_objects(target: &TargetArgs, names: &[String]) -> anyhow::Result<(Vec<(WorkloadDiagnosis, Value)>, Run)> {
+fn of_objects(
+    target: &TargetArgs,
+    names: &[String],
+    usage: &UsageArgs,
+) -> anyhow::Result<(Vec<(WorkloadDiagnosis, Value)>, Run)> {
     let mut opened = target.open()?;
     let (suffixes, namespace) = (target.suffixes(), opened.namespace.clone());
     let mut objects = Vec::new();
     for name in &one_by_one(names, is_kind) {
         let object = find(&mut opened.cluster, name, &namespace)?;
-        let of_usage = of_usage(&mut opened, &object, target)?;
+        let of_usage = of_usage(&mut opened, &object, target, usage)?;
         objects.push((object, of_usage));
     }
     let (mut run, now) = (opened.into_run(), Timestamp::from_unix_seconds(clock::now()));
@@ -234,8 +249,11 @@ fn of_objects(target: &TargetArgs, names: &[String]) -> anyhow::Result<(Vec<(Wor
         let this = format!("{}/{name}", kind.kind.to_lowercase());
         let command = ShellCommand::of("kubectl headroom").words(["recommend", &this, "-n", &why.namespace]);
         let command = command.ending(&suffixes.headroom);
-        why.findings
-            .extend(of_usage.into_iter().map(|finding| WorkloadProblem { command: command.clone(), ..finding }));
+        let with_command = |finding: WorkloadProblem| match finding.command.is_empty() {
+            true => WorkloadProblem { command: command.clone(), ..finding },
+            false => WorkloadProblem { command: finding.command.ending(&suffixes.headroom), ..finding },
+        };
+        why.findings.extend(of_usage.into_iter().map(with_command));
         why.findings.sort_by_key(|finding| finding.severity);
         (why, object)
     };
@@ -243,14 +261,30 @@ fn of_objects(target: &TargetArgs, names: &[String]) -> anyhow::Result<(Vec<(Wor
     Ok((answers, run))
 }
 
-/// The findings of UsageProfiles about a workload: throttling, kills, and usage above its requests.
-fn of_usage(opened: &mut Opened, object: &Value, target: &TargetArgs) -> anyhow::Result<Vec<WorkloadProblem>> {
+/// The findings about the usage of a workload, from the store that is named or from UsageProfiles: throttling, kills, and usage above
+/// its requests; and what of that nobody has measured.
+fn of_usage(
+    opened: &mut Opened,
+    object: &Value,
+    target: &TargetArgs,
+    usage: &UsageArgs,
+) -> anyhow::Result<Vec<WorkloadProblem>> {
     if kinds::of_api(&ApiKind::of(object)).is_none() {
         return Ok(Vec::new());
     }
-    let mut inventory = Inventory { entries: vec![WorkloadEntry::of_cluster(object)], ..Inventory::default() };
+    let this = WorkloadRef::of(object);
+    let around = Inventory::read(&mut opened.cluster, &[Some(&this.namespace)], |problem| problem.to_string());
+    // OK because who may not list what is around it gets the answer for its template alone.
+    let mut inventory = around.unwrap_or_default();
+    inventory.entries.retain(|entry| entry.key == this);
+    if inventory.entries.is_empty() {
+        inventory.entries.push(WorkloadEntry::of_cluster(object));
+    }
     inventory.renumber();
-    let report = recommend::recommend_inventory(opened, inventory, target, None, &Progress::for_people())?.report;
+    let named = usage.names_store()?.then(|| usage.recent());
+    let Recommended { report, is_of_store, .. } =
+        recommend::recommend_inventory(opened, inventory, target, named.as_ref(), &Progress::for_people())?;
+    let unmeasured = unmeasured(&report, is_of_store, &this);
     let found = report.risks.into_iter().map(|risk| WorkloadProblem {
         severity: if risk.risk == RiskKind::NoRequest { Severity::Note } else { Severity::Warning },
         problem: format!("container {}: {}", risk.container, risk.text),
@@ -258,7 +292,24 @@ fn of_usage(opened: &mut Opened, object: &Value, target: &TargetArgs) -> anyhow:
         since: None,
         command: ShellCommand::default(),
     });
-    Ok(found.collect())
+    Ok(found.chain(unmeasured).collect())
+}
+
+/// What was not looked at, because nobody has measured it.
+fn unmeasured(report: &Recommendations, is_of_store: bool, this: &WorkloadRef) -> Option<WorkloadProblem> {
+    let unmeasured = report.containers().filter(|(_, of)| of.evidence.is_none() && !of.runs_at_start);
+    let names: Vec<&str> = unmeasured.map(|(_, of)| of.name.as_str()).collect();
+    let of =
+        if names.len() == report.containers().count() { String::new() } else { format!(" of {}", names.join(", ")) };
+    let problem = match (names.is_empty(), is_of_store) {
+        (true, true) => return None,
+        (true, false) => "throttling was not looked at: UsageProfiles do not tell of it".to_owned(),
+        (false, true) => format!("{NOT_LOOKED_AT}{of} are not known: {} has no usage of it", report.source.name),
+        (false, false) => format!("{NOT_LOOKED_AT}{of} were not looked at: there are no UsageProfiles of its images"),
+    };
+    let words = ["why", &this.to_string(), "-n", &this.namespace, "--prometheus", "NAMESPACE/SERVICE:PORT"];
+    let command = if is_of_store { ShellCommand::default() } else { ShellCommand::of("kubectl headroom").words(words) };
+    Some(WorkloadProblem { severity: Severity::Note, problem, details: Vec::new(), since: None, command })
 }
 
 fn has_pods(object: &Value) -> bool {
@@ -283,8 +334,7 @@ fn page(answers: &[Answer], paint: Paint) -> Page {
             decision::add(&mut page, decision, paint);
             continue;
         }
-        let nothing =
-            if findings.iter().all(|finding| finding.severity == Severity::Note) { "nothing is wrong" } else { "" };
+        let nothing = if findings.iter().all(|finding| finding.severity == Severity::Note) { NOTHING } else { "" };
         let states: Vec<&str> = [state.as_str(), nothing].into_iter().filter(|text| !text.is_empty()).collect();
         let states = if states.is_empty() { String::new() } else { format!(": {}", states.join("; ")) };
         writeln!(page, "{}{place}{states}", paint.bold(object));

@@ -9,7 +9,7 @@ use headroom_output::complain;
 use headroom_recommend::report::ReportSource;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 
-use super::arguments::{From, UsageArgs};
+use super::arguments::{From, Store, UsageArgs};
 use super::past::PastOfQuotas;
 use super::services::Services;
 use crate::command::cluster_args::{Opened, TargetArgs, profiles_namespace};
@@ -20,6 +20,22 @@ impl UsageArgs {
     fn named(&self) -> anyhow::Result<Option<From>> {
         let names_store = self.address()?.is_some();
         Ok(self.settled.or(names_store.then_some(From::Store)))
+    }
+
+    /// True if a store is named, or was chosen before.
+    pub fn names_store(&self) -> anyhow::Result<bool> {
+        Ok(self.named()? == Some(From::Store))
+    }
+
+    /// True if the store that is named is behind a Service of the cluster.
+    pub fn names_service(&self) -> anyhow::Result<bool> {
+        Ok(matches!(self.address()?, Some(Address::Service(_))))
+    }
+
+    /// The same, of which today and yesterday are read.
+    pub fn recent(&self) -> Self {
+        let store = Store { days: 2, ..self.store.clone() };
+        Self { store, ..self.clone() }
     }
 
     /// The source that is named, or else UsageProfiles if there are some for these images, or else a metrics store.

@@ -9,7 +9,7 @@ use headroom_fixtures::servers;
 use serde_json::Value;
 
 use super::{cluster, here, prometheus, recommend};
-use crate::support::{Said, program, snapshot};
+use crate::support::{Said, program, said, snapshot};
 
 #[track_caller]
 fn check(name: &str, arguments: &str, url: &str) {
@@ -28,6 +28,22 @@ fn a_cluster_is_reported_and_gated() {
     check("risks.txt", "--fail-on risk -o markdown statefulset/db");
     check("fine.txt", "-l app=db --fail-on 2000% -o markdown");
     check("missing.txt", "deployment/wbe");
+}
+
+#[test]
+fn why_reads_the_store_that_is_named_and_says_otherwise_what_it_did_not_look_at() {
+    let server = prometheus(cluster::history(true));
+    let why = |arguments: &str| {
+        let arguments = format!("why deployment/web -n shop --cluster-dir world --settings moment.yaml {arguments}");
+        said(program(&here()).args(arguments.split_whitespace()))
+    };
+    let Said { code, out, .. } = why(&format!("--prometheus {}", server.url()));
+    assert!(code == 1 && out.contains("warning: container front: throttled in 25% of its CPU periods"), "{out}");
+    let Said { code, out, .. } = why("");
+    assert!(
+        code == 1 && out.contains("note: throttling, kills of child processes and use above requests were not looked at"),
+        "{out}"
+    );
 }
 
 #[test]

@@ -69,6 +69,13 @@ fn the_ui_sizes_from_a_metrics_store_with_prices_and_trends() {
 }
 
 #[test]
+fn a_store_that_cannot_be_reached_makes_usage_unknown() {
+    let shown = shown("--prometheus http://127.0.0.1:9");
+    assert!(shown["unknown"].as_str().unwrap().contains("cannot reach `http://127.0.0.1:9"), "{shown}");
+    assert_eq!(shown["advice"], Value::Null);
+}
+
+#[test]
 fn the_page_shows_the_bounds_that_recommend_bounds_prints() {
     let found = asked("bounds.json", "", |_, body| serde_json::from_reader(body).unwrap());
     let [quotas, ranges] = ["quotas", "limitRanges"].map(|of| found[of].as_array().unwrap());
