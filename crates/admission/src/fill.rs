@@ -100,7 +100,8 @@ impl<'d> Filling<'_, 'd> {
             estimates.apply(&mut filled);
             self.apply_defaults(&mut filled);
             let breaches = limits::check_pod(&filled, self.ranges);
-            let has_changed = estimates.fit_to_limits(&filled, &breaches, round)
+            let has_changed = !FITS_QUOTA && estimates.reach_pod_min(&breaches, round)
+                || estimates.fit_to_limits(&filled, &breaches, round)
                 || FITS_QUOTA && self.fit_to_quota(&mut estimates, &filled, round)?
                 || FITS_QUOTA && self.keep_class(&mut estimates, &unfilled, &filled);
             if !has_changed {

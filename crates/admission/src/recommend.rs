@@ -105,7 +105,7 @@ impl fmt::Display for NoRecommendation {
             Self::NoMemoryMeasured => f.write_str("each sample of its memory is 0: what measures it does not work"),
             Self::CrashLoop => f.write_str("it is in a crash loop, so its usage is that of starts"),
             Self::Grows => f.write_str("its usage grows day by day, so its request stays"),
-            Self::NoAmountFits => f.write_str("no amount satisfies the LimitRanges; see the notes"),
+            Self::NoAmountFits => f.write_str("no amount near its usage satisfies the LimitRanges"),
             Self::Declined { on } => write!(f, "declined on {on}"),
         }
     }

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use self::declined::Declined;
 use self::evaluated::{Admitted, Evaluated};
-use crate::advice::amounts::{CPU_AND_MEMORY, PodLevelAdvice, is_about};
+use crate::advice::amounts::{CPU_AND_MEMORY, is_about};
 use crate::advice::autoscaler::{self, KeptTarget};
 use crate::advice::flag::Flag;
 use crate::advice::quota_effect::{self, QuotaEffect};
@@ -385,7 +385,7 @@ impl Evaluator<'_> {
         now: &Evaluated,
         usage: &[Option<&ContainerUsage>],
         cluster: &mut dyn ClusterReader,
-    ) -> Result<Vec<PodLevelAdvice>, String> {
+    ) -> Result<Vec<String>, String> {
         let at: String = now.path.iter().map(|key| format!("/{key}")).collect();
         let mut object = self.object.clone();
         let spec = object.pointer_mut(&format!("{at}/spec")).and_then(Value::as_object_mut);
@@ -401,7 +401,7 @@ impl Evaluator<'_> {
             };
             let recommended = needed.into_iter().fold(Quantity::ZERO, |sum, of| sum.plus(of));
             if !is_about(&request, &recommended, resource) {
-                found.push(PodLevelAdvice { resource, request, recommended });
+                found.push(format!("{} {request} -> {recommended}", resource.name()));
             }
         }
         Ok(found)

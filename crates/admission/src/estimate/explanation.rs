@@ -104,6 +104,7 @@ pub enum AdjustmentReason<'d> {
     /// With the range of the default limit, if that is known.
     Limit(Option<RangeName<'d>>),
     PodMax(RangeName<'d>),
+    PodMin(RangeName<'d>),
     Quota,
     /// The author's value stays, although it might be replaced.
     Kept(KeepReason),
@@ -180,6 +181,7 @@ impl fmt::Display for Adjustment<'_> {
             AdjustmentReason::Limit(Some(range)) => write!(f, "lowered from {from} to the default limit of {range}"),
             AdjustmentReason::Limit(None) => write!(f, "lowered from {from} to the limit"),
             AdjustmentReason::PodMax(range) => write!(f, "lowered from {from} for the pod max of {range}"),
+            AdjustmentReason::PodMin(range) => write!(f, "raised from {from} for the pod min of {range}"),
             AdjustmentReason::Quota => write!(f, "lowered from {from} to what the quota has left"),
             AdjustmentReason::Kept(kept) => write!(f, "{kept}"),
         }

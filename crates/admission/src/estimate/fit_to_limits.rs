@@ -44,6 +44,25 @@ impl<'d> Estimates<'d> {
         changed
     }
 
+    /// Raises the largest estimate of each resource of which the pod requests less than it must. Admission does not: the author chooses
+    /// the container that takes what the others leave.
+    pub fn reach_pod_min(&mut self, breaches: &Breaches<'d>, round: u8) -> bool {
+        let mut changed = false;
+        for breach in breaches.first.iter().filter(|breach| breach.subject == BoundTarget::Pod && may_shrink(round)) {
+            let LimitFault::BelowMin { min, requirement: Requirement::Request, found } = &breach.fault else {
+                continue;
+            };
+            let of_resource =
+                self.estimates.iter_mut().filter(|of| of.target.resource.name() == breach.resource.as_ref());
+            let Some(largest) = of_resource.max_by(|a, b| a.quantity.cmp(&b.quantity)) else { continue };
+            let quantity = largest.quantity.plus(&min.minus(found));
+            let from = std::mem::replace(&mut largest.quantity, quantity);
+            largest.adjustments.push(Adjustment { from, reason: AdjustmentReason::PodMin(breach.range.clone()) });
+            changed = true;
+        }
+        changed
+    }
+
     /// Shrinks estimates so that the pod's requests fit into what the quotas have left (`free`), but not below `floor`.
     /// If that is not enough, nothing changes, and the quota evaluates the estimates as they are.
     pub fn fit_to_quota(&mut self, filled: &Pod<'d>, free: &ResourceList<'_>, floor: &PerResource<Quantity>) -> bool {

@@ -28,6 +28,7 @@ use super::cluster_args::{
 };
 use super::manifests::{self, Manifests};
 use super::recommend::{self, NamedStore, Recommended, UsageArgs};
+use super::source::Address;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -109,7 +110,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         (of_manifests(&mut opened.into_run(), manifests, &args)?, admission)
     } else {
         let usage = UsageArgs::for_page(None, args.store.clone());
-        args.target.needs_cluster = usage.names_service()?;
+        args.target.needs_cluster = matches!(usage.address()?, Some(Address::Service(_)));
         let (found, mut run) = of_objects(&args.target, &args.names, &usage)?;
         let answer = |(why, object): (WorkloadDiagnosis, Value)| {
             let pod = run.preview_pod_of(&object);

@@ -38,25 +38,6 @@ impl Delta {
     }
 }
 
-/// A request in the pod-level `resources`, and what the containers should request together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PodLevelAdvice {
-    #[serde(serialize_with = "resource_name")]
-    pub resource: Resource,
-    #[serde(serialize_with = "text")]
-    pub request: Quantity,
-    #[serde(serialize_with = "text")]
-    pub recommended: Quantity,
-}
-
-/// `cpu 2 -> 350m`
-impl fmt::Display for PodLevelAdvice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource, request, recommended } = self;
-        write!(f, "{} {request} -> {recommended}", resource.name())
-    }
-}
-
 /// By how many percent of the first amount the second is more; none of nothing.
 pub fn percent_more(first: &Quantity, second: &Quantity) -> Option<i64> {
     match (i128::from(first.milli_value()), i128::from(second.milli_value())) {

@@ -10,7 +10,7 @@ use headroom_usage::DAY;
 use headroom_usage::sample;
 use serde::Serialize;
 
-use crate::advice::amounts::{PodLevelAdvice, readable, resource_name, text};
+use crate::advice::amounts::{readable, resource_name, text};
 use crate::history::course::Growth;
 use crate::history::evidence::Evidence;
 
@@ -31,10 +31,10 @@ pub enum Flag {
     BelowPeak,
     Injected,
     /// Running pods have other requests than the template.
-    NewPodsGet(Vec<(Resource, Quantity)>),
+    NewPodsGet(String),
     /// The largest request of an init container.
     Init(Quantity),
-    PodLevel(Vec<PodLevelAdvice>),
+    PodLevel(String),
     /// Why a changed template does not reach the pods as usual.
     OnDelete,
     Paused,
@@ -76,15 +76,9 @@ impl fmt::Display for Flag {
             Self::BriefPeak => f.write_str("only one minute"),
             Self::BelowPeak => f.write_str("below peak"),
             Self::Injected => f.write_str("injected"),
-            Self::NewPodsGet(requests) => {
-                let all = requests.iter().map(|(resource, amount)| format!("{} {amount}", resource.name()));
-                write!(f, "new pods get {}", all.collect::<Vec<_>>().join(", "))
-            }
+            Self::NewPodsGet(requests) => write!(f, "new pods get {requests}"),
             Self::Init(amount) => write!(f, "init {amount}"),
-            Self::PodLevel(advice) => {
-                let all = advice.iter().map(ToString::to_string);
-                write!(f, "pod level {}", all.collect::<Vec<_>>().join(", "))
-            }
+            Self::PodLevel(advice) => write!(f, "pod level {advice}"),
             Self::OnDelete => f.write_str("on delete"),
             Self::Paused => f.write_str("paused"),
             Self::Recreate => f.write_str("recreate"),

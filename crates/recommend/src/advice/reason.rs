@@ -143,6 +143,7 @@ fn owned(reason: &estimate::AdjustmentReason<'_>) -> estimate::AdjustmentReason<
         R::Min(name) => R::Min(range(name)),
         R::Ratio(name) => R::Ratio(range(name)),
         R::PodMax(name) => R::PodMax(range(name)),
+        R::PodMin(name) => R::PodMin(range(name)),
         R::Limit(name) => R::Limit(name.as_ref().map(range)),
         R::Kept(kept) => R::Kept(kept.clone()),
     }

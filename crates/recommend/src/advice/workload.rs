@@ -7,9 +7,7 @@ use headroom_admission::cluster::usage::Resource;
 use headroom_admission::timestamp::Timestamp;
 use serde::Serialize;
 
-use crate::advice::amounts::{
-    Delta, PodLevelAdvice, is_about, percent_more, readable, resource_name, some_text, text, texts,
-};
+use crate::advice::amounts::{Delta, is_about, percent_more, readable, resource_name, some_text, text, texts};
 use crate::advice::autoscaler::{Requested, Scaled};
 use crate::advice::blocked::Blocked;
 use crate::advice::flag::{Flag, Growing};
@@ -53,9 +51,9 @@ pub struct Workload {
     /// The CPU and memory that one of its pods requests now, as the scheduler and quotas count it.
     #[serde(skip)]
     pub requested: [Quantity; 2],
-    /// The requests of its pods as a whole, if the template sets those.
+    /// The changes of the requests of a pod as a whole, if the template sets those: `cpu 2 -> 350m`
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pod_level: Vec<PodLevelAdvice>,
+    pub pod_level: Vec<String>,
     #[serde(rename = "qosClass")]
     pub qos: &'static str,
     #[serde(rename = "qosClassAfter")]
@@ -277,9 +275,9 @@ impl ResourceAdvice {
     }
 
     /// The request that the author wrote, if running pods have another.
-    fn request_of_new_pods(&self) -> Option<Quantity> {
+    fn request_of_new_pods(&self) -> Option<&Quantity> {
         let is_running = matches!(self.request.as_ref()?.from, RequestOrigin::Running(_));
-        self.written.clone().filter(|_| is_running)
+        self.written.as_ref().filter(|_| is_running)
     }
 
     /// Takes a recommendation that is not wanted back.
@@ -435,13 +433,13 @@ impl Workload {
         let thin = container.evidence.filter(|of| of.is_thin() && !of.is_too_brief && !container.is_without_advice());
         let place = self.place_of(container).unwrap_or(0);
         let held = |resource| pod_request::held_by_init(&self.containers, place, resource);
-        let running = container.resources.iter().filter_map(|of| Some((of.resource, of.request_of_new_pods()?)));
-        let running: Vec<_> = running.collect();
+        let of_new = |of: &ResourceAdvice| Some(format!("{} {}", of.resource.name(), of.request_of_new_pods()?));
+        let of_new: Vec<String> = container.resources.iter().filter_map(of_new).collect();
         let last = [
             container.injected.is_some().then_some(Flag::Injected),
-            (!running.is_empty()).then_some(Flag::NewPodsGet(running)),
+            (!of_new.is_empty()).then(|| Flag::NewPodsGet(of_new.join(", "))),
             held(Resource::Cpu).or_else(|| held(Resource::Memory)).map(Flag::Init),
-            (!self.pod_level.is_empty()).then(|| Flag::PodLevel(self.pod_level.clone())),
+            (!self.pod_level.is_empty()).then(|| Flag::PodLevel(self.pod_level.join(", "))),
             container.is_below_peak().then_some(Flag::BelowPeak),
             container.heap.clone().filter(|heap| container.is_below(heap)).map(Flag::Heap),
             container.stays_at_limit().then_some(Flag::AtLimit),

@@ -265,6 +265,21 @@ fn memory_covers_every_peak_of_its_history_unless_a_bound_forbids_it() {
     assert!(reason.ends_with("to the max of LimitRange limits"), "{reason}");
 }
 
+#[test]
+fn a_pod_that_must_request_more_than_it_uses_gets_the_rest_in_its_largest_container() {
+    let workload = workload(json!([
+        {"name": "main", "image": "example.com/a:1"},
+        {"name": "sidecar", "image": "example.com/b:1", "resources": {"requests": {"cpu": "100m"}}},
+    ]));
+    let used = [("main", observed(60, 100, None)), ("sidecar", observed(20, 100, None))];
+    let row = advised(&workload, &used, &mut around(&[limits(json!({"type": "Pod", "min": {"cpu": "500m"}}))]));
+    let cpu = |container: &ContainerAdvice| container.resource(Resource::Cpu).unwrap().recommended.clone().unwrap();
+    let [main, sidecar] = [&row.containers[0], &row.containers[1]];
+    assert_eq!(cpu(main).plus(&cpu(sidecar)).to_string(), "500m");
+    let reason = main.resource(Resource::Cpu).unwrap().explained();
+    assert!(reason.ends_with("for the pod min of LimitRange limits") && cpu(main) > cpu(sidecar), "{reason}");
+}
+
 /// The millicores that a pod uses in an hour, by the age of the day and the hour of it.
 type CpuOf = fn(pod: u32, age: u32, hour: u32) -> u64;
 

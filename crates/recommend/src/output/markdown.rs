@@ -63,11 +63,12 @@ pub fn text(report: &Recommendations) -> String {
         text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
     let total = &report.total;
-    text.push_str(&format!(
-        "\n**Saved in total:** {} CPU, {} memory\n",
-        short(Resource::Cpu, &total.cpu.saved),
-        short(Resource::Memory, &total.memory.saved),
-    ));
+    // Without any recommendation nothing is known of savings.
+    if total.without_advice < total.containers {
+        let saved = [(Resource::Cpu, &total.cpu.saved), (Resource::Memory, &total.memory.saved)];
+        let [cpu, memory] = saved.map(|(resource, saved)| short(resource, saved));
+        text.push_str(&format!("\n**Saved in total:** {cpu} CPU, {memory} memory\n"));
+    }
     text.push_str(&report.money().map(|money| format!("\n{}\n", markdown_cell(&money))).unwrap_or_default());
     text.push('\n');
     list(

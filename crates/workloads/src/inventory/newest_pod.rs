@@ -6,15 +6,14 @@ use serde_json::Value;
 use super::WorkloadEntry;
 use crate::kinds::{self, POD};
 
-/// The containers that webhooks add: the name, who adds it, and the fields that set its requests, annotations of the pod template
-/// unless they name an object.
+/// The containers that webhooks add: the name, who adds it, and what sets its requests.
 const INJECTORS: [(&str, &str, &str); 7] = [
-    ("istio-proxy", "Istio", "sidecar.istio.io/proxyCPU and sidecar.istio.io/proxyMemory"),
-    ("linkerd-proxy", "Linkerd", "config.linkerd.io/proxy-cpu-request and config.linkerd.io/proxy-memory-request"),
-    ("consul-dataplane", "Consul", "consul.hashicorp.com/sidecar-proxy-cpu-request and …-memory-request"),
-    ("daprd", "Dapr", "dapr.io/sidecar-cpu-request and dapr.io/sidecar-memory-request"),
-    ("vault-agent", "Vault", "vault.hashicorp.com/agent-requests-cpu and vault.hashicorp.com/agent-requests-mem"),
-    ("gke-gcsfuse-sidecar", "Cloud Storage FUSE", "gke-gcsfuse/cpu-request and gke-gcsfuse/memory-request"),
+    ("istio-proxy", "Istio", "annotations sidecar.istio.io/proxyCPU and sidecar.istio.io/proxyMemory"),
+    ("linkerd-proxy", "Linkerd", "annotations config.linkerd.io/proxy-{cpu,memory}-request"),
+    ("consul-dataplane", "Consul", "annotations consul.hashicorp.com/sidecar-proxy-{cpu,memory}-request"),
+    ("daprd", "Dapr", "annotations dapr.io/sidecar-{cpu,memory}-request"),
+    ("vault-agent", "Vault", "annotations vault.hashicorp.com/agent-requests-{cpu,mem}"),
+    ("gke-gcsfuse-sidecar", "Cloud Storage FUSE", "annotations gke-gcsfuse/{cpu,memory}-request"),
     ("otc-container", "OpenTelemetry", "spec.resources of its OpenTelemetryCollector"),
 ];
 
@@ -25,9 +24,8 @@ const DECIDING: [&str; 4] = ["name", "image", "resources", "restartPolicy"];
 /// What sets the requests of an injected container, by its name.
 pub fn set_by(container: &str) -> String {
     match INJECTORS.iter().find(|(name, ..)| *name == container) {
-        Some((_, by, fields)) if fields.starts_with("spec.") => format!("injected by {by}: set {fields}"),
-        Some((_, by, fields)) => format!("injected by {by}: set the annotations {fields}"),
-        None => "injected when pods are created, and not in the template: change what injects it".to_owned(),
+        Some((_, by, fields)) => format!("set {fields} (injected by {by})"),
+        None => "change what injects it when pods are created, since the template does not have it".to_owned(),
     }
 }
 
@@ -69,7 +67,7 @@ impl WorkloadEntry {
             let running = names(&pod, "", list);
             names(object, &at, list).iter().all(|name| running.contains(name))
         };
-        LISTS.iter().all(|list| has_all(&list)).then_some(pod)
+        LISTS.iter().all(has_all).then_some(pod)
     }
 }
 

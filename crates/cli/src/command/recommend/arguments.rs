@@ -306,7 +306,7 @@ impl UsageArgs {
     }
 
     /// The store that is named by a flag or in the file of `--source`.
-    pub(super) fn address(&self) -> anyhow::Result<Option<Address>> {
+    pub fn address(&self) -> anyhow::Result<Option<Address>> {
         self.store.named.address()
     }
 

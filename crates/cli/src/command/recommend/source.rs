@@ -27,11 +27,6 @@ impl UsageArgs {
         Ok(self.named()? == Some(From::Store))
     }
 
-    /// True if the store that is named is behind a Service of the cluster.
-    pub fn names_service(&self) -> anyhow::Result<bool> {
-        Ok(matches!(self.address()?, Some(Address::Service(_))))
-    }
-
     /// The same, of which today and yesterday are read.
     pub fn recent(&self) -> Self {
         let store = Store { days: 2, ..self.store.clone() };

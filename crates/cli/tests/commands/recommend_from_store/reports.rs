@@ -41,7 +41,8 @@ fn why_reads_the_store_that_is_named_and_says_otherwise_what_it_did_not_look_at(
     assert!(code == 1 && out.contains("warning: container front: throttled in 25% of its CPU periods"), "{out}");
     let Said { code, out, .. } = why("");
     assert!(
-        code == 1 && out.contains("note: throttling, kills of child processes and use above requests were not looked at"),
+        code == 1
+            && out.contains("note: throttling, kills of child processes and use above requests were not looked at"),
         "{out}"
     );
 }
