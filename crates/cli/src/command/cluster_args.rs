@@ -29,7 +29,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::rbac_hint::advised;
-use crate::manifest::{self, ReadOptions};
+use crate::manifest::{self, ManifestError, ReadOptions};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Cluster options")]
@@ -205,6 +205,8 @@ pub struct Opened {
     pub settings: Value,
     /// The admission that the cluster has.
     pub admission: Admission,
+    /// The objects of files that cannot be read.
+    pub unread: Vec<String>,
 }
 
 /// The output formats of commands that answer for single objects.
@@ -262,6 +264,15 @@ const DEFAULT_NAMESPACE: &str = "default";
 impl TargetArgs {
     /// Connects to the cluster and reads files and settings.
     pub fn open(&self) -> anyhow::Result<Opened> {
+        let opened = self.opened(true)?;
+        match opened.unread.first() {
+            Some(problem) => bail!("{problem}"),
+            None => Ok(opened),
+        }
+    }
+
+    /// The same without the objects of files that cannot be read, for whoever names them: nothing is admitted by what is left.
+    pub fn open_partly(&self) -> anyhow::Result<Opened> {
         self.opened(true)
     }
 
@@ -279,7 +290,13 @@ impl TargetArgs {
         let of_cluster = cluster.as_ref().map(|(_, namespace)| namespace.clone());
         let named = self.namespaces.iter().find(|name| !is_pattern(name)).cloned();
         let namespace = named.or(of_cluster).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-        let files = ReadOptions::cluster_dir().read(&self.cluster_dir, &mut std::io::stdin())?;
+        let (mut files, mut unread) = (Vec::new(), Vec::new());
+        for read in ReadOptions::cluster_dir().read_all(&self.cluster_dir, &mut std::io::stdin()) {
+            match read {
+                Err(ManifestError::Malformed(malformed)) => unread.push(malformed.to_string()),
+                read => files.push(read?),
+            }
+        }
         let top = Folder::of(files, &namespace)?;
         let bottom = cluster.map(|(cluster, _)| -> Box<dyn ClusterReader> {
             if self.all_namespaces { Box::new(ListAllNamespaces::new(cluster)) } else { Box::new(cluster) }
@@ -298,7 +315,7 @@ impl TargetArgs {
         };
         let settings = given.or_else(|| admission.settings().cloned()).unwrap_or_else(default_settings);
         let context = self.wants_cluster().then(|| self.cluster.context_name()).flatten();
-        Ok(Opened { cluster, context, namespace, scope, settings, admission })
+        Ok(Opened { cluster, context, namespace, scope, settings, admission, unread })
     }
 
     /// The admission that follows from the policies of the cluster or of its files.

@@ -55,7 +55,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     if args.is_of_files() {
         args.target.check_single()?;
     }
-    let mut opened = args.target.open()?;
+    let mut opened = args.target.open_partly()?;
     args.rule.apply(&mut opened.settings)?;
     let progress = Progress::for_people();
     let declined = args.write.as_ref().map(|_| write::declined()).transpose()?;

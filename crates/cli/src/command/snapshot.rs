@@ -167,7 +167,7 @@ pub fn take<W: Write>(
     written: SnapshotFields,
     advise: impl FnOnce(&mut Opened, Inventory) -> anyhow::Result<Advice>,
 ) -> anyhow::Result<Snapshot<W>> {
-    let mut opened = target.open()?;
+    let mut opened = target.open_partly()?;
     let progress = Progress::for_people();
     let cluster = if target.wants_cluster() { target.cluster.context_name() } else { None };
     // For some namespaces, these are read one by one.
@@ -185,7 +185,7 @@ pub fn take<W: Write>(
         settings: Value::Null,
         advice: Advice::default(),
         rejections: rejections::RejectionSummary::default(),
-        missed: Vec::new(),
+        missed: opened.unread.clone(),
         notes: Vec::new(),
         elsewhere: None,
         tenant_quotas: BTreeSet::new(),

@@ -231,7 +231,7 @@ fn of_objects(
     names: &[String],
     usage: &UsageArgs,
 ) -> anyhow::Result<(Vec<(WorkloadDiagnosis, Value)>, Run)> {
-    let mut opened = target.open()?;
+    let mut opened = target.open_partly()?;
     let (suffixes, namespace) = (target.suffixes(), opened.namespace.clone());
     let mut objects = Vec::new();
     for name in &one_by_one(names, is_kind) {
@@ -239,6 +239,7 @@ fn of_objects(
         let of_usage = of_usage(&mut opened, &object, target, usage)?;
         objects.push((object, of_usage));
     }
+    let unread = std::mem::take(&mut opened.unread);
     let (mut run, now) = (opened.into_run(), Timestamp::from_unix_seconds(clock::now()));
     let mut answer = |(object, of_usage): (Value, Vec<WorkloadProblem>)| {
         let (kind, name) = (ApiKind::of(&object), metadata(&object, "name"));
@@ -255,6 +256,7 @@ fn of_objects(
             false => WorkloadProblem { command: finding.command.ending(&suffixes.headroom), ..finding },
         };
         why.findings.extend(of_usage.into_iter().map(with_command));
+        why.unread.extend(unread.clone());
         why.findings.sort_by_key(|finding| finding.severity);
         (why, object)
     };

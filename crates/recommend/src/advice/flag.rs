@@ -104,9 +104,10 @@ impl fmt::Display for Flag {
 }
 
 impl Flag {
-    /// True if pods get a changed template late, or not without an outage.
-    pub fn holds_rollout(&self) -> bool {
-        matches!(self, Self::OnDelete | Self::Paused | Self::Recreate)
+    /// True if whoever applies a patch should know it, who may not see the report.
+    pub fn goes_beside_patches(&self) -> bool {
+        let is_of_rollout = matches!(self, Self::OnDelete | Self::Paused | Self::Recreate);
+        is_of_rollout || matches!(self, Self::WholeCpus | Self::Heap(_) | Self::Thin(_))
     }
 
     /// A line that explains the flag; none for a flag that needs no explanation.

@@ -91,6 +91,12 @@ fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
             true => format!("a run used more than its {name} request"),
             false => format!("above its {name} request most of the time"),
         };
+        let to = match advice.resource {
+            Resource::Cpu if of.has_whole_cpus(container) => {
+                "if it needs more, raise CPU request and limit together, to whole CPUs".to_owned()
+            }
+            _ => to,
+        };
         add(RiskKind::AboveRequest, Some(advice.resource), over, (text, to));
     }
     let missing: Vec<&ResourceAdvice> = container

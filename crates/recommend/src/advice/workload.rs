@@ -465,9 +465,14 @@ impl Workload {
 
     /// The change of the QoS class, which may take away whole CPUs.
     fn lost_class(&self, container: &ContainerAdvice) -> Flag {
+        if self.has_whole_cpus(container) { Flag::WholeCpus } else { Flag::QosClass }
+    }
+
+    /// True if a node may give a container whole CPUs of its own.
+    pub fn has_whole_cpus(&self, container: &ContainerAdvice) -> bool {
         let cpu = container.resource(Resource::Cpu).and_then(|advice| advice.request.as_ref());
         let has_whole = cpu.is_some_and(|cpu| cpu.value.milli_value() > 0 && cpu.value.milli_value() % 1000 == 0);
-        if self.qos == "Guaranteed" && has_whole { Flag::WholeCpus } else { Flag::QosClass }
+        self.qos == "Guaranteed" && has_whole
     }
 
     /// The reason why no patch can be made for it, whatever is recommended.

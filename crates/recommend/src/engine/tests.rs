@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::advice::flag::Flag;
+use crate::advice::risk;
 use crate::advice::workload::Workload;
 use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::{Verdict, evaluate};
@@ -278,6 +279,23 @@ fn a_pod_that_must_request_more_than_it_uses_gets_the_rest_in_its_largest_contai
     assert_eq!(cpu(main).plus(&cpu(sidecar)).to_string(), "500m");
     let reason = main.resource(Resource::Cpu).unwrap().explained();
     assert!(reason.ends_with("for the pod min of LimitRange limits") && cpu(main) > cpu(sidecar), "{reason}");
+}
+
+#[test]
+fn no_risk_is_fixed_by_less_than_is_used_or_by_parts_of_whole_cpus() {
+    let check = |cpu, memory, resources: Value, bounds: Value, expected: &str| {
+        let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
+        let row = advised(&workload, &[("a", observed(cpu, memory, None))], &mut around(&[limits(bounds)]));
+        let risks = risk::of_all(std::slice::from_ref(&row));
+        assert!(risks.iter().any(|risk| risk.fix == expected), "{risks:?}");
+    };
+    let max = json!({"type": "Container", "max": {"memory": "512Mi"}});
+    let bound = "raise the max of LimitRange limits (512Mi) to at least 1207Mi";
+    check(100, 939, json!({"requests": {"cpu": "1", "memory": "256Mi"}}), max, bound);
+    let both = json!({"cpu": "4", "memory": "1Gi"});
+    let whole = json!({"requests": both, "limits": both});
+    let together = "if it needs more, raise CPU request and limit together, to whole CPUs";
+    check(4_100, 100, whole, json!({"type": "Container"}), together);
 }
 
 /// The millicores that a pod uses in an hour, by the age of the day and the hour of it.

@@ -3,6 +3,7 @@
 //! A patch contains only values that differ, and exists only for kinds whose pod template we can locate. If a
 //! HorizontalPodAutoscaler scales by utilization, its target is adjusted too, so that it scales as before.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
@@ -76,14 +77,15 @@ impl Recommendations {
         differing.filter_map(|of| Some(format!("left out: {} {}: {}", of.key.namespace, of.key, why(of)?))).collect()
     }
 
-    /// What to know beside the changes: who else decides, and why a template does not reach its pods by itself.
+    /// What to know beside the changes: who else decides, and the flags that matter to whoever applies them.
     pub fn beside_changes(&self) -> Vec<String> {
         let beside = |change: RecommendedChange<'_>| {
             let of = change.workload;
             let deciders = (!of.decided_by.is_empty())
                 .then(|| format!("decided by {} too, which may change or revert this", of.decided_by.join(" and ")));
-            let held = of.shared_flags.iter().filter(|flag| flag.holds_rollout()).filter_map(Flag::explained);
-            let lines = deciders.into_iter().chain(held.map(str::to_owned));
+            let flags = of.containers.iter().flat_map(|of| &of.flags).filter(|flag| flag.goes_beside_patches());
+            let flags: BTreeSet<&str> = flags.filter_map(Flag::explained).collect();
+            let lines = deciders.into_iter().chain(flags.into_iter().map(str::to_owned));
             lines.map(|line| format!("{} {}: {line}", of.key.namespace, of.key)).collect::<Vec<_>>()
         };
         self.changes().into_iter().flat_map(beside).collect()

@@ -78,7 +78,7 @@ pub fn run(args: BoundsArgs) -> anyhow::Result<Exit> {
 }
 
 fn find(target: &TargetArgs, usage: &UsageArgs, progress: &Progress) -> anyhow::Result<BoundsOutput> {
-    let mut opened = target.open()?;
+    let mut opened = target.open_partly()?;
     let asked = opened.scope.clone();
     if let Scope::In(asked) = &asked {
         let together = charged_together(asked, &mut opened.cluster).map_err(|problem| anyhow!(problem))?;

@@ -114,7 +114,8 @@ pub fn recommend(
     let mut run = InventoryRun { inventory, usage: read, lowers_limits, declined, notes: Vec::new() };
     let (workloads, effects) = run.evaluate(opened, &settings, is_admission, progress)?;
     let entries = std::mem::take(&mut run.inventory.entries);
-    source.is_partial |= run.is_partial();
+    source.is_partial |= run.is_partial() || !opened.unread.is_empty();
+    notes.extend(opened.unread.iter().map(|problem| format!("not read: {problem}")));
     let admission = opened.admission.describe();
     notes.extend((admission.source != PolicySource::Settings).then(|| format!("admission: {admission}")));
     notes.extend(histories.as_ref().and_then(|_| unmeasured(&workloads)));
