@@ -379,7 +379,7 @@ impl Evaluator<'_> {
         Ok(self.admit(&object, cluster)?.map_or_else(|| now.admitted.clone(), |found| found.admitted))
     }
 
-    /// What the pod-level requests should be: what the containers should request together if they had requests of their own.
+    /// The changes of the pod-level requests to what the containers should request together if they had requests of their own.
     fn pod_level(
         &self,
         now: &Evaluated,

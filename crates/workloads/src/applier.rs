@@ -15,7 +15,7 @@ const MARKS: [(&str, &str, &str); 6] = [
     ("annotations/objectset.rio.cattle.io~1id", "Fleet or Rancher object set", ""),
 ];
 
-/// What to do where a tool applies an object.
+/// The advice where a tool applies an object.
 pub const CHANGE_SOURCE: &str = "change its source, or the next sync or upgrade reverts what is changed here";
 
 /// Characters of a name.

@@ -130,7 +130,7 @@ pub struct Advice {
     pub changes: Vec<ChangedRequest>,
     /// The changes that `headroom-controller resize` made and would make; none where it was not asked for, or does not run.
     pub resizes: Option<Resizes>,
-    /// Why nothing is known of usage, so that nothing is known to be at risk or not.
+    /// The reason that nothing is known of usage: then nothing is known to be at risk or not.
     pub unknown: Option<String>,
 }
 

@@ -298,7 +298,7 @@ fn of_usage(
     Ok(found.chain(unmeasured).collect())
 }
 
-/// What was not looked at, because nobody has measured it.
+/// A note on what was not looked at, because nobody has measured it.
 fn unmeasured(report: &Recommendations, is_of_store: bool, this: &WorkloadRef) -> Option<WorkloadProblem> {
     let unmeasured = report.containers().filter(|(_, of)| of.evidence.is_none() && !of.runs_at_start);
     let names: Vec<&str> = unmeasured.map(|(_, of)| of.name.as_str()).collect();

@@ -35,7 +35,7 @@ pub enum Flag {
     /// The largest request of an init container.
     Init(Quantity),
     PodLevel(String),
-    /// Why a changed template does not reach the pods as usual.
+    /// A changed template does not reach the pods as usual.
     OnDelete,
     Paused,
     Recreate,

@@ -11,7 +11,7 @@ use crate::advice::amounts::{Delta, is_about, percent_more, readable, resource_n
 use crate::advice::autoscaler::{Requested, Scaled};
 use crate::advice::blocked::Blocked;
 use crate::advice::flag::{Flag, Growing};
-use crate::advice::pod_request;
+use crate::advice::pod_request::{self, PodPart};
 use crate::advice::reason::AdviceReason;
 use crate::advice::template::CustomResource;
 use crate::history::ContainerUsage;
@@ -41,7 +41,7 @@ pub struct Workload {
     /// The fields of that object that set requests, as far as they are known.
     #[serde(skip)]
     pub managed_fields: Vec<String>,
-    /// Who decides besides the author: `Argo CD application shop`, `vpa/web`.
+    /// Everybody who decides besides the author: `Argo CD application shop`, `vpa/web`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decided_by: Vec<String>,
     /// The file it was read from.
@@ -95,7 +95,7 @@ pub struct ContainerAdvice {
     /// True for an init container that is no sidecar: most end before anybody measures them.
     #[serde(skip)]
     pub runs_at_start: bool,
-    /// What sets its requests, if the template does not have it.
+    /// The place that sets its requests, if the template does not have it.
     #[serde(rename = "setBy", skip_serializing_if = "Option::is_none")]
     pub injected: Option<String>,
     pub resources: Vec<ResourceAdvice>,
@@ -432,7 +432,7 @@ impl Workload {
         ];
         let thin = container.evidence.filter(|of| of.is_thin() && !of.is_too_brief && !container.is_without_advice());
         let place = self.place_of(container).unwrap_or(0);
-        let held = |resource| pod_request::held_by_init(&self.containers, place, resource);
+        let held = |resource| pod_request::held_by_init(&self.parts(resource), place);
         let of_new = |of: &ResourceAdvice| Some(format!("{} {}", of.resource.name(), of.request_of_new_pods()?));
         let of_new: Vec<String> = container.resources.iter().filter_map(of_new).collect();
         let last = [
@@ -514,7 +514,17 @@ impl Workload {
     /// The amount that a container's recommendation saves over all pods.
     pub fn saved_by(&self, container: &ContainerAdvice, resource: Resource) -> Option<Quantity> {
         let place = self.place_of(container)?;
-        Some(pod_request::saved(&self.containers, place, resource)?.times_count(self.pods))
+        Some(pod_request::saved(&self.parts(resource), place)?.times_count(self.pods))
+    }
+
+    fn parts(&self, resource: Resource) -> Vec<PodPart<'_>> {
+        let parts = self.containers.iter().map(|of| {
+            let advice = of.resource(resource);
+            let now = advice.and_then(|advice| advice.request.as_ref()).map(|request| &request.value);
+            let then = advice.and_then(|advice| advice.recommended.as_ref());
+            PodPart { is_init: of.is_init, runs_at_start: of.runs_at_start, now, then }
+        });
+        parts.collect()
     }
 
     fn place_of(&self, container: &ContainerAdvice) -> Option<usize> {

@@ -38,7 +38,7 @@ pub struct Evaluated {
 #[derive(Clone)]
 pub struct Admitted {
     pub qos: &'static str,
-    /// Of CPU and memory.
+    /// The CPU and memory of the whole pod.
     pub requests: [Quantity; 2],
     pub charges: Vec<PodCharge>,
     pub breaches: Vec<String>,

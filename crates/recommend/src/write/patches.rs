@@ -77,7 +77,7 @@ impl Recommendations {
         differing.filter_map(|of| Some(format!("left out: {} {}: {}", of.key.namespace, of.key, why(of)?))).collect()
     }
 
-    /// What to know beside the changes: who else decides, and the flags that matter to whoever applies them.
+    /// Notes beside the changes: who else decides, and the flags that matter to whoever applies them.
     pub fn beside_changes(&self) -> Vec<String> {
         let beside = |change: RecommendedChange<'_>| {
             let of = change.workload;

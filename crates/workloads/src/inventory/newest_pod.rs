@@ -21,7 +21,7 @@ const LISTS: [&str; 2] = ["containers", "initContainers"];
 /// The fields of an injected container that decide what it requests and when it runs.
 const DECIDING: [&str; 4] = ["name", "image", "resources", "restartPolicy"];
 
-/// What sets the requests of an injected container, by its name.
+/// The place that sets the requests of an injected container, by its name.
 pub fn set_by(container: &str) -> String {
     match INJECTORS.iter().find(|(name, ..)| *name == container) {
         Some((_, by, fields)) => format!("set {fields} (injected by {by})"),
