@@ -1,7 +1,7 @@
 //! `headroom-controller resize`: what its arguments mean. The work is `headroom_resizer`'s.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ pub struct Args {
     /// Namespace of the Lease and of the records, one ConfigMap for each workload with a change
     #[arg(long, default_value = "headroom", env = "HEADROOM_NAMESPACE")]
     namespace: String,
-    /// Address for /healthz and /metrics
+    /// Address for /healthz, /readyz and /metrics
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     listen_status: SocketAddr,
     /// The mode for pods that no headroom.dev/resize label or annotation applies to
@@ -122,15 +122,18 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     let chosen = Chosen::of_context(args.context.clone());
     let (metrics, alive) = (Arc::new(ResizerMetrics::default()), Arc::new(AtomicI64::new(clock::now())));
+    // The API server answered the last request for the Lease.
+    let is_ready = Arc::new(AtomicBool::new(false));
     let stop = CancellationToken::new();
     let api = runtime.block_on(async {
         let client = kubeconfig::client(&chosen).await.map_err(anyhow::Error::msg)?;
         let status = TcpListener::bind(args.listen_status).await;
         let status = status.with_context(|| format!("cannot listen at {}", args.listen_status))?;
-        let (metrics, alive) = (Arc::clone(&metrics), Arc::clone(&alive));
+        let (metrics, alive, is_ready) = (Arc::clone(&metrics), Arc::clone(&alive), Arc::clone(&is_ready));
         tokio::spawn(async move {
-            let respond =
-                move |request: Request<Bytes>| std::future::ready(page(request.uri().path(), &metrics, &alive));
+            let respond = move |request: Request<Bytes>| {
+                std::future::ready(page(request.uri().path(), &metrics, &alive, &is_ready))
+            };
             serve_pages(status, ServerLimits::PAGES, respond).await;
         });
         signals::cancel(stop.clone())?;
@@ -174,6 +177,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
                 };
                 let turn = handle.block_on(stop.run_until_cancelled(lease.take()));
                 let is_leader = matches!(turn, Some(Ok(Turn::Ours)));
+                is_ready.store(matches!(turn, Some(Ok(_))), Ordering::Relaxed);
                 if metrics.leads.set(is_leader.into()) != i64::from(is_leader) {
                     tracing::info!(is_leader, "the Lease has changed hands");
                 }
@@ -245,13 +249,15 @@ impl Args {
     }
 }
 
-fn page(path: &str, metrics: &ResizerMetrics, alive: &AtomicI64) -> Response<Full<Bytes>> {
+fn page(path: &str, metrics: &ResizerMetrics, alive: &AtomicI64, is_ready: &AtomicBool) -> Response<Full<Bytes>> {
     let silent = clock::now() - alive.load(Ordering::Relaxed);
     let (status, text) = match path {
         "/metrics" => (StatusCode::OK, metrics.to_string()),
         "/healthz" if silent <= STUCK_AFTER => (StatusCode::OK, "ok\n".to_owned()),
         "/healthz" => (StatusCode::SERVICE_UNAVAILABLE, format!("no sign of life for {silent} s\n")),
-        _ => (StatusCode::NOT_FOUND, "there are /healthz and /metrics\n".to_owned()),
+        "/readyz" if is_ready.load(Ordering::Relaxed) => (StatusCode::OK, "ok\n".to_owned()),
+        "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, "the API server does not answer for the Lease\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics\n".to_owned()),
     };
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;

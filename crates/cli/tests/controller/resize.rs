@@ -198,8 +198,16 @@ impl Cluster {
 
 impl Program {
     fn metrics(&self) -> String {
+        self.page("/metrics")
+    }
+
+    fn is_ready(&self) -> bool {
+        self.page("/readyz").starts_with("HTTP/1.1 200")
+    }
+
+    fn page(&self, path: &str) -> String {
         let Ok(mut connection) = TcpStream::connect(&self.1) else { return String::new() };
-        _ = write!(connection, "GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.1);
+        _ = write!(connection, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.1);
         let mut answer = String::new();
         _ = connection.read_to_string(&mut answer);
         answer
@@ -351,11 +359,12 @@ fn an_outage_is_one_line_of_each_replica_and_one_at_its_end() {
     let replicas = [cluster.start(), cluster.start()];
     let lines = |text: &str| fs::read_to_string(cluster.folder.path().join("log")).unwrap().matches(text).count();
     let leaders = || replicas.iter().filter(|of| of.metrics().contains("\nheadroom_resize_leads 1\n")).count();
-    cluster.until("a leader", || leaders() == 1);
+    cluster.until("a leader", || leaders() == 1 && replicas.iter().all(Program::is_ready));
     away.store(true, Ordering::Relaxed);
     // A pass that had begun may say of its own what it could not read.
     let outages = || lines("\"WARN\"") - lines("the pods of a namespace are left");
     cluster.until("nobody leads", || leaders() == 0 && outages() == 2);
+    assert!(!replicas.iter().any(Program::is_ready));
     std::thread::sleep(Duration::from_secs(6));
     assert_eq!((outages(), lines("answers again")), (2, 0));
     away.store(false, Ordering::Relaxed);
