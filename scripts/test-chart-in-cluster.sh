@@ -33,6 +33,19 @@ openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=127.0.0.1 -addext su
 openssl genrsa -out "$work/accounts.key" 2048 2>/dev/null
 echo "test-chart,admin,admin,system:masters" >"$work/tokens.csv"
 
+# As in managed clusters that keep Kubernetes' own priority class for namespaces with a ResourceQuota for it.
+cat >"$work/admission.yaml" <<EOF
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+  - name: ResourceQuota
+    configuration:
+      apiVersion: apiserver.config.k8s.io/v1
+      kind: ResourceQuotaConfiguration
+      limitedResources:
+        - {resource: pods, matchScopes: [{scopeName: PriorityClass, operator: In, values: [system-cluster-critical]}]}
+EOF
+
 etcd_url=http://127.0.0.1:$(free_port)
 peer_url=http://127.0.0.1:$(free_port)
 "$programs/etcd" --data-dir="$work/etcd" --listen-client-urls="$etcd_url" --advertise-client-urls="$etcd_url" \
@@ -45,7 +58,7 @@ port=$(free_port)
   --tls-cert-file="$work/server.crt" --tls-private-key-file="$work/server.key" \
   --service-account-key-file="$work/accounts.key" --service-account-signing-key-file="$work/accounts.key" \
   --service-account-issuer=https://kubernetes.default.svc --token-auth-file="$work/tokens.csv" \
-  --authorization-mode=RBAC >"$work/kube-apiserver.log" 2>&1 &
+  --admission-control-config-file="$work/admission.yaml" --authorization-mode=RBAC >"$work/kube-apiserver.log" 2>&1 &
 processes+=($!)
 
 export KUBECONFIG=$work/kubeconfig HELM_CACHE_HOME=$work/helm/cache HELM_CONFIG_HOME=$work/helm/config HELM_DATA_HOME=$work/helm/data
@@ -198,22 +211,24 @@ release upgrade headroom "$chart" -f "$chart/ci/history-only.yaml" >/dev/null
 expect "policies" "" "$(kubectl get clusteradmissionpolicies -o jsonpath='{.items[*].metadata.name}')"
 may yes get services/prometheus-operated:9090 --subresource=proxy -n default --as "$collector"
 may no get services/other:9090 --subresource=proxy -n default --as "$collector"
-expect "profiles" usage-00 "$(kubectl -n default get usageprofiles -o jsonpath='{.items[*].metadata.name}')"
 say "upgraded"
 
 # --- ledger and page ----------------------------------------------------------------------------------------
 # What the ledger writes into the objects that are there for it survives an upgrade.
-with_ledger() { release upgrade headroom "$chart" -f "$chart/ci/ledger.yaml" >/dev/null; }
+with_ledger() { release upgrade headroom "$chart" -f "$chart/ci/ledger.yaml" --set crds.keep=true,collector.store.keep=true "$@" >/dev/null; }
 with_ledger
 established tenantquotas.headroom.dev
 ledger=system:serviceaccount:headroom:headroom-ledger
-kubectl get validatingwebhookconfiguration headroom-ledger -o json --as "$ledger" \
-  | jq '.webhooks = [{name: "quota.headroom.dev", sideEffects: "None", admissionReviewVersions: ["v1"], failurePolicy: "Ignore",
-      clientConfig: {service: {name: "headroom-ledger", namespace: "headroom"}}}]' \
-  | kubectl replace --as "$ledger" -f - >/dev/null
-kubectl -n headroom get secret headroom-ledger-tls -o json --as "$ledger" \
-  | jq '.data = {"tls.crt": "eA=="}' \
-  | kubectl replace --as "$ledger" -f - >/dev/null
+fill() {
+  kubectl get validatingwebhookconfiguration headroom-ledger -o json --as "$ledger" \
+    | jq '.webhooks = [{name: "quota.headroom.dev", sideEffects: "None", admissionReviewVersions: ["v1"], failurePolicy: "Ignore",
+        clientConfig: {service: {name: "headroom-ledger", namespace: "headroom"}}}]' \
+    | kubectl replace --as "$ledger" -f - >/dev/null
+  kubectl -n headroom get secret headroom-ledger-tls -o json --as "$ledger" \
+    | jq '.data = {"tls.crt": "eA=="}' \
+    | kubectl replace --as "$ledger" -f - >/dev/null
+}
+fill
 with_ledger
 expect "webhooks" quota.headroom.dev "$(kubectl get validatingwebhookconfiguration headroom-ledger -o jsonpath='{.webhooks[*].name}')"
 expect "certificate" eA== "$(kubectl -n headroom get secret headroom-ledger-tls -o jsonpath='{.data.tls\.crt}')"
@@ -231,6 +246,60 @@ may no create validatingwebhookconfigurations --as "$ledger"
 kubectl delete validatingwebhookconfiguration headroom-ledger >/dev/null
 with_ledger
 expect "restored configuration" headroom-ledger "$(kubectl get validatingwebhookconfiguration headroom-ledger -o jsonpath='{.metadata.name}')"
+
+# Its pods are admitted, with a priority class that is limited only beside the quota of the book.
+ledger_pods() { # the priority class of those that are there
+  kubectl -n headroom get pods -l app.kubernetes.io/name=headroom-ledger -o json | jq -r '.items[].spec.priorityClassName // "none"' | sort -u | paste -sd' '
+}
+until_ledger_pods() { # expected
+  local deadline=$((SECONDS + 60))
+  until [[ "$(ledger_pods)" == *$1* ]]; do
+    [ $SECONDS -lt $deadline ] || fail "no pod of the ledger with the priority class $1, but $(ledger_pods): $(kubectl -n headroom get events)"
+    sleep 1
+  done
+}
+until_ledger_pods none
+with_ledger --set ledger.priorityClassName=system-cluster-critical
+deadline=$((SECONDS + 60))
+until kubectl -n headroom get events -o jsonpath='{.items[*].message}' | grep -q 'insufficient quota to match these scopes: \[{PriorityClass In \[system-cluster-critical\]}\]'; do
+  [ $SECONDS -lt $deadline ] || fail "the limited priority class is not refused: $(kubectl -n headroom get events)"
+  sleep 1
+done
+expect "priority class of the ledger's pods" none "$(ledger_pods)"
+sed -n '/^apiVersion: v1$/,/^```$/p' docs/src/tasks/install-with-helm.md | grep -v '^```' | kubectl -n headroom apply -f - >/dev/null
+until_ledger_pods system-cluster-critical
+kubectl -n headroom delete resourcequota critical-pods >/dev/null
+
+# An upgrade and a rollback leave what people and programs wrote.
+kubectl create -f - >/dev/null <<EOF
+{"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": "team"},
+ "spec": {"namespaces": {"names": ["default"]}, "quota": {"hard": {"pods": "10"}}}}
+EOF
+written() { # identities and contents
+  kubectl get tenantquotas,usageprofiles,quotaledgers,persistentvolumeclaims -A -o json | jq -r '.items[] | [.kind, .metadata.name, .metadata.uid, (.spec | tojson)] | @tsv'
+}
+filled() {
+  kubectl get validatingwebhookconfiguration headroom-ledger -o jsonpath='{.webhooks[*].name} '
+  kubectl -n headroom get secret headroom-ledger-tls -o jsonpath='{.data.tls\.crt} '
+  kubectl -n headroom get lease headroom-collector -o jsonpath='{.spec.holderIdentity}'
+}
+fill
+was_written=$(written) was_filled=$(filled)
+for kind in TenantQuota UsageProfile PersistentVolumeClaim; do grep -q "^$kind" <<<"$was_written" || fail "there is no $kind: $was_written"; done
+revision=$(release history headroom -o json | jq '.[-1].revision')
+with_ledger --set image.tag=v9,ledger.replicas=1
+release rollback headroom "$revision" >/dev/null
+expect "what the programs wrote" "$was_filled" "$(filled)"
+expect "replicas after the rollback" 3 "$(kubectl -n headroom get deployment headroom-ledger -o jsonpath='{.spec.replicas}')"
+release upgrade headroom "$chart" --set collector.enabled=false,policies.enabled=false >/dev/null
+expect "programs" "" "$(kubectl -n headroom get deployments -o jsonpath='{.items[*].metadata.name}')"
+expect "what people wrote" "$was_written" "$(written)"
+# Helm's rollback does not take over what was kept, as README.md says; an upgrade does.
+with_ledger
+expect "programs" "headroom-collector headroom-ledger headroom-resizer" "$(kubectl -n headroom get deployments -o jsonpath='{.items[*].metadata.name}')"
+expect "what people wrote" "$was_written" "$(written)"
+say "upgraded and rolled back with objects in place"
+
 # The resizer changes nothing but the sizes of pods, and its own records.
 resizer=system:serviceaccount:headroom:headroom-resizer
 may yes patch pods --subresource=resize -n default --as "$resizer"
@@ -244,17 +313,19 @@ expect "ServiceMonitors" "headroom-collector headroom-ledger headroom-resizer" "
 say "with ledger"
 
 # --- uninstall ----------------------------------------------------------------------------------------------
+release upgrade headroom "$chart" -f "$chart/ci/ledger.yaml" >/dev/null
 release uninstall headroom >/dev/null
 until_same "$before" "uninstalling leaves something behind"
 say "uninstalled, nothing left behind"
 
-release install headroom "$chart" --set crds.keep=true,collector.enabled=false >/dev/null
+release install headroom "$chart" --set ledger.enabled=true >/dev/null
 established usageprofiles.headroom.dev
 echo "$profile" | kubectl apply -f - >/dev/null
+was_written=$(written)
 release uninstall headroom >/dev/null
-expect "kept profiles" usage-00 "$(kubectl -n default get usageprofiles -o jsonpath='{.items[*].metadata.name}')"
+expect "what is kept" "$was_written" "$(written)"
 # What was kept is taken over by the next release of the same name.
-release install headroom "$chart" >/dev/null
+release install headroom "$chart" --set ledger.enabled=true,crds.keep=false,collector.store.keep=false >/dev/null
 release uninstall headroom >/dev/null
-until_same "$before" "uninstalling what took over a kept definition leaves something behind"
+until_same "$before" "uninstalling what took over kept objects leaves something behind"
 say "all passed in $SECONDS s"

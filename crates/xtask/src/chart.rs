@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::{Faults, Output, documents, items, output, read, run, setup, sorted_files, text, yaml};
 
 pub const CHART: &str = "deploy/charts/headroom";
-const BEGIN: &str = "<!-- values: made by `cargo xtask codegen` -->";
-const END: &str = "<!-- end of values -->";
+/// The page of the book that has the table of permissions too.
+const INSTALL: &str = "docs/src/tasks/install-with-helm.md";
 
 /// Rendered objects by kind, namespace and name.
 pub type Objects = BTreeMap<(String, String, String), Value>;
@@ -62,7 +62,7 @@ fn pod(object: &Value) -> Option<&Value> {
 
 /// Writes the generated files of the chart, or fails if one is out of date.
 pub fn generate(is_written: bool) -> Result<()> {
-    let mut generated = vec![(format!("{CHART}/README.md"), readme()?)];
+    let mut generated = documents_with_tables(&Chart::new()?)?;
     if is_written || std::env::var_os("CARGO").is_some() {
         for (package, example, file) in
             [("headroom-usage", "crd", "crd.yaml"), ("headroom-quota-server", "crds", "ledger/crds.yaml")]
@@ -86,18 +86,81 @@ pub fn generate(is_written: bool) -> Result<()> {
     faults.end("generated files are up to date")
 }
 
-/// The README with a table of the values.
-fn readme() -> Result<String> {
+/// The chart's README, and the page of the book about it, with their tables.
+fn documents_with_tables(chart: &Chart) -> Result<Vec<(String, String)>> {
+    let permissions = permissions(chart)?;
+    let readme = format!("{CHART}/README.md");
+    let described =
+        with_table(&with_table(&read(&readme)?, "values", &table_of_values()?)?, "permissions", &permissions)?;
+    Ok(vec![(readme, described), (INSTALL.to_owned(), with_table(&read(INSTALL)?, "permissions", &permissions)?)])
+}
+
+/// A document with the table of a name anew.
+fn with_table(document: &str, name: &str, table: &str) -> Result<String> {
+    let [begin, end] = [format!("<!-- {name}: made by `cargo xtask codegen` -->\n"), format!("<!-- end of {name} -->")];
+    let missing = || format!("a document has no table of {name}");
+    let (before, rest) = document.split_once(&begin).with_context(missing)?;
+    let (_, after) = rest.split_once(&end).with_context(missing)?;
+    Ok(format!("{before}{begin}\n{table}\n{end}{after}"))
+}
+
+fn table_of_values() -> Result<String> {
     let values = yaml(&read(format!("{CHART}/values.yaml"))?)?;
     let mut table = "| value | default | meaning |\n|---|---|---|\n".to_owned();
     for (path, description) in described_values()? {
         let default = in_order(path.iter().fold(&values, |value, key| &value[key])).replace('|', "\\|");
         table += &format!("| `{}` | `{default}` | {description} |\n", path.join("."));
     }
-    let readme = read(format!("{CHART}/README.md"))?;
-    let before = readme.split(BEGIN).next().unwrap_or_default();
-    let after = readme.split(END).nth(1).with_context(|| format!("{CHART}/README.md has no {END}"))?;
-    Ok(format!("{before}{BEGIN}\n{table}{END}{after}"))
+    Ok(table)
+}
+
+/// What each account may write and read, by the roles that the chart binds to it.
+fn permissions(chart: &Chart) -> Result<String> {
+    let people = r#"people.reader.subjects=[{"kind": "Group", "name": "people"}]"#;
+    let enabled = "ledger.enabled=true,resize.enabled=true";
+    let objects = chart.objects("headroom", &["--set", enabled, "--set-json", people])?;
+    let mut found: BTreeMap<&str, [BTreeMap<&str, BTreeSet<String>>; 2]> = BTreeMap::new();
+    for ((kind, namespace, _), binding) in objects.iter().filter(|((kind, ..), _)| kind.ends_with("RoleBinding")) {
+        let role = &binding["roleRef"];
+        let home = if role["kind"] == "Role" { namespace } else { "" };
+        let role = at(&objects, text(&role["kind"]), home, text(&role["name"]));
+        let aggregated = &role["aggregationRule"]["clusterRoleSelectors"][0]["matchLabels"];
+        let is_aggregated = |labels: &Value| {
+            aggregated.as_object().is_some_and(|wanted| wanted.iter().all(|(label, value)| &labels[label] == value))
+        };
+        let parts = objects.values().filter(|part| is_aggregated(&part["metadata"]["labels"]));
+        for rule in parts.chain([role]).flat_map(|role| items(&role["rules"])) {
+            let (reads, writes): (Vec<&str>, Vec<&str>) =
+                items(&rule["verbs"]).iter().map(text).partition(|verb| ["get", "list", "watch"].contains(verb));
+            let names: Vec<&str> = items(&rule["resourceNames"]).iter().map(text).collect();
+            let named = |resource: &str| match names.as_slice() {
+                [] => format!("`{resource}`"),
+                names => format!("`{resource}` {}", names.join(", ")),
+            };
+            for resource in items(&rule["resources"]).iter().map(text) {
+                for subject in items(&binding["subjects"]) {
+                    let [written, read] = found.entry(text(&subject["name"])).or_default();
+                    let place = if kind == "RoleBinding" { namespace } else { "" };
+                    if !writes.is_empty() {
+                        let written = written.entry(place).or_default();
+                        written.insert(format!("{} ({})", named(resource), writes.join(", ")));
+                    }
+                    if !reads.is_empty() {
+                        read.entry(place).or_default().insert(named(resource));
+                    }
+                }
+            }
+        }
+    }
+    let shown = |places: &BTreeMap<&str, BTreeSet<String>>| {
+        let parts = places.iter().map(|(place, resources)| {
+            let resources = Vec::from_iter(resources.iter().map(String::as_str)).join(", ");
+            if place.is_empty() { resources } else { format!("in namespace {place}: {resources}") }
+        });
+        Some(parts.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty()).unwrap_or("nothing".to_owned())
+    };
+    let rows = found.iter().map(|(who, [written, read])| format!("| {who} | {} | {} |\n", shown(written), shown(read)));
+    Ok(format!("| account | writes | reads |\n|---|---|---|\n{}", rows.collect::<String>()))
 }
 
 /// A value as JSON on one line, with sorted keys.
@@ -155,6 +218,9 @@ pub fn check(host: &str, policy: &str, cli: &str) -> Result<()> {
             .get(&(format!("{CHART}/ci/{name}.yaml"), namespace))
             .with_context(|| format!("there is no ci/{name}.yaml"))
     };
+    for (path, wanted) in documents_with_tables(&chart)? {
+        faults.check(read(&path)? == wanted, || format!("{path} is out of date: run `cargo xtask codegen`"));
+    }
     check_values(&mut faults)?;
     let rows = check_rows(&chart, &mut faults)?;
     check_manifests(&chart, &mut faults)?;
@@ -178,9 +244,6 @@ fn check_values(faults: &mut Faults) -> Result<()> {
     let values = yaml(&read(format!("{CHART}/values.yaml"))?)?;
     let described: BTreeSet<String> = described_values()?.into_iter().map(|(path, _)| path.join(".")).collect();
     let schema: Value = serde_json::from_str(&read(format!("{CHART}/values.schema.json"))?)?;
-    faults.check(read(format!("{CHART}/README.md"))? == readme()?, || {
-        format!("{CHART}/README.md is out of date: run `cargo xtask codegen`")
-    });
     let mut waiting = vec![(String::new(), &values, &schema, false)];
     while let Some((path, value, schema, is_described)) = waiting.pop() {
         let is_described = is_described || described.contains(&path);

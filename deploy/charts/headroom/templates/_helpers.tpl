@@ -1,26 +1,31 @@
 {{/* Names are fixed: there is one Headroom in a cluster, and the alerts and the dashboard know it by its names. */}}
 
 {{- define "headroom.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-app.kubernetes.io/part-of: headroom
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- $labels := dict
+  "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_")
+  "app.kubernetes.io/part-of" "headroom"
+  "app.kubernetes.io/instance" .Release.Name
+  "app.kubernetes.io/version" .Chart.AppVersion
+  "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- merge $labels .Values.commonLabels | toYaml -}}
 {{- end }}
 
-{{- define "headroom.collector.labels" -}}
-app.kubernetes.io/name: headroom-collector
-{{ include "headroom.labels" . }}
+{{/* The labels of the objects of a program, from a list of the root and its name. */}}
+{{- define "headroom.programLabels" -}}
+app.kubernetes.io/name: headroom-{{ last . }}
+{{ include "headroom.labels" (first .) }}
 {{- end }}
 
-{{- define "headroom.ledger.labels" -}}
-app.kubernetes.io/name: headroom-ledger
-{{ include "headroom.labels" . }}
+{{/* The metadata of an object of a program in the release's namespace, from such a list. */}}
+{{- define "headroom.programMetadata" -}}
+name: headroom-{{ last . }}
+namespace: {{ (first .).Release.Namespace }}
+labels: {{- include "headroom.programLabels" . | nindent 2 }}
 {{- end }}
 
-{{- define "headroom.resizer.labels" -}}
-app.kubernetes.io/name: headroom-resizer
-{{ include "headroom.labels" . }}
+{{/* Keeps an object when the release is uninstalled, or no longer has it. */}}
+{{- define "headroom.keep" -}}
+helm.sh/resource-policy: keep
 {{- end }}
 
 {{/* A reference in a registry from {registry, repository, tag, digest} and the default tag. */}}
@@ -86,16 +91,48 @@ The policy's estimates, with the namespace in which the release's collector keep
 {{- toYaml $estimates -}}
 {{- end }}
 
+{{/*
+A pod template, with what the values of its program say in the same way for all programs. From a dict of the root, the name and
+the values of the program, and the template with what only this program has.
+*/}}
+{{- define "headroom.podTemplate" -}}
+{{- $root := .root }}
+{{- $values := .values }}
+{{- $metadata := .template.metadata }}
+{{- $pod := .template.spec }}
+{{- $container := first $pod.containers }}
+{{- $labels := include "headroom.programLabels" (list $root .name) | fromYaml }}
+{{- $_ := set $metadata "labels" (merge $labels $values.podLabels) }}
+{{- $_ := set $metadata "annotations" (merge dict $values.podAnnotations $metadata.annotations) }}
+{{- $_ := set $pod "serviceAccountName" (printf "headroom-%s" .name) }}
+{{- $_ := set $pod "securityContext" $root.Values.podSecurityContext }}
+{{- with $root.Values.imagePullSecrets }}{{ $_ := set $pod "imagePullSecrets" . }}{{ end }}
+{{- range $field := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "priorityClassName" }}
+{{- with get $values $field }}{{ $_ := set $pod $field . }}{{ end }}
+{{- end }}
+{{- with concat ($pod.volumes | default list) $values.volumes }}{{ $_ := set $pod "volumes" . }}{{ end }}
+{{- range $field := list "env" "volumeMounts" }}
+{{- with concat (get $container $field | default list) (get $values $field) }}{{ $_ := set $container $field . }}{{ end }}
+{{- end }}
+{{- $image := $root.Values.image }}
+{{- $_ := set $container "image" (include "headroom.reference" (dict "place" $image "appVersion" $root.Chart.AppVersion)) }}
+{{- $_ := set $container "imagePullPolicy" $image.pullPolicy }}
+{{- $_ := set $container "resources" $values.resources }}
+{{- $dropped := dict "drop" (list "ALL") }}
+{{- $_ := set $container "securityContext" (dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" $dropped) }}
+{{- toYaml .template }}
+{{- end }}
+
 {{- define "headroom.collector.podTemplate" -}}
+{{- $template := include "headroom.collector.ownTemplate" . | fromYaml }}
+{{- include "headroom.podTemplate" (dict "root" . "name" "collector" "values" .Values.collector "template" $template) }}
+{{- end }}
+
+{{- define "headroom.collector.ownTemplate" -}}
 {{- $collector := .Values.collector -}}
 {{- $source := $collector.source -}}
 {{- $isPeriodic := eq $collector.kind "CronJob" -}}
 metadata:
-  labels:
-    {{- include "headroom.collector.labels" . | nindent 4 }}
-    {{- with $collector.podLabels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
   annotations:
     {{- if not $isPeriodic }}
     prometheus.io/scrape: "true"
@@ -105,42 +142,14 @@ metadata:
     {{- with $collector.source.config }}
     checksum/source: {{ toYaml . | sha256sum }}
     {{- end }}
-    {{- with $collector.podAnnotations }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
 spec:
-  serviceAccountName: headroom-collector
   # A stopped run ends at the next commit, well within this time.
   terminationGracePeriodSeconds: 60
   {{- if $isPeriodic }}
   restartPolicy: Never
   {{- end }}
-  {{- with $collector.priorityClassName }}
-  priorityClassName: {{ . }}
-  {{- end }}
-  {{- with $collector.imagePullSecrets }}
-  imagePullSecrets: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with $collector.nodeSelector }}
-  nodeSelector: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with $collector.tolerations }}
-  tolerations: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with $collector.affinity }}
-  affinity: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  securityContext:
-    runAsNonRoot: true
-    runAsUser: 65532
-    runAsGroup: 65532
-    fsGroup: 65532
-    seccompProfile:
-      type: RuntimeDefault
   containers:
     - name: collector
-      image: {{ include "headroom.reference" (dict "place" $collector.image "appVersion" .Chart.AppVersion) }}
-      imagePullPolicy: {{ $collector.image.pullPolicy }}
       args:
         - collect
         - {{ $source.type }}
@@ -167,9 +176,6 @@ spec:
         {{- with $collector.pool.tenantLabel }}
         - --pool-tenant-label={{ . }}
         {{- end }}
-      {{- with $collector.env }}
-      env: {{- toYaml . | nindent 8 }}
-      {{- end }}
       {{- if not $isPeriodic }}
       ports:
         - name: http
@@ -181,12 +187,6 @@ spec:
         periodSeconds: 60
         failureThreshold: 3
       {{- end }}
-      resources: {{- toYaml $collector.resources | nindent 8 }}
-      securityContext:
-        allowPrivilegeEscalation: false
-        readOnlyRootFilesystem: true
-        capabilities:
-          drop: [ALL]
       volumeMounts:
         - name: store
           mountPath: /var/lib/headroom
@@ -194,9 +194,6 @@ spec:
         - name: source
           mountPath: /etc/headroom
           readOnly: true
-        {{- end }}
-        {{- with $collector.volumeMounts }}
-        {{- toYaml . | nindent 8 }}
         {{- end }}
   volumes:
     - name: store
@@ -213,9 +210,6 @@ spec:
           - secret:
               name: {{ . }}
           {{- end }}
-    {{- end }}
-    {{- with $collector.volumes }}
-    {{- toYaml . | nindent 4 }}
     {{- end }}
 {{- end }}
 
