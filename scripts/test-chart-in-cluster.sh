@@ -155,9 +155,11 @@ may no patch usageprofiles.headroom.dev -n default --as "$collector"
 may yes update leases/headroom-collector -n headroom --as "$collector"
 may no create leases -n headroom --as "$collector"
 may no list usageprofiles.headroom.dev -A --as "$collector"
-may no list pods -A --as "$collector"
+may yes watch pods -A --as "$collector"
+may yes create events -n default --as "$collector"
 may yes list namespaces --as "$collector"
 may no get pods -A --as "$collector"
+may no update events -n default --as "$collector"
 may no get secrets -n headroom --as "$collector"
 server=system:serviceaccount:kubewarden:policy-server
 may yes watch usageprofiles.headroom.dev -A --as "$server"
@@ -200,6 +202,7 @@ expect "mode" protect "$(kubectl get clusteradmissionpolicy headroom -o jsonpath
 expect "holder of the lease" pod_store "$(kubectl -n headroom get lease headroom-collector -o jsonpath='{.spec.holderIdentity}')"
 expect "ServiceMonitors" headroom-collector "$(kubectl -n headroom get servicemonitors -o jsonpath='{.items[*].metadata.name}')"
 may no list pods -A --as "$collector"
+may no create events -n default --as "$collector"
 may yes list pods -A --as jane --as-group platform
 # As snapshot -A does.
 may yes list namespaces -A --as jane --as-group platform

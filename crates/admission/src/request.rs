@@ -20,5 +20,5 @@ pub mod rollout;
 
 pub use crate::amount::Requirement;
 pub use admission_request::{Object, Operation, Request};
-pub use origin::{EstimateOrigin, RangeName, Repair, ValueOrigin, is_of_default};
+pub use origin::{EstimateOrigin, RangeName, Repair, ValueOrigin, is_of_default, is_of_estimate};
 pub use pod::{Container, Pod, Resources, Role, Value};

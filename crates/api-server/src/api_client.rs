@@ -36,9 +36,9 @@ const MAX_PAGE_BYTES: u64 = 8 << 20;
 /// No answer has more bytes, unpacked. Metrics of all pods come in one piece: about 600 bytes for each.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
-const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 #[derive(Clone)]
@@ -185,6 +185,15 @@ impl ListOptions<'_> {
     };
     /// Nothing but metadata.
     pub const METADATA: Self = ListOptions { page_size: METADATA_PAGE_SIZE, only_metadata: true, ..Self::WHOLE };
+
+    /// The selectors as parameters of a query.
+    pub(crate) fn selectors(&self) -> String {
+        let selector = |name: &str, selector: &str| match selector {
+            "" => String::new(),
+            selector => format!("&{name}={}", query_value(selector)),
+        };
+        selector("labelSelector", self.label_selector) + &selector("fieldSelector", self.field_selector)
+    }
 }
 
 /// The end of a list.
@@ -410,13 +419,9 @@ impl ApiClient {
         from: &str,
         each: impl FnMut(Node<'_>),
     ) -> ApiResult<(String, Option<u64>)> {
-        let ListOptions { page_size, label_selector, field_selector, only_metadata, .. } = options;
+        let selectors = options.selectors();
+        let ListOptions { page_size, only_metadata, .. } = options;
         let accept = if *only_metadata { METADATA_LIST } else { JSON };
-        let selector = |name: &str, selector: &str| match selector {
-            "" => String::new(),
-            selector => format!("&{name}={}", query_value(selector)),
-        };
-        let selectors = selector("labelSelector", label_selector) + &selector("fieldSelector", field_selector);
         let from = match from {
             "" => String::new(),
             from => format!("&continue={}", query_value(from)),

@@ -5,7 +5,7 @@ use headroom_objects::kinds::metadata;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::api_client::ApiClient;
+use crate::api_client::{ApiClient, ApiError};
 use crate::api_path::ApiPath;
 use crate::random;
 
@@ -35,13 +35,26 @@ pub struct Recorder {
 impl Recorder {
     /// Writes an event about an object. `apiVersion` and `kind` are given, as lists omit them. A failure is only logged.
     pub async fn record(&self, about: (&str, &str, &Value), kind: EventType, reason: &str, message: &str) {
+        let name = name_of(metadata(about.2, "name"), &random::token());
+        self.record_as(&name, about, kind, reason, message).await;
+    }
+
+    /// Like [`Self::record`], under a name. Returns false if there is an event with that name.
+    pub async fn record_as(
+        &self,
+        event: &str,
+        about: (&str, &str, &Value),
+        kind: EventType,
+        reason: &str,
+        message: &str,
+    ) -> bool {
         let (api_version, object_kind, object) = about;
         let (name, namespace) = (metadata(object, "name"), metadata(object, "namespace"));
         let home = if namespace.is_empty() { DEFAULT } else { namespace };
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let event = json!({
             "apiVersion": "v1", "kind": "Event",
-            "metadata": {"name": name_of(name, &random::token()), "namespace": home},
+            "metadata": {"name": event, "namespace": home},
             "involvedObject": {"apiVersion": api_version, "kind": object_kind, "name": name, "namespace": namespace,
                 "uid": metadata(object, "uid"), "resourceVersion": metadata(object, "resourceVersion")},
             "type": if kind == EventType::Warning { "Warning" } else { "Normal" }, "reason": reason,
@@ -49,9 +62,12 @@ impl Recorder {
             "source": {"component": self.component}, "reportingComponent": self.component,
             "reportingInstance": self.instance, "firstTimestamp": now, "lastTimestamp": now, "count": 1,
         });
-        if let Err(failure) = self.api.create(&ApiPath::new("/api/v1").collection(Some(home), "events"), &event).await {
-            tracing::warn!(name, reason, %failure, "cannot write an event");
+        match self.api.create(&ApiPath::new("/api/v1").collection(Some(home), "events"), &event).await {
+            Err(ApiError::Conflict { .. }) => return false,
+            Err(failure) => tracing::warn!(name, reason, %failure, "cannot write an event"),
+            Ok(_) => {}
         }
+        true
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::api_client::{ApiClient, ApiError, ListOptions, revision_in};
+use crate::api_client::{ApiClient, ApiError, JSON, ListOptions, METADATA, revision_in};
 use crate::api_path::ApiPath;
 
 /// An update of a collection, with whole objects or reduced ones.
@@ -54,18 +54,31 @@ pub async fn follow<T>(
     read: impl Fn(Node<'_>) -> Option<T>,
     notify: impl FnMut(WatchUpdate<T>),
 ) {
-    stop.run_until_cancelled(follow_on(api, path, read, notify)).await;
+    follow_selected(api, path, ListOptions::WHOLE, stop, read, notify).await;
+}
+
+/// Like [`follow`], for the objects, and the part of them, that the options select.
+pub async fn follow_selected<T>(
+    api: ApiClient,
+    path: ApiPath,
+    options: ListOptions<'_>,
+    stop: CancellationToken,
+    read: impl Fn(Node<'_>) -> Option<T>,
+    notify: impl FnMut(WatchUpdate<T>),
+) {
+    stop.run_until_cancelled(follow_on(api, path, options, read, notify)).await;
 }
 
 async fn follow_on<T>(
     api: ApiClient,
     path: ApiPath,
+    options: ListOptions<'_>,
     read: impl Fn(Node<'_>) -> Option<T>,
     mut notify: impl FnMut(WatchUpdate<T>),
 ) {
     let mut failures = 0;
     loop {
-        let mut revision = match api.list(&path, ListOptions::WHOLE, &read).await {
+        let mut revision = match api.list(&path, options, &read).await {
             Ok((revision, items)) => {
                 notify(WatchUpdate::Listed(revision, items));
                 revision
@@ -84,7 +97,7 @@ async fn follow_on<T>(
         // A watch that ended early continues from its revision, until that is too old for the API server.
         loop {
             let before = revision;
-            let ends = watch(&api, &path, &mut revision, &read, &mut notify).await;
+            let ends = watch(&api, &path, options, MAX_WATCH_SECONDS, &mut revision, &read, &mut notify).await;
             failures = if revision > before || matches!(ends, Ends::InTime) { 0 } else { failures + 1 };
             if let Ends::Early(failure) | Ends::Gone(failure) = &ends {
                 match failures {
@@ -107,7 +120,7 @@ async fn pause(failures: u32) {
     tokio::time::sleep(delay.unwrap_or(LONGEST_DELAY)).await;
 }
 
-enum Ends {
+pub(crate) enum Ends {
     /// The API server ends each watch after some minutes.
     InTime,
     Early(String),
@@ -115,16 +128,19 @@ enum Ends {
     Gone(String),
 }
 
-async fn watch<T>(
+/// Watches for so many seconds at most.
+pub(crate) async fn watch<T>(
     api: &ApiClient,
     path: &ApiPath,
+    options: ListOptions<'_>,
+    seconds: u64,
     revision: &mut u64,
     read: &impl Fn(Node<'_>) -> Option<T>,
     notify: &mut impl FnMut(WatchUpdate<T>),
 ) -> Ends {
-    let query =
-        format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={MAX_WATCH_SECONDS}&resourceVersion={revision}");
-    let request = Request::get(format!("{path}?{query}"));
+    let query = format!("watch=1&allowWatchBookmarks=true&timeoutSeconds={seconds}&resourceVersion={revision}");
+    let accept = if options.only_metadata { METADATA } else { JSON };
+    let request = Request::get(format!("{path}?{query}{}", options.selectors())).header(header::ACCEPT, accept);
     // From Kubernetes 1.37 on, each event would be compressed on its own.
     let request = request.header(header::ACCEPT_ENCODING, "identity").body(Vec::new());
     let Ok(request) = request else { return Ends::Gone("its path is no path".to_owned()) };

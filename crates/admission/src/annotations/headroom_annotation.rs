@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use crate::amount::ResourceName;
 use crate::find;
 use crate::json::{Document, Malformed, json_string, write_string, write_string_with};
+use crate::request::origin::OF_EARLIER;
 use crate::request::pod::ContainerIndex;
 use crate::request::{Container, Pod, Requirement, Value, ValueOrigin};
 use crate::truncate::{count_of, shortened};
@@ -41,12 +42,12 @@ fn text_of<'d>(pod: &Pod<'d>) -> Result<Option<Cow<'d, str>>, Malformed> {
 
 /// A value in the annotation, as claimed by it.
 #[derive(Debug, PartialEq, Eq)]
-struct ClaimedValue<'a> {
-    container: &'a str,
-    requirement: Requirement,
-    resource: &'a str,
-    value: &'a str,
-    reason: &'a str,
+pub struct ClaimedValue<'a> {
+    pub container: &'a str,
+    pub requirement: Requirement,
+    pub resource: &'a str,
+    pub value: &'a str,
+    pub reason: &'a str,
 }
 
 /// The text of an annotation.
@@ -202,7 +203,7 @@ pub fn mark(pod: &mut Pod<'_>) -> Result<(), Malformed> {
 }
 
 /// Reads an annotation's claims; none from a text in another format.
-fn read(text: &str, mut each: impl FnMut(ClaimedValue<'_>)) {
+pub fn read(text: &str, mut each: impl FnMut(ClaimedValue<'_>)) {
     let Ok(document) = Document::read(text) else { return };
     let Ok(containers) = document.root().fields() else { return };
     for (container, values) in containers {
@@ -214,7 +215,7 @@ fn read(text: &str, mut each: impl FnMut(ClaimedValue<'_>)) {
                 Some(("limits", resource)) => (Requirement::Limit, resource),
                 _ => continue,
             };
-            let (value, reason) = find::split_once(&claim, REASON).unwrap_or((&claim, "set earlier"));
+            let (value, reason) = find::split_once(&claim, REASON).unwrap_or((&claim, OF_EARLIER));
             each(ClaimedValue { container: &container, requirement, resource, value, reason });
         }
     }

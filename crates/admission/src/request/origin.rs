@@ -51,10 +51,18 @@ impl ValueOrigin<'_> {
 }
 
 const OF_DEFAULT: &str = "default of ";
+const OF_REPAIR: &str = "raised to the request from ";
+/// The reason of a value whose own had no room in the annotation.
+pub const OF_EARLIER: &str = "set earlier";
 
 /// True if an earlier reason is that of a default.
 pub fn is_of_default(reason: &str) -> bool {
     reason.starts_with(OF_DEFAULT)
+}
+
+/// True if an earlier reason is that of an estimate.
+pub fn is_of_estimate(reason: &str) -> bool {
+    !is_of_default(reason) && !reason.starts_with(OF_REPAIR) && reason != OF_EARLIER
 }
 
 impl fmt::Display for ValueOrigin<'_> {
@@ -72,9 +80,9 @@ impl fmt::Display for ValueOrigin<'_> {
             Self::Default(range) => write!(f, "{OF_DEFAULT}{range}"),
             Self::Repaired(repair) => match &**repair {
                 Repair { from, range: Some(range) } => {
-                    write!(f, "raised to the request from {from}, the default of {range}")
+                    write!(f, "{OF_REPAIR}{from}, the {OF_DEFAULT}{range}")
                 }
-                Repair { from, range: None } => write!(f, "raised to the request from the default {from}"),
+                Repair { from, range: None } => write!(f, "{OF_REPAIR}the default {from}"),
             },
         }
     }

@@ -12,6 +12,7 @@ use headroom_api_server::kubeconfig::Chosen;
 use headroom_api_server::lease::Timing;
 use headroom_api_server::{clock, signals};
 use headroom_collector::collect_loop::{Feed, Rounds};
+use headroom_collector::estimate_events;
 use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::probe_server;
 use headroom_collector::profile::Pooling;
@@ -116,6 +117,9 @@ struct Options {
     /// Number of days before now that the first run reads
     #[arg(long, global = true, value_name = "DAYS", default_value_t = DAYS_KEPT, value_parser = clap::value_parser!(u32).range(1..=DAYS_KEPT as i64))]
     days: u32,
+    /// With --every, write Events to workloads about what was estimated for their pods
+    #[arg(long, global = true)]
+    events: bool,
     /// Serve /healthz and /metrics at this address, such as 0.0.0.0:8080
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
@@ -183,6 +187,9 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         }
         Destination::Folder(_) | Destination::Stdout => None,
     };
+    if let (true, Some(_), Destination::Cluster(cluster)) = (options.events, options.every, &destination) {
+        tokio::spawn(estimate_events::tell(cluster.api.clone(), stop.clone()));
+    }
     let mut rounds = Rounds {
         feed,
         source_name,

@@ -15,6 +15,7 @@ use headroom_admission::timestamp::Timestamp;
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::lease::Timing;
 use headroom_collector::collect_loop::{Feed, RoundError, Rounds};
+use headroom_collector::estimate_events;
 use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::lease::lease;
@@ -154,7 +155,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     let unknown = shop.create(pod(namespace, "unknown", json!({}))).await.unwrap();
     assert_eq!(*resources(&unknown), json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "50m"}}));
 
-    collect(collector, folder.path(), &samples(namespace)).await.unwrap();
+    collect(collector.clone(), folder.path(), &samples(namespace)).await.unwrap();
     let root = Root::of("registry.example.com/shop/web").to_string();
     let table = kubectl(&shop.cluster, &["get", "usageprofiles", "-n", "headroom"]);
     let columns: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
@@ -196,6 +197,42 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
         serde_json::from_str(&pod.metadata.annotations.as_ref().unwrap()["headroom.dev/resources"]).unwrap()
     };
     assert_eq!(annotation(&twice)["web"], annotation(&known)["web"]);
+
+    // The Deployment is told once, with the rights of the collector.
+    let web = shop.create(crate::objects::deployment(namespace, 2, json!({}))).await.unwrap();
+    let owned_by = |owner: &DynamicObject, kind: &str| {
+        let (name, uid) = (&owner.metadata.name, &owner.metadata.uid);
+        json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}])
+    };
+    let mut set =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-5d", "namespace": namespace}});
+    set["spec"] = json!({"selector": {"matchLabels": {"app": "web"}}, "template": web.data["spec"]["template"]});
+    set["metadata"]["ownerReferences"] = owned_by(&web, "Deployment");
+    let set = shop.create(set).await.unwrap();
+    let stop = tokio_util::sync::CancellationToken::new();
+    let telling = tokio::spawn(estimate_events::tell(ApiClient::new(collector), stop.clone()));
+    for name in ["web-5d-1", "web-5d-2"] {
+        let mut pod = pod(namespace, name, json!({}));
+        pod["metadata"]["ownerReferences"] = owned_by(&set, "ReplicaSet");
+        pod["metadata"]["labels"] = json!({"pod-template-hash": "5d"});
+        shop.create(pod).await.unwrap();
+    }
+    let described = || shop.kubectl(&["describe", "deployment", "web"]);
+    eventually("an Event", async || {
+        let text = described();
+        if text.contains("RequestsEstimated") { Ok(()) } else { Err(text) }
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    let described = described();
+    assert_eq!(described.matches("RequestsEstimated").count(), 1, "{described}");
+    let text = "estimated for its pods: web cpu request 4";
+    assert!(
+        described.contains(text) && described.contains("of 7d registry.example.com/shop/web:1 in this namespace"),
+        "{described}"
+    );
+    stop.cancel();
+    telling.await.unwrap();
 }
 
 /// A share with this many images, one of them in this many namespaces, all at one root.

@@ -167,6 +167,9 @@ spec:
         {{- if not $isPeriodic }}
         - --every={{ $collector.every }}
         - --listen=0.0.0.0:8080
+        {{- if $collector.events }}
+        - --events
+        {{- end }}
         {{- end }}
         - --store=/var/lib/headroom/usage.redb
         - --namespace={{ .Release.Namespace }}

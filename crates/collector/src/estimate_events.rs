@@ -1,0 +1,232 @@
+//! Tells workloads what was estimated for their pods, as Events: warnings reach only who creates a pod himself, and for most pods
+//! that is a controller.
+//!
+//! Only pods without a node are watched, as metadata: each passes there once, whatever becomes of it later. Everybody may write
+//! annotations, so what they say is only quoted, in the namespace of the pod, and no namespace delays the others.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use headroom_admission::annotations::headroom_annotation::{self, NAME, REPORTED};
+use headroom_admission::json::Node;
+use headroom_admission::request::is_of_estimate;
+use headroom_api_server::ApiPath;
+use headroom_api_server::api_client::{ApiClient, ListOptions, value};
+use headroom_api_server::derived_name::DerivedName;
+use headroom_api_server::event::{EventType, Recorder};
+use headroom_api_server::parts::locked;
+use headroom_api_server::watch::{WatchUpdate, follow_selected};
+use headroom_objects::kinds::{ApiKind, metadata};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+const PODS: ApiPath = ApiPath::new("/api/v1/pods");
+const WITHOUT_NODE: ListOptions<'static> = ListOptions { field_selector: "spec.nodeName=", ..ListOptions::METADATA };
+/// The time from one Event to the next.
+const PAUSE: Duration = Duration::from_secs(6);
+/// The most that one namespace has waiting.
+const WAITING: usize = 20;
+/// The most that is remembered. What was forgotten is told once more, and the API server has that Event already.
+const REMEMBERED: usize = 10_000;
+
+/// What a workload is told.
+#[derive(Debug, PartialEq, Eq)]
+struct Note {
+    /// The pod's controller, such as a ReplicaSet, as in its `ownerReferences`.
+    controller: Value,
+    /// Template and amounts: each is told once.
+    subject: String,
+    message: String,
+}
+
+/// Tells until `stop`.
+pub async fn tell(api: ApiClient, stop: CancellationToken) {
+    let queue = Arc::new(Queue::default());
+    let read = |pod: Node<'_>| value(pod).and_then(|pod| Some((metadata(&pod, "namespace").to_owned(), note(&pod)?)));
+    let seen = {
+        let queue = Arc::clone(&queue);
+        move |seen| match seen {
+            WatchUpdate::Listed(_, notes) => notes.into_iter().for_each(|(namespace, note)| queue.add(namespace, note)),
+            WatchUpdate::Stored((namespace, note)) => queue.add(namespace, note),
+            WatchUpdate::Deleted(_) | WatchUpdate::UpTo(_) | WatchUpdate::Lost(_) => {}
+        }
+    };
+    let recorder = Recorder { api: api.clone(), component: "headroom-collector", instance: String::new() };
+    let telling = async {
+        let mut last = String::new();
+        loop {
+            let note;
+            (last, note) = queue.next(&last).await;
+            let Some(owner) = owner_of(&api, &last, &note.controller).await else { continue };
+            let text = |field| owner.get(field).and_then(Value::as_str).unwrap_or_default();
+            // Another collector, or this one before it was started again, has told the same under this name.
+            let name = DerivedName::of("headroom-estimated", &format!("{} {}", text("uid"), note.subject)).to_string();
+            let about = json!({"metadata": {"namespace": last, "name": text("name"), "uid": text("uid")}});
+            let about = (text("apiVersion"), text("kind"), &about);
+            if recorder.record_as(&name, about, EventType::Normal, "RequestsEstimated", &note.message).await {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    };
+    tokio::select! {
+        () = follow_selected(api.clone(), PODS, WITHOUT_NODE, stop.clone(), read, seen) => {}
+        () = telling => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+/// What is to be told, by namespace.
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<(BTreeMap<String, VecDeque<Note>>, BTreeSet<String>)>,
+    added: Notify,
+}
+
+impl Queue {
+    fn add(&self, namespace: String, note: Note) {
+        let mut waiting = locked(&self.waiting);
+        let (waiting, known) = &mut *waiting;
+        let key = format!("{namespace} {} {}", note.controller, note.subject);
+        let of_namespace = waiting.entry(namespace).or_default();
+        if of_namespace.len() < WAITING && !known.contains(&key) {
+            if known.len() >= REMEMBERED {
+                known.clear();
+            }
+            known.insert(key);
+            of_namespace.push_back(note);
+            self.added.notify_one();
+        }
+    }
+
+    /// The next note, of the namespace after the last one.
+    async fn next(&self, last: &str) -> (String, Note) {
+        loop {
+            {
+                let mut waiting = locked(&self.waiting);
+                let (waiting, _) = &mut *waiting;
+                waiting.retain(|_, notes| !notes.is_empty());
+                let after = waiting.range_mut::<str, _>((Excluded(last), Unbounded)).next();
+                let found = after.map(|(namespace, notes)| (namespace.clone(), notes.pop_front()));
+                let found =
+                    found.or_else(|| waiting.iter_mut().next().map(|(of, notes)| (of.clone(), notes.pop_front())));
+                if let Some((namespace, Some(note))) = found {
+                    return (namespace, note);
+                }
+            }
+            self.added.notified().await;
+        }
+    }
+}
+
+/// What the workload of a new pod is told; none if nothing was estimated, or no controller made the pod.
+fn note(pod: &Value) -> Option<Note> {
+    let about = pod.get("metadata")?;
+    let annotation = |name: &str| about.get("annotations")?.get(name)?.as_str();
+    let (mut subject, mut message) = (String::new(), String::new());
+    for (name, begin) in [(NAME, "estimated for its pods: "), (REPORTED, "estimated, but not set: ")] {
+        let mut next = begin;
+        headroom_annotation::read(annotation(name).unwrap_or_default(), |claim| {
+            if !is_of_estimate(claim.reason) {
+                return;
+            }
+            message.push_str(if next == begin && !message.is_empty() { "; " } else { "" });
+            let (container, field) = (claim.container, claim.requirement.field().trim_end_matches('s'));
+            // Writing into a string does not fail.
+            _ = write!(message, "{next}{container} {} {field} {} ({})", claim.resource, claim.value, claim.reason);
+            // Reasons count samples, so they differ from pod to pod.
+            _ = write!(subject, "{name} {container} {field} {} {};", claim.resource, claim.value);
+            next = ", ";
+        });
+    }
+    let controllers = about.get("ownerReferences")?.as_array()?;
+    let controller = controllers.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?.clone();
+    let label = |name: &str| about.get("labels")?.get(name)?.as_str();
+    let template = label("pod-template-hash").or_else(|| label("controller-revision-hash")).unwrap_or_default();
+    let subject = format!("{template} {subject}");
+    (!message.is_empty()).then_some(Note { controller, subject, message })
+}
+
+/// The workload that people know: the controller's own controller if that is a ReplicaSet or a Job that has one.
+async fn owner_of(api: &ApiClient, namespace: &str, controller: &Value) -> Option<Value> {
+    let text = |field| controller.get(field).and_then(Value::as_str).unwrap_or_default();
+    let kind = ApiKind::new(text("apiVersion"), text("kind"));
+    if !matches!((kind.group.as_str(), kind.kind.as_str()), ("apps", "ReplicaSet") | ("batch", "Job")) {
+        return Some(controller.clone());
+    }
+    let path = ApiPath::of_version(text("apiVersion")).collection(Some(namespace), &kind.plural).at(text("name"));
+    let read = api.get_metadata(&path).await;
+    let read = read.inspect_err(|failure| tracing::debug!(%path, %failure, "cannot read a controller")).ok()?;
+    let owners = read.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let mut owners = owners.filter(|owner| owner.get("controller") == Some(&Value::Bool(true)));
+    Some(owners.next().unwrap_or(controller).clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HISTORY: &str = "p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old";
+
+    #[test]
+    fn a_workload_is_told_what_was_estimated_for_its_pods() {
+        let check = |set: &str, reported: &str, expected: Option<&str>| {
+            let annotations = [(NAME, set), (REPORTED, reported)].into_iter().filter(|(_, text)| !text.is_empty());
+            let annotations: BTreeMap<&str, String> =
+                annotations.map(|(name, text)| (name, text.replace('H', HISTORY))).collect();
+            let owners = json!([{"kind": "Other", "uid": "1"}, {"kind": "ReplicaSet", "controller": true, "uid": "2"}]);
+            let labels = json!({"pod-template-hash": "5d"});
+            let mut pod =
+                json!({"metadata": {"annotations": annotations, "labels": labels, "ownerReferences": owners}});
+            let found = note(&pod);
+            assert_eq!(found.as_ref().map(|note| note.message.replace(HISTORY, "H")).as_deref(), expected, "{set}");
+            assert!(found.is_none_or(|note| note.controller["uid"] == "2" && note.subject.starts_with("5d ")));
+            pod["metadata"]["ownerReferences"] = json!([{"kind": "Other", "uid": "1"}]);
+            assert_eq!(note(&pod), None, "nobody's pod");
+        };
+        check("", "", None);
+        check("no JSON", "", None);
+        check(r#"{"web":{"requests.cpu":"50m: default of LimitRange a"}}"#, "", None);
+        check(r#"{"web":{"limits.cpu":"1: raised to the request from 500m, the default of LimitRange a"}}"#, "", None);
+        // Without room for reasons, defaults and estimates look alike.
+        check(r#"{"web":{"requests.cpu":"1"},"…":"90 more values set"}"#, "", None);
+        check(
+            r#"{"web":{"requests.cpu":"120m: H","limits.cpu":"1: default of rule b"},"sidecar":{"requests.memory":"200Mi: H; raised from 128Mi to the floor"}}"#,
+            "",
+            Some(
+                "estimated for its pods: web cpu request 120m (H), sidecar memory request 200Mi (H; raised from 128Mi to the floor)",
+            ),
+        );
+        check(
+            r#"{"web":{"requests.cpu":"120m: H"}}"#,
+            r#"{"web":{"requests.memory":"1Gi: H; kept, because the change is small"}}"#,
+            Some(
+                "estimated for its pods: web cpu request 120m (H); estimated, but not set: web memory request 1Gi (H; kept, because the change is small)",
+            ),
+        );
+    }
+
+    #[tokio::test]
+    async fn each_is_told_once_and_no_namespace_delays_another() {
+        let queue = Queue::default();
+        let add = |namespace: &str, subject: &str| {
+            let note = Note { controller: Value::Null, subject: subject.to_owned(), message: String::new() };
+            queue.add(namespace.to_owned(), note);
+        };
+        (0..1_000).for_each(|number| add("noisy", &number.to_string()));
+        ["a", "a", "b"].iter().for_each(|subject| add("shop", subject));
+        let mut told = Vec::new();
+        let mut last = String::new();
+        while told.len() < WAITING + 2 {
+            let (namespace, note) = queue.next(&last).await;
+            told.push(format!("{namespace} {}", note.subject));
+            last = namespace;
+        }
+        assert_eq!(told[..5], ["noisy 0", "shop a", "noisy 1", "shop b", "noisy 2"]);
+        add("shop", "a");
+        assert!(tokio::time::timeout(Duration::from_millis(50), queue.next(&last)).await.is_err());
+    }
+}
