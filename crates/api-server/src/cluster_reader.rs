@@ -3,7 +3,7 @@
 //! Each list and object is read once in a run. Nothing is written. An account needs only `get` and `list` of the resources that
 //! a command reads, in one namespace if the command reads only that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 
 use crate::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use crate::api_path::ApiPath;
+use crate::kept_lists::{KeptList, KeptLists};
 use crate::kubeconfig::{self, Chosen};
 use crate::proxy;
 
@@ -26,6 +27,8 @@ use crate::proxy;
 const PAGE_SIZE: u32 = 500;
 /// Lists that are read at the same time.
 const CONCURRENCY: usize = 8;
+/// Kept lists that are brought up to date at the same time: that is mostly waiting.
+const KEPT_CONCURRENCY: usize = 32;
 /// The API server itself gives up on a request after a minute.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -42,6 +45,8 @@ pub struct LiveCluster {
     kinds: BTreeMap<(String, String), ApiKind>,
     /// The most bytes of a list that is kept, in all namespaces but this one.
     bound: Option<(usize, String)>,
+    /// The lists that outlive this reading, and the paths of those that are current.
+    kept: Option<(KeptLists, BTreeSet<String>)>,
 }
 
 /// The objects of a list, and where its next page begins if only its first one was read ahead: the rest may be most of a large
@@ -69,13 +74,34 @@ impl LiveCluster {
         })?;
         let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
         let (lists, objects, kinds) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Ok((Self { runtime, api, server, release: None, lists, objects, kinds, bound: None }, namespace))
+        Ok((Self { runtime, api, server, release: None, lists, objects, kinds, bound: None, kept: None }, namespace))
     }
 
     /// Bounds the lists that are kept of each namespace but our own, for a program whose memory is limited: tenants choose how
     /// large they are.
     pub fn with_bound(self, bytes: usize, own: &str) -> Self {
         Self { bound: Some((bytes, own.to_owned())), ..self }
+    }
+
+    /// Goes on from the lists of earlier readings.
+    pub fn with_kept(self, lists: Option<KeptLists>) -> Self {
+        Self { kept: lists.map(|lists| (lists, BTreeSet::new())), ..self }
+    }
+
+    /// Hands over a list that outlives this reading.
+    fn visit_kept(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Option<Result<(), ReadError>> {
+        let kind = self.kind(list.0, list.1);
+        let (api, path) = (&self.api, path_of(&kind, list.2));
+        let (lists, current) = self.kept.as_mut()?;
+        let known = if current.insert(path.as_str().to_owned()) { None } else { lists.take(&path) };
+        let read = match known {
+            Some(known) => Ok(known),
+            None => self.runtime.block_on(take_current(lists, api, &kind, list)),
+        };
+        Some(read.map(|read| {
+            read.objects().for_each(each);
+            lists.keep(&path, read);
+        }))
     }
 
     /// Asks the API server for its version. So there is one error, and not one for each read, if it does not answer.
@@ -190,10 +216,13 @@ impl ClusterReader for LiveCluster {
         // Consumes the prefetched page.
         let read = match self.lists.remove(&query(list)) {
             Some(ahead) => self.go_on(list, ahead?, each),
-            None => {
-                let resource = self.kind(list.0, list.1);
-                self.runtime.block_on(pages(&self.api, &resource, list, "", usize::MAX, each)).map(drop)
-            }
+            None => match self.visit_kept(list, each) {
+                Some(read) => read,
+                None => {
+                    let resource = self.kind(list.0, list.1);
+                    self.runtime.block_on(pages(&self.api, &resource, list, "", usize::MAX, each)).map(drop)
+                }
+            },
         };
         self.or_unknown(read, list.0, list.1)
     }
@@ -211,18 +240,34 @@ impl ClusterReader for LiveCluster {
     /// Reads a page of each list; the rest of a longer one is read when it is asked for, because it may be most of a large cluster.
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         let kinds: Vec<ApiKind> = lists.iter().map(|(api_version, kind, _)| self.kind(api_version, kind)).collect();
-        let api = &self.api;
+        let (api, kept) = (&self.api, self.kept.as_ref().map(|(kept, _)| kept));
+        let concurrency = if kept.is_some() { KEPT_CONCURRENCY } else { CONCURRENCY };
         let reads = lists.iter().zip(kinds).map(|(list, resource)| async move {
             let mut objects = Vec::new();
+            if let Some(kept) = kept {
+                let path = path_of(&resource, list.2);
+                let read = take_current(kept, api, &resource, *list).await;
+                return (
+                    query(*list),
+                    read.map(|read| {
+                        kept.keep(&path, read);
+                        Err(path)
+                    }),
+                );
+            }
             let read =
                 pages(api, &resource, *list, "", 1, &mut |object| objects.push(CompressedObject::from(&object))).await;
-            (query(*list), read.map(|next| Listed { objects, next }))
+            (query(*list), read.map(|next| Ok(Listed { objects, next })))
         });
         let answers: Vec<_> =
-            self.runtime.block_on(stream::iter(reads).buffer_unordered(CONCURRENCY).inspect(|_| done()).collect());
+            self.runtime.block_on(stream::iter(reads).buffer_unordered(concurrency).inspect(|_| done()).collect());
         for (query, answer) in answers {
-            let answer = self.or_unknown(answer, &query.0, &query.1);
-            self.lists.insert(query, answer);
+            match (self.or_unknown(answer, &query.0, &query.1), &mut self.kept) {
+                (Ok(Err(path)), Some((_, current))) => _ = current.insert(path.as_str().to_owned()),
+                (Ok(Err(_)), None) => {}
+                (Ok(Ok(listed)), _) => _ = self.lists.insert(query, Ok(listed)),
+                (Err(problem), _) => _ = self.lists.insert(query, Err(problem)),
+            }
         }
     }
 
@@ -275,16 +320,34 @@ async fn pages(
     most: usize,
     each: &mut dyn FnMut(Value),
 ) -> Result<String, ReadError> {
-    let only_metadata = is_confidential(kind);
-    let options = ListOptions { page_size: PAGE_SIZE, only_metadata, most, from, ..ListOptions::WHOLE };
-    let each = |item: Node<'_>| {
-        let Some(mut item) = value(item) else { return };
-        drop_managers(&mut item);
-        each(typed(item, api_version, kind));
-    };
+    let options = ListOptions { most, from, ..options_of(kind) };
+    let each = |item: Node<'_>| cleaned(item, api_version, kind).into_iter().for_each(&mut *each);
     let listed = api.for_each(&path_of(resource, namespace), options, each).await;
     let what = || in_scope(&resource.qualified(), resource, namespace);
     listed.map(|listed| listed.next).map_err(|error| problem(error, &what(), resource))
+}
+
+/// Takes a list as it is now from those that are kept.
+async fn take_current(
+    lists: &KeptLists,
+    api: &ApiClient,
+    resource: &ApiKind,
+    (api_version, kind, namespace): List<'_>,
+) -> Result<KeptList, ReadError> {
+    let read = |item: Node<'_>| cleaned(item, api_version, kind);
+    let taken = lists.take_current(api, &path_of(resource, namespace), options_of(kind), &read).await;
+    taken.map_err(|error| problem(error, &in_scope(&resource.qualified(), resource, namespace), resource))
+}
+
+fn options_of(kind: &str) -> ListOptions<'static> {
+    ListOptions { page_size: PAGE_SIZE, only_metadata: is_confidential(kind), ..ListOptions::WHOLE }
+}
+
+/// An item of a list as an object that is handed over.
+fn cleaned(item: Node<'_>, api_version: &str, kind: &str) -> Option<Value> {
+    let mut item = value(item)?;
+    drop_managers(&mut item);
+    Some(typed(item, api_version, kind))
 }
 
 /// Drops the managed fields, which take more memory than the rest of a pod. They are kept where LimitRanger added values,

@@ -17,6 +17,7 @@ pub mod kubeconfig;
 pub mod derived_name;
 pub mod error_chain;
 pub mod outage;
+pub mod parts;
 pub mod random;
 pub mod retry;
 
@@ -27,12 +28,13 @@ pub mod event;
 pub mod lease;
 pub mod watch;
 
+pub mod kept_lists;
+
 pub mod cluster_reader;
 pub mod list_all_namespaces;
 
 pub mod http_server;
 pub mod metric_registry;
-pub mod parts;
 pub mod signals;
 
 pub use api_path::ApiPath;

@@ -144,18 +144,19 @@ pub(crate) async fn watch<T>(
     // From Kubernetes 1.37 on, each event would be compressed on its own.
     let request = request.header(header::ACCEPT_ENCODING, "identity").body(Vec::new());
     let Ok(request) = request else { return Ends::Gone("its path is no path".to_owned()) };
+    let begun = Instant::now();
     let events = match api.client().request_stream(request).await {
         Ok(events) => events,
         Err(kube::Error::Api(status)) if status.code == 410 => return Ends::Gone(status.message),
         Err(error) => return Ends::Early(ApiError::from(error).to_string()),
     };
-    let (mut events, mut line, begun) = (pin!(events), Vec::new(), Instant::now());
+    let (mut events, mut line) = (pin!(events), Vec::new());
     loop {
         line.clear();
         // A longer one is read in pieces, of which the first is no event.
         let mut event = events.as_mut().take(MAX_EVENT_BYTES);
         match tokio::time::timeout(MAX_SILENCE, event.read_until(b'\n', &mut line)).await {
-            Ok(Ok(0)) if begun.elapsed() >= LONGEST_DELAY => return Ends::InTime,
+            Ok(Ok(0)) if begun.elapsed() >= LONGEST_DELAY.min(Duration::from_secs(seconds)) => return Ends::InTime,
             Ok(Ok(0)) => return Ends::Early("it ended at once".to_owned()),
             Ok(Ok(_)) => {}
             Ok(Err(failure)) => return Ends::Early(failure.to_string()),

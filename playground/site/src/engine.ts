@@ -101,7 +101,8 @@ export function latest<Input>(run: (input: Input) => Promise<void>): (input: Inp
     while (waiting) {
       const next: { input: Input } = waiting;
       waiting = undefined;
-      await run(next.input);
+      // A call that fails is told by its own caller, and does not stop those that follow.
+      await run(next.input).catch((problem: unknown) => console.error(problem));
     }
     isRunning = false;
   };

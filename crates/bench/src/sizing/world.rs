@@ -27,6 +27,9 @@ use headroom_usage::DAY;
 
 pub const NAMESPACES_OF_NODE: u64 = 2;
 const OWN_DEPLOYMENTS: u64 = 5;
+/// The CronJob of a namespace starts a pod so often, which is updated so many times until it is deleted.
+const CRONJOB_MINUTES: u64 = 8;
+const UPDATES_OF_POD: u64 = 6;
 const PODS_OF_GATEWAY: u64 = 5;
 pub const PODS: u64 = 2 * OWN_DEPLOYMENTS + PODS_OF_GATEWAY;
 /// Pods of the CronJob start so many seconds apart, and run so many.
@@ -171,9 +174,12 @@ impl World {
         let world = Arc::clone(self);
         serve(runtime, move |request| {
             let query = request.uri().query().unwrap_or_default();
-            // Nothing changes, so that a watch has nothing to tell.
-            let (status, answer) =
-                if query.contains("watch=1") { return None } else { world.answer_api(&request, query) };
+            let (status, answer) = match query.contains("watch=1") {
+                false => world.answer_api(&request, query),
+                true if query.contains("timeoutSeconds=1&") => (200, world.changes(request.uri().path())),
+                // Nothing changes for who watches all the time.
+                true => return None,
+            };
             let mut passed = lock(&world.passed);
             if request.method() == Method::GET {
                 passed.reads += 1;
@@ -184,6 +190,17 @@ impl World {
             }
             Some(Response::builder().status(status).body(answer.into()))
         })
+    }
+
+    /// What a watch tells of the last minute: the pods of CronJobs start and end.
+    fn changes(&self, path: &str) -> String {
+        let started = if path == KINDS[0].0 { self.namespaces / CRONJOB_MINUTES } else { 0 };
+        let pod = self.made(path).map(|(_, pod)| pod);
+        let changed = (0..started * UPDATES_OF_POD).filter_map(|number| Some(pod.as_ref()?(number)));
+        let line = |pod: String| format!("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", pod.replace('\n', ""));
+        let mut lines: String = changed.map(line).collect();
+        lines.push_str(r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}"#);
+        lines + "\n"
     }
 
     fn answer_query(&self, asked: &[u8]) -> String {

@@ -11,6 +11,7 @@ use anyhow::{anyhow, bail};
 use headroom_admission::glob;
 use headroom_admission::nearest::nearest;
 use headroom_api_server::cluster_reader::LiveCluster;
+use headroom_api_server::kept_lists::KeptLists;
 use headroom_api_server::kubeconfig::Chosen;
 use headroom_api_server::list_all_namespaces::ListAllNamespaces;
 use headroom_api_server::shell::ShellCommand;
@@ -56,6 +57,9 @@ pub struct TargetArgs {
     /// `--offline`, where a command has it.
     #[arg(skip)]
     pub offline: Option<bool>,
+    /// The lists that outlive a reading, of a command that reads again.
+    #[arg(skip)]
+    pub kept: Option<KeptLists>,
 }
 
 /// For commands to which manifests can be all that there is.
@@ -363,7 +367,9 @@ impl TargetArgs {
     }
 
     fn connect(&self) -> anyhow::Result<(LiveCluster, String)> {
-        LiveCluster::connect(&self.cluster).map_err(|problem| {
+        let connected = LiveCluster::connect(&self.cluster);
+        let connected = connected.map(|(cluster, namespace)| (cluster.with_kept(self.kept.clone()), namespace));
+        connected.map_err(|problem| {
             let is_named = self.cluster.context.is_some() || self.cluster.kubeconfig.is_some();
             let advice = match () {
                 () if is_named || self.needs_cluster => "",

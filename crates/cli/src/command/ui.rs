@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use headroom_api_server::kept_lists::KeptLists;
+use headroom_api_server::parts::locked;
 use headroom_api_server::{clock, signals};
 use headroom_output::list_writer::{Form, ListWriter};
 use headroom_output::{Exit, Page, Paint, complain, progress, terminal};
@@ -73,6 +75,38 @@ pub struct Args {
 /// A metrics store is read again after this time; the cluster each minute.
 const USAGE_AGE: Duration = Duration::from_secs(600);
 
+/// Tabs that ask within this time get the same answer.
+const ANSWER_AGE: Duration = Duration::from_secs(10);
+
+/// The last answer for a namespace; it is locked while the next one is made.
+type LastAnswer = Arc<Mutex<Option<(Instant, Answered)>>>;
+
+/// One reader of the cluster for all tabs: what it has read, and what it answered last.
+#[derive(Default)]
+struct Reader {
+    kept: KeptLists,
+    answers: Mutex<BTreeMap<Option<String>, LastAnswer>>,
+}
+
+impl Reader {
+    /// Answers anew, or as for another tab a moment ago.
+    fn answer(
+        &self,
+        namespace: Option<String>,
+        make: impl FnOnce(KeptLists) -> anyhow::Result<Answered>,
+    ) -> anyhow::Result<Answered> {
+        let last = Arc::clone(locked(&self.answers).entry(namespace).or_default());
+        // A panic leaves the last answer whole.
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, answer)) = last.as_ref().filter(|(at, _)| at.elapsed() < ANSWER_AGE) {
+            return Ok(answer.clone());
+        }
+        let answer = make(self.kept.clone())?;
+        *last = Some((Instant::now(), answer.clone()));
+        Ok(answer)
+    }
+}
+
 /// The source of usage, and the last recommendations by namespace.
 struct Sizing {
     usage: UsageArgs,
@@ -89,11 +123,14 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     args.target.check()?;
     let site = Site::find()?;
     let sizing = Sizing { usage, last: Mutex::default() };
-    let target = args.target;
+    let (target, reader) = (args.target, Reader::default());
     let answer = move |question| {
+        let with = |kept| TargetArgs { kept: Some(kept), ..target.clone() };
         let answered = match question {
-            PageQuestion::Snapshot(namespace) => take(&target, Some(&sizing), namespace),
-            PageQuestion::Objects(namespace) => take(&target, None, namespace),
+            PageQuestion::Snapshot(namespace) => {
+                reader.answer(namespace.clone(), |kept| take(&with(kept), Some(&sizing), namespace))
+            }
+            PageQuestion::Objects(namespace) => take(&with(reader.kept.clone()), None, namespace),
             PageQuestion::Bounds(namespace) => bounds(&target, &sizing.usage, namespace),
             PageQuestion::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
             PageQuestion::Why(workload) => why(&target, &sizing.usage, &workload),

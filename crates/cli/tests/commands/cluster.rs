@@ -6,7 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use headroom_api_server::cluster_reader::LiveCluster;
+use headroom_api_server::kept_lists::KeptLists;
+use headroom_api_server::kubeconfig::Chosen;
 use headroom_fixtures::api_server::{ApiServer, Outcome, Request, kubeconfig, status};
+use headroom_objects::cluster_reader::ClusterReader as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -499,4 +503,51 @@ fn wrong_names_are_answered_with_the_nearest() {
         writeln!(text, "$ {name} {command}\n{err}{out}exit code {code}\n").unwrap();
     }
     snapshot("errors-live.txt", &text.replace(live.folder.path().to_str().unwrap(), "~"));
+}
+
+#[test]
+fn kept_lists_are_watched_for_what_has_changed_and_read_again_only_where_that_fails() {
+    let live = Live::new([limits(), team("1")]);
+    let chosen = Chosen { kubeconfig: Some(live.folder.path().join("kubeconfig")), ..Chosen::default() };
+    let kept = KeptLists::default();
+    let check = |claim: &str, is_read_ahead: bool, expected: &[&str], is_watched: &[bool]| {
+        live.server.take_requests();
+        let mut cluster = LiveCluster::connect(&chosen).unwrap().0.with_kept(Some(kept.clone()));
+        let lists = ["LimitRange", "ResourceQuota"].map(|kind| ("v1", kind, None));
+        if is_read_ahead {
+            cluster.prefetch(&lists, &mut || {});
+        }
+        // The second visit of a reading asks for nothing more.
+        for _ in 0..2 {
+            let mut found = Vec::new();
+            let mut visited = |object: Value| {
+                let name = object["metadata"]["name"].as_str().unwrap();
+                found.push(format!("{} {name} {}", object["kind"].as_str().unwrap(), object["status"]["used"]["pods"]));
+            };
+            lists.iter().for_each(|list| cluster.visit(*list, &mut visited).unwrap());
+            assert_eq!(found, expected, "{claim}");
+        }
+        let asked = live.server.take_requests();
+        let mut watched: Vec<bool> = asked.iter().map(|request| request.parameter("watch").is_some()).collect();
+        watched.sort_unstable();
+        assert_eq!(watched, is_watched, "{claim}");
+    };
+    let now = ["LimitRange limits null", r#"ResourceQuota team "1""#];
+    check("first", false, &now, &[false, false]);
+    check("nothing new", true, &now, &[true, true]);
+    live.server.edit(&format!("{QUOTAS}/team"), &json!({"status": {"used": {"pods": "2"}}}));
+    live.server.remove(&format!("{RANGES}/limits"));
+    let mut more = team("0");
+    more["metadata"]["name"] = json!("another");
+    live.server.put(more);
+    let now = [r#"ResourceQuota another "0""#, r#"ResourceQuota team "2""#];
+    check("changed", true, &now, &[true, true]);
+    check("not ahead", false, &now, &[true, true]);
+    for code in [403, 410] {
+        live.server.on_request(move |request| match request.parameter("watch") {
+            Some(_) => status(code, "no watch").into(),
+            None => Outcome::Serve,
+        });
+        check("no watch", true, &now, &[false, false, true, true]);
+    }
 }

@@ -63,7 +63,7 @@ pub enum TextForm {
     Patch,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Answered {
     pub body: Bytes,
     /// Compressed by gzip, which every browser reads.

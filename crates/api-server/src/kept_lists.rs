@@ -1,0 +1,103 @@
+//! Lists that outlive a reading of the cluster: the next reading asks only for what has changed since, by a watch of a moment.
+//!
+//! A list of a large cluster has hundreds of megabytes. It is read again where the account may not watch, and where the API server
+//! has forgotten its revision.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use headroom_admission::json::Node;
+use headroom_objects::cluster_reader::CompressedObject;
+use headroom_objects::kinds::metadata;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::api_client::{ApiClient, ApiResult, ListOptions};
+use crate::api_path::ApiPath;
+use crate::parts::locked;
+use crate::watch::{Ends, WatchUpdate, watch};
+
+/// The API server first tells what it knows, and ends the watch after this time.
+const MOMENT_SECONDS: u64 = 1;
+/// The longest time until then.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The lists of one cluster, by path.
+#[derive(Debug, Clone, Default)]
+pub struct KeptLists(Arc<Mutex<BTreeMap<String, KeptList>>>);
+
+/// The objects of a list by namespace and name, which is the API server's order.
+#[derive(Debug, Default)]
+pub struct KeptList {
+    revision: u64,
+    objects: BTreeMap<(String, String), CompressedObject>,
+}
+
+impl KeptLists {
+    /// Takes a list as it was read last.
+    pub fn take(&self, path: &ApiPath) -> Option<KeptList> {
+        locked(&self.0).remove(path.as_str())
+    }
+
+    pub fn keep(&self, path: &ApiPath, list: KeptList) {
+        locked(&self.0).insert(path.as_str().to_owned(), list);
+    }
+
+    /// Takes a list as it is now. What two readers take at once is read twice.
+    pub async fn take_current(
+        &self,
+        api: &ApiClient,
+        path: &ApiPath,
+        options: ListOptions<'_>,
+        read: &impl Fn(Node<'_>) -> Option<Value>,
+    ) -> ApiResult<KeptList> {
+        if let Some(mut known) = self.take(path)
+            && known.catch_up(api, path, options, read).await
+        {
+            return Ok(known);
+        }
+        let mut list = KeptList::default();
+        let listed = api.for_each(path, options, |object| read(object).iter().for_each(|object| list.put(object)));
+        list.revision = listed.await?.revision;
+        Ok(list)
+    }
+}
+
+impl KeptList {
+    pub fn objects(&self) -> impl Iterator<Item = Value> {
+        self.objects.values().map(CompressedObject::value)
+    }
+
+    fn put(&mut self, object: &Value) {
+        self.objects.insert(key(object), CompressedObject::from(object));
+    }
+
+    /// Applies what has changed. Returns false if that is not known.
+    async fn catch_up(
+        &mut self,
+        api: &ApiClient,
+        path: &ApiPath,
+        options: ListOptions<'_>,
+        read: &impl Fn(Node<'_>) -> Option<Value>,
+    ) -> bool {
+        let (is_known, mut revision) = (Notify::new(), self.revision);
+        let mut apply = |seen| match seen {
+            WatchUpdate::Stored(object) => self.put(&object),
+            WatchUpdate::Deleted(object) => _ = self.objects.remove(&key(&object)),
+            WatchUpdate::UpTo(_) => is_known.notify_one(),
+            WatchUpdate::Listed(..) | WatchUpdate::Lost(_) => {}
+        };
+        let is_current = tokio::select! {
+            ends = watch(api, path, options, MOMENT_SECONDS, &mut revision, read, &mut apply) => matches!(ends, Ends::InTime),
+            () = is_known.notified() => true,
+            () = tokio::time::sleep(PATIENCE) => false,
+        };
+        self.revision = revision;
+        is_current
+    }
+}
+
+fn key(object: &Value) -> (String, String) {
+    (metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
+}
