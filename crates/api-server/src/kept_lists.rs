@@ -3,6 +3,7 @@
 //! A list of a large cluster has hundreds of megabytes. It is read again where the account may not watch, and where the API server
 //! has forgotten its revision.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -81,20 +82,23 @@ impl KeptList {
         options: ListOptions<'_>,
         read: &impl Fn(Node<'_>) -> Option<Value>,
     ) -> bool {
-        let (is_known, mut revision) = (Notify::new(), self.revision);
+        let (is_known, is_told, mut revision) = (Cell::new(false), Notify::new(), self.revision);
         let mut apply = |seen| match seen {
             WatchUpdate::Stored(object) => self.put(&object),
             WatchUpdate::Deleted(object) => _ = self.objects.remove(&key(&object)),
-            WatchUpdate::UpTo(_) => is_known.notify_one(),
+            WatchUpdate::UpTo(_) => {
+                is_known.set(true);
+                is_told.notify_one();
+            }
             WatchUpdate::Listed(..) | WatchUpdate::Lost(_) => {}
         };
-        let is_current = tokio::select! {
+        let is_at_its_end = tokio::select! {
             ends = watch(api, path, options, MOMENT_SECONDS, &mut revision, read, &mut apply) => matches!(ends, Ends::InTime),
-            () = is_known.notified() => true,
+            () = is_told.notified() => true,
             () = tokio::time::sleep(PATIENCE) => false,
         };
         self.revision = revision;
-        is_current
+        is_at_its_end || is_known.get()
     }
 }
 

@@ -79,25 +79,32 @@ pub async fn tell(api: ApiClient, stop: CancellationToken) {
     }
 }
 
-/// What is to be told, by namespace.
+/// What is to be told.
 #[derive(Default)]
 struct Queue {
-    waiting: Mutex<(BTreeMap<String, VecDeque<Note>>, BTreeSet<String>)>,
+    waiting: Mutex<Waiting>,
     added: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    by_namespace: BTreeMap<String, VecDeque<Note>>,
+    /// What has waited.
+    known: BTreeSet<String>,
 }
 
 impl Queue {
     fn add(&self, namespace: String, note: Note) {
         let mut waiting = locked(&self.waiting);
-        let (waiting, known) = &mut *waiting;
+        let Waiting { by_namespace, known } = &mut *waiting;
         let key = format!("{namespace} {} {}", note.controller, note.subject);
-        let of_namespace = waiting.entry(namespace).or_default();
-        if of_namespace.len() < WAITING && !known.contains(&key) {
+        let notes = by_namespace.entry(namespace).or_default();
+        if notes.len() < WAITING && !known.contains(&key) {
             if known.len() >= REMEMBERED {
                 known.clear();
             }
             known.insert(key);
-            of_namespace.push_back(note);
+            notes.push_back(note);
             self.added.notify_one();
         }
     }
@@ -105,20 +112,22 @@ impl Queue {
     /// The next note, of the namespace after the last one.
     async fn next(&self, last: &str) -> (String, Note) {
         loop {
-            {
-                let mut waiting = locked(&self.waiting);
-                let (waiting, _) = &mut *waiting;
-                waiting.retain(|_, notes| !notes.is_empty());
-                let after = waiting.range_mut::<str, _>((Excluded(last), Unbounded)).next();
-                let found = after.map(|(namespace, notes)| (namespace.clone(), notes.pop_front()));
-                let found =
-                    found.or_else(|| waiting.iter_mut().next().map(|(of, notes)| (of.clone(), notes.pop_front())));
-                if let Some((namespace, Some(note))) = found {
-                    return (namespace, note);
-                }
+            if let Some(found) = locked(&self.waiting).next(last) {
+                return found;
             }
             self.added.notified().await;
         }
+    }
+}
+
+impl Waiting {
+    fn next(&mut self, last: &str) -> Option<(String, Note)> {
+        self.by_namespace.retain(|_, notes| !notes.is_empty());
+        let after = self.by_namespace.range::<str, _>((Excluded(last), Unbounded)).next();
+        let (namespace, _) = after.or_else(|| self.by_namespace.first_key_value())?;
+        let namespace = namespace.clone();
+        let note = self.by_namespace.get_mut(&namespace)?.pop_front()?;
+        Some((namespace, note))
     }
 }
 
