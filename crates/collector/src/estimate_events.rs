@@ -33,7 +33,7 @@ const WAITING: usize = 20;
 /// The most that is remembered. What was forgotten is told once more, and the API server has that Event already.
 const REMEMBERED: usize = 10_000;
 
-/// What a workload is told.
+/// A message for a workload.
 #[derive(Debug, PartialEq, Eq)]
 struct Note {
     /// The pod's controller, such as a ReplicaSet, as in its `ownerReferences`.
@@ -79,7 +79,7 @@ pub async fn tell(api: ApiClient, stop: CancellationToken) {
     }
 }
 
-/// What is to be told.
+/// Messages that wait for their turn.
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
@@ -89,7 +89,7 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     by_namespace: BTreeMap<String, VecDeque<Note>>,
-    /// What has waited.
+    /// The messages that waited earlier, too.
     known: BTreeSet<String>,
 }
 
@@ -131,7 +131,7 @@ impl Waiting {
     }
 }
 
-/// What the workload of a new pod is told; none if nothing was estimated, or no controller made the pod.
+/// The message about a new pod for its workload; none if nothing was estimated, or no controller made the pod.
 fn note(pod: &Value) -> Option<Note> {
     let about = pod.get("metadata")?;
     let annotation = |name: &str| about.get("annotations")?.get(name)?.as_str();

@@ -114,7 +114,7 @@ fn table_of_values() -> Result<String> {
     Ok(table)
 }
 
-/// What each account may write and read, by the roles that the chart binds to it.
+/// The table of what each account may write and read, by the roles that the chart binds to it.
 fn permissions(chart: &Chart) -> Result<String> {
     let people = r#"people.reader.subjects=[{"kind": "Group", "name": "people"}]"#;
     let enabled = "ledger.enabled=true,resize.enabled=true";

@@ -192,7 +192,7 @@ impl World {
         })
     }
 
-    /// What a watch tells of the last minute: the pods of CronJobs start and end.
+    /// The answer to a watch for the changes of a minute: the pods of CronJobs start and end.
     fn changes(&self, path: &str) -> String {
         let started = if path == KINDS[0].0 { self.namespaces / CRONJOB_MINUTES } else { 0 };
         let pod = self.made(path).map(|(_, pod)| pod);
