@@ -3,10 +3,11 @@
 //! Objects stay JSON, because most of them are reduced to a few fields at once: ten thousand whole pods take hundreds of
 //! megabytes.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::AsyncReadExt as _;
+use futures::{AsyncBufRead, AsyncBufReadExt as _};
 use headroom_admission::json::{Document, Node};
 use http::{Method, Request, header};
 use kube::client::Body;
@@ -462,16 +463,27 @@ impl ApiClient {
     async fn send_once(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<String> {
         let request = message.request()?;
         let read = async {
-            let mut bytes = Vec::new();
-            let answer = std::pin::pin!(self.client.request_stream(request).await?);
-            let read = answer.take(message.most_bytes.saturating_add(1)).read_to_end(&mut bytes).await;
-            read.map_err(|error| ApiError::Unreachable { cause: error.to_string() })?;
-            if bytes.len() as u64 > message.most_bytes {
-                return Err(ApiError::TooLong(message.most_bytes));
-            }
+            let bytes = read_whole(pin!(self.client.request_stream(request).await?), message.most_bytes).await?;
             String::from_utf8(bytes).map_err(|error| ApiError::Other(error.to_string()))
         };
         tokio::time::timeout(timeout, read).await.unwrap_or(Err(ApiError::TimedOut(timeout)))
+    }
+}
+
+/// Reads an answer, unless it has more bytes.
+async fn read_whole(mut answer: impl AsyncBufRead + Unpin, most: u64) -> ApiResult<Vec<u8>> {
+    let mut bytes = Vec::new();
+    loop {
+        let piece = answer.fill_buf().await.map_err(|error| ApiError::Unreachable { cause: error.to_string() })?;
+        if piece.is_empty() {
+            return Ok(bytes);
+        }
+        if (bytes.len() + piece.len()) as u64 > most {
+            return Err(ApiError::TooLong(most));
+        }
+        bytes.extend_from_slice(piece);
+        let read = piece.len();
+        answer.consume_unpin(read);
     }
 }
 
@@ -506,6 +518,8 @@ pub fn revision_of(object: &Value) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use http_body_util::StreamBody;
     use hyper::body::{Bytes, Frame};
 
@@ -516,17 +530,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_does_not_end_is_given_up() {
+    async fn an_answer_that_does_not_end_is_given_up_and_not_asked_for_again() {
+        const PIECE: &[u8] = &[b' '; 1 << 16];
+        let pieces = Arc::new(AtomicU64::new(0));
+        let sent = Arc::clone(&pieces);
         // Blanks, as gzip makes them of a thousandth of their bytes.
-        let endless = |_: Request<kube::client::Body>| async {
-            let piece = || Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(&[b' '; 1 << 16])));
-            Ok::<_, std::io::Error>(http::Response::new(StreamBody::new(futures::stream::repeat_with(piece))))
+        let endless = move |_: Request<kube::client::Body>| {
+            let sent = Arc::clone(&sent);
+            let piece = move || {
+                sent.fetch_add(PIECE.len() as u64, Ordering::Relaxed);
+                Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(PIECE)))
+            };
+            let answer = http::Response::new(StreamBody::new(futures::stream::repeat_with(piece)));
+            std::future::ready(Ok::<_, std::io::Error>(answer))
         };
-        let api = ApiClient::new(Client::new(tower::service_fn(endless), "default"));
-        let short = Message { most_bytes: 1 << 20, ..Message::get("/version", JSON) };
-        assert_eq!(api.send_for_text(&short, REQUEST_TIMEOUT).await, Err(ApiError::TooLong(1 << 20)));
-        // Each answer has the bound unless it is a page, which has a lower one.
-        assert_eq!(Message::get("/version", JSON).most_bytes, MAX_ANSWER_BYTES);
+        let retry = Retry { attempts: 5, first_wait: Duration::ZERO, longest_wait: Duration::ZERO };
+        let api = ApiClient::new(Client::new(tower::service_fn(endless), "default")).with_retry(retry);
+        assert_eq!(api.get(&VERSION).await, Err(ApiError::TooLong(MAX_ANSWER_BYTES)));
+        assert!(pieces.swap(0, Ordering::Relaxed) <= MAX_ANSWER_BYTES + (1 << 17));
+        // A list asks for fewer objects, and in the end for one.
+        let listed = api.list(&ApiPath::new("/api/v1/pods"), ListOptions::WHOLE, value).await;
+        assert_eq!(listed, Err(ApiError::TooLong(MAX_ANSWER_BYTES)));
+        assert!(pieces.swap(0, Ordering::Relaxed) <= MAX_ANSWER_BYTES + 3 * MAX_PAGE_BYTES + (1 << 19));
     }
 
     #[test]

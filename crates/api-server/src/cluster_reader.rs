@@ -11,9 +11,6 @@ use headroom_admission::annotations::limit_ranger::LIMIT_RANGER;
 use headroom_admission::json::Node;
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, Events, List, ReadError};
 use headroom_objects::kinds::{ApiKind, lifecycle};
-use kube::api::ApiResource;
-use kube::core::GroupVersionKind;
-use kube::{Error, discovery};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -149,20 +146,22 @@ impl LiveCluster {
         if !resource.group.contains('.') || !answer.as_ref().is_err_and(|error| !error.is_unknown_kind()) {
             return answer;
         }
-        let is_missing = match self.discover(&resource) {
-            Some(Err(Error::Discovery(_))) => true,
-            Some(Err(Error::Api(status))) => status.code == 404,
-            _ => false,
-        };
+        let is_missing = matches!(self.discover(&resource), Ok(None) | Err(ApiError::NotFound(_)));
         if is_missing { Err(unknown_kind(api_version, kind)) } else { answer }
     }
 
-    /// Discovers a kind; none if the cluster does not answer.
-    fn discover(&self, kind: &ApiKind) -> Option<Result<(ApiResource, discovery::ApiCapabilities), Error>> {
-        let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
-        let asked =
-            async { tokio::time::timeout(REQUEST_TIMEOUT, discovery::pinned_kind(self.api.client(), &gvk)).await };
-        self.runtime.block_on(asked).ok()
+    /// Asks the cluster for the plural and scope of a kind; none if it has no such kind.
+    fn discover(&self, kind: &ApiKind) -> Result<Option<ApiKind>, ApiError> {
+        let served = self.runtime.block_on(self.api.get(&ApiPath::of_version(&kind.api_version())))?;
+        let text = |resource: &Value, field| resource.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let resources = served.get("resources").and_then(Value::as_array).into_iter().flatten();
+        // A subresource has a slash in its name.
+        let mut resources = resources.filter(|of| text(of, "kind") == kind.kind && !text(of, "name").contains('/'));
+        Ok(resources.next().map(|of| ApiKind {
+            plural: text(of, "name"),
+            is_namespaced: of.get("namespaced").and_then(Value::as_bool).unwrap_or_default(),
+            ..kind.clone()
+        }))
     }
 
     fn get_anew(&mut self, (api_version, kind, namespace): List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
@@ -297,14 +296,7 @@ impl ClusterReader for LiveCluster {
             return known.clone();
         }
         // Where the cluster does not know the kind, reading it fails and says so.
-        let found = match self.discover(&guessed) {
-            Some(Ok((resource, capabilities))) => ApiKind {
-                plural: resource.plural,
-                is_namespaced: capabilities.scope == discovery::Scope::Namespaced,
-                ..guessed
-            },
-            _ => guessed,
-        };
+        let found = self.discover(&guessed).ok().flatten().unwrap_or(guessed);
         self.kinds.insert(key, found.clone());
         found
     }

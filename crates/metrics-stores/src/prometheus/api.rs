@@ -13,6 +13,8 @@ use crate::cloud_auth::Cloud;
 use crate::http::{Authentication, Http};
 use crate::json_splitter::{Split, Splitter};
 
+/// The bytes of the rows of an answer that are kept, unpacked. A row about a pod has some hundred.
+const MAX_KEPT_BYTES: usize = 128 << 20;
 /// Prometheus refuses to answer with more points than this in one series.
 const MAX_POINTS: i64 = 11_000;
 
@@ -55,15 +57,30 @@ impl Api {
         // A range query answers for its end too, and a window's end belongs to the next one.
         let (start, end, step) = (window.from.to_string(), (window.to - step).to_string(), step.to_string());
         let moments = [("start", start.as_str()), ("end", end.as_str()), ("step", step.as_str())];
-        self.ask("/api/v1/query_range", question, &moments, each).await
+        let parameters = [("query", question.as_str())].into_iter().chain(moments).collect();
+        let mut take = |element: &[u8]| answer::row(element).map(&mut *each);
+        self.elements("/api/v1/query_range", parameters, Split::ArrayAt(2, "result"), &mut take).await
     }
 
     /// Asks about one moment, now if none is given.
     pub async fn moment(&self, question: &PromQl, at: Option<i64>) -> Result<Vec<AnswerSeries>, SourceError> {
-        let mut rows = Vec::new();
+        let (mut rows, mut bytes) = (Vec::new(), 0);
         let time = at.or(self.as_of).map(|at| at.to_string());
-        let moment: Vec<_> = time.iter().map(|time| ("time", time.as_str())).collect();
-        self.ask("/api/v1/query", question, &moment, &mut |row| rows.push(row)).await?;
+        let moment = time.iter().map(|time| ("time", time.as_str()));
+        let parameters = [("query", question.as_str())].into_iter().chain(moment).collect();
+        let mut take = |element: &[u8]| {
+            bytes += element.len();
+            if bytes > MAX_KEPT_BYTES {
+                let most = MAX_KEPT_BYTES >> 20;
+                return Err(SourceError::Overloaded(format!(
+                    "`{}` answers with more than {most} MiB",
+                    self.http.name()
+                )));
+            }
+            rows.push(answer::row(element)?);
+            Ok(())
+        };
+        self.elements("/api/v1/query", parameters, Split::ArrayAt(2, "result"), &mut take).await?;
         Ok(rows)
     }
 
@@ -118,19 +135,6 @@ impl Api {
         let time = self.number(&query::now(), None).await?;
         time.map(|time| time.floor() as i64)
             .ok_or_else(|| SourceError::Permanent(format!("`{}` does not report its time", self.http.name())))
-    }
-
-    async fn ask(
-        &self,
-        path: &str,
-        question: &PromQl,
-        moments: &[(&str, &str)],
-        each: &mut EachRow<'_>,
-    ) -> Result<(), SourceError> {
-        let mut parameters = vec![("query", question.as_str())];
-        parameters.extend(moments);
-        let mut take = |element: &[u8]| answer::row(element).map(&mut *each);
-        self.elements(path, parameters, Split::ArrayAt(2, "result"), &mut take).await
     }
 
     /// The labels of every series that any of these selectors matches within a window: read from the store's index, so

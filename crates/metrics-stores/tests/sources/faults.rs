@@ -70,6 +70,15 @@ async fn answers_are_compressed() {
     assert!(fake.asked.lock().unwrap().iter().all(|head| head.to_lowercase().contains("accept-encoding: gzip")));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_whose_rows_do_not_end_is_given_up() {
+    let row = format!(r#"{{"metric":{{"a":"{}"}},"value":[1,"1"]}},"#, "x".repeat(1 << 20));
+    let rows = format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{}"#, row.repeat(140));
+    let fake = FakeServer::start(move |_| answer(200, &rows));
+    let refused = Prometheus::connect(&PrometheusOptions::new(Endpoint::new(fake.url()))).await.err();
+    assert_eq!(refused, Some(SourceError::Overloaded(format!("`{}` answers with more than 128 MiB", fake.url()))));
+}
+
 #[tokio::test]
 async fn an_unreachable_store_is_a_temporary_error() {
     let url = format!("http://127.0.0.1:{}", free_port());
