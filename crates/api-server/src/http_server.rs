@@ -60,6 +60,9 @@ impl ServerLimits {
 /// The rate of a slow network, in bytes per second.
 pub const SLOWEST: usize = 128 << 10;
 
+/// A server wakes this often also where nobody asks, as a sign of life.
+const AWAKE: Duration = Duration::from_secs(60);
+
 /// The bytes of an answer that are not counted, so that probes are answered whatever others read.
 const SMALL_ANSWER: usize = 64 << 10;
 
@@ -96,7 +99,13 @@ pub async fn serve<S, H, R>(
     let [connections, bodies, answers] =
         [limits.connections, limits.bodies, limits.answers].map(|limit| Arc::new(Semaphore::new(limit)));
     let budgets = Budgets { bodies, answers };
-    while let Some(Some((stream, connection))) = stop.run_until_cancelled(accept(&listener, &connections)).await {
+    loop {
+        let accepted = tokio::time::timeout(AWAKE, accept(&listener, &connections));
+        let (stream, connection) = match stop.run_until_cancelled(accepted).await {
+            Some(Ok(Some(accepted))) => accepted,
+            Some(Err(_)) => continue,
+            Some(Ok(None)) | None => break,
+        };
         let (handshake, respond, budgets, stop) = (handshake.clone(), respond.clone(), budgets.clone(), stop.clone());
         tracker.spawn(async move {
             let _connection = connection;

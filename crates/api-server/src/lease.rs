@@ -5,7 +5,7 @@
 //! for that long without a renewal. This is why kubert's lease does not serve here: it compares the renewal time with the
 //! local clock.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,6 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::api_client::{ApiClient, ApiError, ApiResult};
 use crate::api_path::ApiPath;
 use crate::outage;
+use crate::parts::{BRIEF, Parts, locked};
 
 /// The longest wait for the API server, with all attempts.
 const MAX_WAIT: Duration = Duration::from_secs(10);
@@ -106,12 +107,12 @@ impl Lease {
 
     fn remaining(&self) -> Option<Duration> {
         let valid = self.timing.duration.mul_f32(0.8);
-        let renewed = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        let renewed = *locked(&self.renewed);
         valid.checked_sub(renewed?.elapsed()).filter(|remaining| !remaining.is_zero())
     }
 
     fn set_renewed(&self, renewed: Option<Instant>) {
-        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = renewed;
+        *locked(&self.renewed) = renewed;
     }
 
     /// Takes the Lease if it is free, was held by this process, or has expired since the first `observation`.
@@ -279,13 +280,14 @@ impl Lease {
 /// A Lease that is renewed in the background while this process holds it.
 pub struct RenewedLease {
     lease: Arc<Lease>,
+    parts: Parts,
     /// Ends the renewals when it is dropped.
     renewals: Mutex<Option<DropGuard>>,
 }
 
 impl RenewedLease {
-    pub fn new(lease: Lease) -> Self {
-        Self { lease: Arc::new(lease), renewals: Mutex::default() }
+    pub fn new(lease: Lease, parts: &Parts) -> Self {
+        Self { lease: Arc::new(lease), parts: parts.clone(), renewals: Mutex::default() }
     }
 
     /// Takes the Lease, or names its holder. Waits until it is known whether a holder still renews it.
@@ -297,7 +299,7 @@ impl RenewedLease {
         if turn == Turn::Ours {
             let (lease, stop) = (Arc::clone(&self.lease), CancellationToken::new());
             let stopped = stop.clone();
-            tokio::spawn(async move { lease.renew_until(&stopped).await });
+            self.parts.finish("renewals of the Lease", BRIEF, async move { lease.renew_until(&stopped).await });
             self.set_renewals(Some(stop.drop_guard()));
         }
         Ok(turn)
@@ -314,7 +316,7 @@ impl RenewedLease {
     }
 
     fn set_renewals(&self, renewals: Option<DropGuard>) {
-        *self.renewals.lock().unwrap_or_else(PoisonError::into_inner) = renewals;
+        *locked(&self.renewals) = renewals;
     }
 }
 

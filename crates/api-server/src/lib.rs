@@ -14,10 +14,11 @@ pub mod proxy;
 
 pub mod kubeconfig;
 
+pub mod parts;
+
 pub mod derived_name;
 pub mod error_chain;
 pub mod outage;
-pub mod parts;
 pub mod random;
 pub mod retry;
 
@@ -35,6 +36,7 @@ pub mod list_all_namespaces;
 
 pub mod http_server;
 pub mod metric_registry;
+pub mod probes;
 pub mod signals;
 
 pub use api_path::ApiPath;

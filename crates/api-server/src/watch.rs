@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api_client::{ApiClient, ApiError, JSON, ListOptions, METADATA, revision_in};
 use crate::api_path::ApiPath;
+use crate::parts::knows;
 
 /// An update of a collection, with whole objects or reduced ones.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub enum WatchUpdate<T = Value> {
     /// Nothing else has changed up to this revision.
     UpTo(u64),
     /// The collection cannot be listed, and a retry will not help soon: permissions are missing, or the kind is not
-    /// served.
+    /// served. What was seen is no longer known.
     Lost(String),
 }
 
@@ -35,8 +36,11 @@ pub enum WatchUpdate<T = Value> {
 const MAX_WATCH_SECONDS: u64 = 290;
 /// The longest event. Objects have at most 1.5 MiB in etcd.
 const MAX_EVENT_BYTES: u64 = 32 << 20;
-/// The longest time without events of a watch, which has bookmarks every minute.
-const MAX_SILENCE: Duration = Duration::from_secs(MAX_WATCH_SECONDS + 10);
+/// The longest time without an answer or an event of a watch, which has bookmarks every minute, and the first after two (seen at
+/// 1.36). Then it is listed again, which finds out whether the API server is there also where it sends none.
+const MAX_SILENCE: Duration = Duration::from_secs(150);
+/// A watch knows nothing newer than this only if it cannot be listed again either.
+pub const OLD: Duration = Duration::from_secs(300);
 /// The first pause after a failure, and the longest: each is twice the one before it, and more by chance, so that the programs of
 /// a cluster do not ask all at once when its API server is back.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
@@ -46,7 +50,8 @@ const WORTH_A_WARNING: u32 = 3;
 /// With this many, what was seen may be missing something: list again.
 const TOO_MANY: u32 = 8;
 
-/// Calls `notify` for each update of a collection until `stop`. `read` reduces an object, or drops it.
+/// Calls `notify` for each update of a collection until `stop`, and says of the part that it is up to when it knows all of them.
+/// `read` reduces an object, or drops it.
 pub async fn follow<T>(
     api: ApiClient,
     path: ApiPath,
@@ -77,10 +82,13 @@ async fn follow_on<T>(
     mut notify: impl FnMut(WatchUpdate<T>),
 ) {
     let mut failures = 0;
+    knows(Instant::now());
     loop {
+        let asked = Instant::now();
         let mut revision = match api.list(&path, options, &read).await {
             Ok((revision, items)) => {
                 notify(WatchUpdate::Listed(revision, items));
+                knows(asked);
                 revision
             }
             Err(error) => {
@@ -98,7 +106,7 @@ async fn follow_on<T>(
         loop {
             let before = revision;
             let ends = watch(&api, &path, options, MAX_WATCH_SECONDS, &mut revision, &read, &mut notify).await;
-            failures = if revision > before || matches!(ends, Ends::InTime) { 0 } else { failures + 1 };
+            failures = if revision > before || matches!(ends, Ends::InTime | Ends::Silent) { 0 } else { failures + 1 };
             if let Ends::Early(failure) | Ends::Gone(failure) = &ends {
                 match failures {
                     0..WORTH_A_WARNING => tracing::debug!(%path, failure, "a watch ended"),
@@ -106,7 +114,7 @@ async fn follow_on<T>(
                 }
             }
             pause(failures).await;
-            if matches!(ends, Ends::Gone(_)) || failures >= TOO_MANY {
+            if matches!(ends, Ends::Gone(_) | Ends::Silent) || failures >= TOO_MANY {
                 break;
             }
         }
@@ -124,6 +132,8 @@ pub(crate) enum Ends {
     /// The API server ends each watch after some minutes.
     InTime,
     Early(String),
+    /// Nothing came for so long that even bookmarks are missing.
+    Silent,
     /// The revision is too old: the collection must be listed again.
     Gone(String),
 }
@@ -145,10 +155,11 @@ pub(crate) async fn watch<T>(
     let request = request.header(header::ACCEPT_ENCODING, "identity").body(Vec::new());
     let Ok(request) = request else { return Ends::Gone("its path is no path".to_owned()) };
     let begun = Instant::now();
-    let events = match api.client().request_stream(request).await {
-        Ok(events) => events,
-        Err(kube::Error::Api(status)) if status.code == 410 => return Ends::Gone(status.message),
-        Err(error) => return Ends::Early(ApiError::from(error).to_string()),
+    let events = match tokio::time::timeout(MAX_SILENCE, api.client().request_stream(request)).await {
+        Ok(Ok(events)) => events,
+        Ok(Err(kube::Error::Api(status))) if status.code == 410 => return Ends::Gone(status.message),
+        Ok(Err(error)) => return Ends::Early(ApiError::from(error).to_string()),
+        Err(_) => return Ends::Silent,
     };
     let (mut events, mut line) = (pin!(events), Vec::new());
     loop {
@@ -160,7 +171,7 @@ pub(crate) async fn watch<T>(
             Ok(Ok(0)) => return Ends::Early("it ended at once".to_owned()),
             Ok(Ok(_)) => {}
             Ok(Err(failure)) => return Ends::Early(failure.to_string()),
-            Err(_) => return Ends::Early("nothing comes, no bookmark either".to_owned()),
+            Err(_) => return Ends::Silent,
         }
         // The last line of a connection that broke is not whole.
         let Ok(event) = Document::read_bytes(&line) else { return Ends::Early("an event is not whole".to_owned()) };
@@ -176,6 +187,7 @@ pub(crate) async fn watch<T>(
         // Without a revision nothing can be counted: list again.
         let Some(seen) = revision_in(object) else { return Ends::Gone("an object has no revision".to_owned()) };
         *revision = seen;
+        knows(Instant::now());
         match kind.as_ref() {
             "BOOKMARK" => notify(WatchUpdate::UpTo(seen)),
             "DELETED" => read(object).map(WatchUpdate::Deleted).into_iter().for_each(&mut *notify),

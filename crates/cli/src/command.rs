@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::Parser;
 use headroom_output::{Exit, complain};
 
@@ -58,6 +59,14 @@ fn seconds(text: &str) -> Result<i64, String> {
         Ok(duration) if duration.as_secs() > 0 => Ok(duration.as_secs()),
         _ => Err("expected a duration of at least a second, such as `90s`, `5m`, `1h`".to_owned()),
     }
+}
+
+/// Runs a program for a cluster. What still blocks a thread at its end is left.
+pub fn run_program(program: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
+    let ended = runtime.block_on(program);
+    runtime.shutdown_background();
+    ended
 }
 
 /// The exit code of a job: 0 done, 1 failed.

@@ -11,7 +11,6 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use headroom_api_server::clock;
 use headroom_metrics_stores::cluster_id::ClusterId;
 use headroom_metrics_stores::paced::{UsageSlice, read_all, within};
 use headroom_metrics_stores::{Source, SourceError};
@@ -143,7 +142,6 @@ impl BackfillRun<'_> {
         let mut seen = Gathered::default();
         let mut sink = |batch| seen.take(batch, window);
         let read = within(self.pace.timeout, self.source.read_all(window, &mut sink)).await;
-        self.metrics.alive(clock::now());
         match read {
             Ok(true) => {
                 self.metrics.read(None);
@@ -259,7 +257,6 @@ impl BackfillRun<'_> {
             read => read,
         };
         self.metrics.read(read.as_ref().err());
-        self.metrics.alive(clock::now());
         read.map(|()| gathered)
     }
 
@@ -271,7 +268,6 @@ impl BackfillRun<'_> {
         let attempt = async || {
             let answer = within(self.pace.timeout, question()).await;
             self.metrics.read(answer.as_ref().err());
-            self.metrics.alive(clock::now());
             answer
         };
         let answer = self.pace.retry.run(|error: &SourceError| !error.is_permanent(), attempt);

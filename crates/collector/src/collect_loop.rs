@@ -14,6 +14,7 @@ use headroom_output::progress::Progress;
 use headroom_usage::profile::RestrictedNamespaces;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, day_of};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::backfill::{BackfillOutcome, BackfillRun, RunError};
@@ -29,6 +30,8 @@ use crate::store::{Store, StoreError, UsageOrigin};
 
 /// The longest time between two signs of life while the loop sleeps.
 const TICK: Duration = Duration::from_secs(30);
+/// The longest time between two signs of life. Longer than the timeout of any request.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 /// The shortest time between two updates of roots for labels of Namespaces, so that toggling a label costs little.
 const RESTRICTIONS_INTERVAL: Duration = Duration::from_secs(60);
@@ -119,8 +122,14 @@ impl Rounds {
         done
     }
 
-    /// Runs a round every `interval` until stopped. Logs failures and retries them. A damaged store is replaced.
-    pub async fn every(&mut self, interval: Duration) {
+    /// Runs a round every `interval` until stopped, as a part of the program.
+    pub fn start(mut self, interval: Duration) -> JoinHandle<()> {
+        let (parts, stop) = (self.metrics.parts.clone(), self.stop.clone());
+        parts.run("collecting", LONGEST, &stop, async move { self.every(interval).await })
+    }
+
+    /// Logs failures and retries them. A damaged store is replaced.
+    async fn every(&mut self, interval: Duration) {
         let step = match &self.feed {
             // A source without a past is read every step, between publications too.
             Feed::Source(source) if source.reach() == Reach::Present => {
@@ -129,7 +138,9 @@ impl Rounds {
             _ => interval,
         };
         let mut restrictions = match &self.destination {
-            Destination::Cluster(cluster) => Restrictions::follow(cluster.api.clone(), self.stop.clone()),
+            Destination::Cluster(cluster) => {
+                Restrictions::follow(cluster.api.clone(), &self.metrics.parts, self.stop.clone())
+            }
             Destination::Folder(_) | Destination::Stdout => Restrictions::none(),
         };
         let mut next_restrictions = tokio::time::Instant::now();
@@ -166,7 +177,6 @@ impl Rounds {
             }
             next_round = following(next_round, step);
             while tokio::time::Instant::now() < next_round && !self.stop.is_cancelled() {
-                self.metrics.alive(clock::now());
                 tokio::select! {
                     () = tokio::time::sleep_until(next_round.min(tokio::time::Instant::now() + TICK)) => {}
                     () = self.stop.cancelled() => {}

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use headroom_api_server::clock;
+use headroom_api_server::parts::alive;
 use headroom_metrics_stores::files::{FileFormat, LineError, LineReader, MAX_LINE_BYTES, TimeLimits};
 use headroom_output::progress::Progress;
 use headroom_usage::DAY;
@@ -110,7 +110,7 @@ impl Import<'_> {
             held -= finished;
             position += finished as u64;
             self.progress.advance(finished as u64);
-            self.metrics.alive(clock::now());
+            alive();
             imported.stopped = self.stop.is_cancelled();
             let is_end = read == 0 || imported.stopped;
             if is_end || gathered.bytes() + lines.bytes() > self.buffer {

@@ -11,7 +11,6 @@
 )]
 
 pub mod metrics;
-pub mod probe_server;
 
 pub mod store;
 

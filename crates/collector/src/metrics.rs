@@ -1,9 +1,9 @@
 //! Metrics about the collector itself, in the OpenMetrics text format. Usage is in UsageProfiles.
 
 use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use headroom_api_server::metric_registry::{Endings, Families, count, set};
+use headroom_api_server::parts::Parts;
 use headroom_usage::batch::Gathered;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -28,8 +28,7 @@ pub struct CollectorMetrics {
     store_bytes: Gauge,
     stores_damaged: Counter,
     leads: Gauge,
-    /// Unix seconds of the last sign of life: any answer, commit or tick.
-    alive: AtomicI64,
+    pub parts: Parts,
 }
 
 impl Default for CollectorMetrics {
@@ -37,6 +36,8 @@ impl Default for CollectorMetrics {
         let mut registry = Registry::with_prefix("headroom_collector");
         let mut families = Families(&mut registry);
         let reads = ["done", "overloaded", "temporary", "permanent"];
+        let parts = Parts::default();
+        families.0.register_collector(Box::new(parts.clone()));
         let profiles = ["written", "unchanged", "deleted", "failed"];
         let metrics = Self {
             registry: Registry::default(),
@@ -57,7 +58,7 @@ impl Default for CollectorMetrics {
                 "leads",
                 "1 if this collector holds the lease and writes, 0 if it stands by or writes to no cluster",
             ),
-            alive: AtomicI64::default(),
+            parts,
         };
         Self { registry, ..metrics }
     }
@@ -116,15 +117,6 @@ impl CollectorMetrics {
     /// Sets whether this collector holds the Lease.
     pub fn leads(&self, leads: bool) {
         self.leads.set(leads.into());
-    }
-
-    /// Records a sign of life.
-    pub fn alive(&self, now: i64) {
-        self.alive.store(now, Ordering::Relaxed);
-    }
-
-    pub fn last_sign_of_life(&self) -> i64 {
-        self.alive.load(Ordering::Relaxed)
     }
 
     pub fn samples(&self) -> u64 {

@@ -113,7 +113,6 @@ impl Publisher<'_> {
         let behind = self.behind(as_of)?;
         let collected = Collected { at: as_of, behind: &behind, restricted: self.restricted };
         for root in Root::all() {
-            self.metrics.alive(clock::now());
             let there = match self.destination.list(self.namespace, root).await {
                 Ok(there) => there,
                 Err(error) => {
@@ -142,7 +141,6 @@ impl Publisher<'_> {
     pub async fn update_roots(&self, cluster: &ProfileCluster, collected_at: Timestamp) -> Result<(), PublishError> {
         let mut published = Published::default();
         for root in Root::all() {
-            self.metrics.alive(clock::now());
             let there = cluster.root(self.namespace, root).await?;
             let spec = match &there {
                 None => None,

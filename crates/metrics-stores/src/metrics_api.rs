@@ -4,13 +4,14 @@
 //! pods, as are the OOM kills. [`join`] and [`kills`] are pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use headroom_admission::json::Node;
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, Missing};
+use headroom_api_server::parts::locked;
 use headroom_usage::batch::Impossible;
 use headroom_usage::sample::{self, Batch, OomKill, Resource, Sample, SampledContainer, Series, Window};
 use k8s_openapi::api::core::v1::{self as core, Pod};
@@ -135,8 +136,7 @@ impl MetricsApi {
     }
 
     fn reported(&self) -> MutexGuard<'_, Reported> {
-        // Nobody panics while holding it, and half of what was reported is still true.
-        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.reported)
     }
 
     /// Lists the objects of a collection. False if that is forbidden.

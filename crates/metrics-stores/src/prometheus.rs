@@ -26,10 +26,11 @@ pub mod reader;
 
 mod diagnose;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use headroom_api_server::parts::locked;
 use headroom_usage::sample::Window;
 
 use self::api::Api;
@@ -85,13 +86,13 @@ impl Prometheus {
 
     async fn probe(&self) -> Result<Arc<StoreReader>, SourceError> {
         let reader = StoreReader::probe(&self.api, &self.options).await?;
-        *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), reader.clone()));
+        *locked(&self.reader) = Some((Instant::now(), reader.clone()));
         Ok(reader)
     }
 
     /// The reader, if its names are not older than this.
     async fn reader_within(&self, age: Duration) -> Result<Arc<StoreReader>, SourceError> {
-        let known = self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = locked(&self.reader).clone();
         match known {
             Some((since, reader)) if since.elapsed() <= age => Ok(reader),
             _ => self.probe().await,

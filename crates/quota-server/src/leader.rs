@@ -7,6 +7,7 @@ use std::time::Duration;
 use headroom_api_server::api_client::{ApiError, revision_of};
 use headroom_api_server::lease::{Holder, Lease, Observation, Timing, Turn};
 use headroom_api_server::metric_registry::set;
+use headroom_api_server::parts::BRIEF;
 use headroom_quota_protocol::ledger::OpenLedger;
 use headroom_quota_protocol::spare::USABLE;
 use headroom_quota_protocol::state::ObjectKey;
@@ -78,16 +79,19 @@ pub async fn lead(replica: Arc<Replica>) {
     }
 }
 
-fn work(replica: &Arc<Replica>, term: &CancellationToken) -> [JoinHandle<()>; 6] {
+fn work(replica: &Arc<Replica>, term: &CancellationToken) -> Vec<JoinHandle<()>> {
     let own = || Arc::clone(replica);
-    [
+    let mut work = vec![
         part(replica, term, "planner", planner::plan(own())),
         part(replica, term, "settling", settle(own())),
         part(replica, term, "releasing", release(own())),
         part(replica, term, "status of quotas", status::report(own())),
-        part(replica, term, "ResourceQuotas", resource_quota_enforcer::keep(own())),
         part(replica, term, "webhook configuration", webhook_config::configure(own())),
-    ]
+    ];
+    if replica.options.resource_quotas {
+        work.push(part(replica, term, "ResourceQuotas", resource_quota_enforcer::keep(own())));
+    }
+    work
 }
 
 fn part(
@@ -97,7 +101,7 @@ fn part(
     work: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
     let within = term.clone().run_until_cancelled_owned(work);
-    replica.parts.run(name, term, async { _ = within.await })
+    replica.parts.run(name, BRIEF, term, async { _ = within.await })
 }
 
 /// Settles ledgers that are due: at once if urgent, otherwise once a second. Between seconds only those are looked at that

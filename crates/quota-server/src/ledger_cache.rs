@@ -251,7 +251,9 @@ impl LedgerCache {
                     self.plan_changed();
                 }
             }
-            WatchUpdate::UpTo(_) | WatchUpdate::Lost(_) => {}
+            // Until they are listed again, nothing is planned by them, and no review is answered.
+            WatchUpdate::Lost(_) => self.inner().is_listed = false,
+            WatchUpdate::UpTo(_) => {}
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use headroom_admission::amount::Quantity;
-use headroom_api_server::parts::locked;
+use headroom_api_server::parts::{Parts, locked};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -32,6 +32,7 @@ pub struct QuotaServerMetrics {
     pub objects: Gauge,
     pub leads: Gauge,
     pub foreign_statuses: Counter,
+    pub parts: Parts,
     quotas: Family<QuotaLabels, Gauge<f64, AtomicU64>>,
     /// The label sets that are in `quotas`.
     shown: Mutex<HashSet<QuotaLabels>>,
@@ -56,6 +57,8 @@ impl Default for QuotaServerMetrics {
         let quotas = Family::default();
         registry.register("tenantquota", "Bounds and usage of TenantQuotas", quotas.clone());
         let mut families = Families(registry.sub_registry_with_prefix("ledger"));
+        let parts = Parts::default();
+        families.0.register_collector(Box::new(parts.clone()));
         let results = ["allowed", "rejected", "busy"];
         let metrics = Self {
             registry: Registry::default(),
@@ -71,6 +74,7 @@ impl Default for QuotaServerMetrics {
             leads: families.gauge("leads", "1 on the replica that counts, 0 on the others"),
             foreign_statuses: families
                 .counter("foreign_statuses", "Statuses of ResourceQuotas that differed from the count"),
+            parts,
             quotas,
             shown: Mutex::default(),
         };

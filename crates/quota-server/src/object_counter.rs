@@ -21,9 +21,12 @@ use crate::ledger_cache::View;
 use crate::objects::text_at;
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiClient, ApiError, revision_in};
-use headroom_api_server::watch::{WatchUpdate, follow};
+use headroom_api_server::watch::{OLD, WatchUpdate, follow};
 
 /// Counts stored objects while this replica is the leader.
+/// Before the name of a watch that counts.
+pub const COUNTED: &str = "counted ";
+
 #[derive(Debug, Default)]
 pub struct Counter {
     inner: Mutex<CounterState>,
@@ -259,7 +262,7 @@ impl Counter {
                 counter.take(&of, seen);
             }
         });
-        self.parts.run("watch of what is counted", &stop, watch);
+        self.parts.run(format!("watch of {COUNTED}{kind}"), OLD, &stop, watch);
         Ok(())
     }
 

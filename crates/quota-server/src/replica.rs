@@ -9,13 +9,14 @@ use headroom_api_server::clock;
 use headroom_api_server::event::Recorder;
 use headroom_api_server::parts::Parts;
 use headroom_api_server::random;
+use headroom_api_server::watch::OLD;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::devices;
 use crate::ledger_cache::LedgerCache;
 use crate::metrics::QuotaServerMetrics;
-use crate::object_counter::Counter;
+use crate::object_counter::{COUNTED, Counter};
 use crate::resource_quota_state::ResourceQuotaState;
 use crate::tenants::Tenants;
 use crate::tls::Certificate;
@@ -105,7 +106,8 @@ impl Replica {
     pub fn new(options: Options, client: Client, stop: CancellationToken) -> Arc<Self> {
         let api = ApiClient::new(client).with_pages_at_once(PAGES_AT_ONCE);
         let ledgers = Arc::new(LedgerCache::new(api.clone(), &options.namespace));
-        let (parts, metrics, drained) = (Parts::default(), Arc::default(), CancellationToken::new());
+        let (metrics, drained) = (Arc::new(QuotaServerMetrics::default()), CancellationToken::new());
+        let parts = metrics.parts.clone();
         let counter = Arc::new(Counter::new(parts.clone()));
         // Claims of reviews in progress are still written while the replica drains.
         let writers = Writers::new(
@@ -140,6 +142,17 @@ impl Replica {
 
     /// Returns true if the replica can answer reviews.
     pub fn is_ready(&self) -> bool {
-        self.ledgers.is_listed() && self.tenants.is_listed() && self.certificate.is_there()
+        self.problem().is_none()
+    }
+
+    /// Returns why the replica cannot answer reviews; none if it can.
+    pub fn problem(&self) -> Option<String> {
+        if !self.ledgers.is_listed() || !self.tenants.is_listed() || !self.certificate.is_there() {
+            return Some("ledgers, quotas and namespaces, or the certificate, are not known yet".to_owned());
+        }
+        let ages = self.parts.ages();
+        // What is counted only frees room.
+        let (watch, age) = ages.into_iter().find(|(watch, age)| !watch.starts_with(COUNTED) && *age > OLD)?;
+        Some(format!("the API server has not confirmed {watch} for {} s", age.as_secs()))
     }
 }

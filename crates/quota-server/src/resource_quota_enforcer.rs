@@ -29,9 +29,6 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
 /// Probes whether the plugin is on, and publishes usage if it is off. Ends with the term.
 pub async fn keep(replica: Arc<Replica>) {
-    if !replica.options.resource_quotas {
-        return std::future::pending().await;
-    }
     let mut ask_at = Instant::now();
     loop {
         if Instant::now() >= ask_at {

@@ -270,7 +270,7 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
     let (mut changes, mut tenants) = (replica.ledgers.changes(), replica.tenants.changes());
     let deadline = Instant::now() + PLAN_TIMEOUT;
     // A replica that starts is called too: by an API server that knows its address from before.
-    while !replica.is_ready() {
+    while let Some(problem) = replica.problem() {
         let listed = async {
             tokio::select! {
                 _ = changes.changed() => {}
@@ -278,7 +278,7 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
             }
         };
         if tokio::time::timeout_at(deadline, listed).await.is_err() {
-            return Err(busy("the ledger is starting"));
+            return Err(busy(&problem));
         }
     }
     loop {

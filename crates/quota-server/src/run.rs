@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use headroom_admission::json::Node;
+use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::value;
-use headroom_api_server::watch::follow;
+use headroom_api_server::parts::{BRIEF, UNBOUNDED};
+use headroom_api_server::probes;
+use headroom_api_server::watch::{OLD, WatchUpdate, follow};
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -27,60 +31,62 @@ impl Replica {
         let authority = self.options.client_authority.as_deref();
         let acceptor = tls::acceptor(Arc::clone(&self.certificate), authority).context("TLS")?;
         let leading = self.start();
-        self.parts.run("certificate", &self.drained, Arc::clone(&self).renew_certificate());
+        self.parts.run("certificate", BRIEF, &self.drained, Arc::clone(&self).renew_certificate());
         if let Some(listener) = status {
-            self.parts.run("status", &self.drained, serve::status(Arc::clone(&self), listener));
-        }
-        let draining = self.parts.run("draining", &self.stop, {
             let replica = Arc::clone(&self);
-            async move {
-                replica.stop.cancelled().await;
-                replica.writers.spares.close();
-                tokio::time::sleep(replica.options.drain).await;
-                replica.drained.cancel();
-            }
-        });
-        let reviews = self.parts.run("reviews", &self.drained, serve::reviews(Arc::clone(&self), reviews, acceptor));
-        let ended = async { tokio::join!(reviews, draining, leading) };
-        tokio::select! {
-            // The Lease expires, and another replica leads.
-            part = self.parts.failed() => bail!("part `{part}` ended that nobody asked to end"),
-            _ = ended => Ok(()),
+            let problem = move || {
+                let is_stopping = replica.stop.is_cancelled();
+                if is_stopping { Some("stopping".to_owned()) } else { replica.problem() }
+            };
+            let serving = probes::serve(listener, self.parts.clone(), Arc::clone(&self.metrics), problem);
+            self.parts.run("status", UNBOUNDED, &self.drained, serving);
         }
+        let reviews = serve::reviews(Arc::clone(&self), reviews, acceptor);
+        let reviews = self.parts.run("reviews", BRIEF, &self.drained, reviews);
+        let ended = async {
+            self.stop.cancelled().await;
+            self.writers.spares.close();
+            tokio::time::sleep(self.options.drain).await;
+            self.drained.cancel();
+            _ = tokio::join!(reviews, leading);
+            Ok(())
+        };
+        // If a part fails, the Lease expires, and another replica leads.
+        self.parts.or_failed(ended).await
     }
 
     /// Everything except answering requests: watches the cluster and takes part in leader election. Ends when it is
     /// stopped.
     pub fn start(self: &Arc<Self>) -> JoinHandle<()> {
         self.follow();
-        self.parts.run("leader", &self.stop, leader::lead(Arc::clone(self)))
+        self.parts.run("leader", BRIEF, &self.stop, leader::lead(Arc::clone(self)))
     }
 
     /// Watches ledgers, quotas and namespaces.
     fn follow(self: &Arc<Self>) {
         let (ledgers, known) = (Arc::clone(&self.ledgers), Arc::clone(&self.ledgers));
-        let path = objects::ledgers(&self.options.namespace);
         let read = move |object: Node<'_>| known.read(object);
-        let watch = follow(self.api.clone(), path, self.drained.clone(), read, move |seen| ledgers.take(seen));
-        self.parts.run("watch of ledgers", &self.drained, watch);
-        let tenants = Arc::clone(&self.tenants);
-        let path = objects::TENANT_QUOTAS;
-        let watch = follow(self.api.clone(), path, self.drained.clone(), value, move |seen| tenants.take_quotas(seen));
-        self.parts.run("watch of TenantQuotas", &self.drained, watch);
-        let tenants = Arc::clone(&self.tenants);
-        let path = objects::NAMESPACES;
-        let watch = follow(self.api.clone(), path, self.drained.clone(), value, move |seen| {
-            tenants.take_namespaces(seen);
-        });
-        self.parts.run("watch of namespaces", &self.drained, watch);
+        let path = objects::ledgers(&self.options.namespace);
+        self.watch("watch of ledgers", path, read, move |seen| ledgers.take(seen));
+        let tenants = || Arc::clone(&self.tenants);
+        let (quotas, namespaces, resource_quotas) = (tenants(), tenants(), tenants());
+        self.watch("watch of TenantQuotas", objects::TENANT_QUOTAS, value, move |seen| quotas.take_quotas(seen));
+        self.watch("watch of Namespaces", objects::NAMESPACES, value, move |seen| namespaces.take_namespaces(seen));
         if self.options.resource_quotas {
-            let tenants = Arc::clone(&self.tenants);
-            let path = objects::RESOURCE_QUOTAS;
-            let watch = follow(self.api.clone(), path, self.drained.clone(), value, move |seen| {
-                tenants.take_resource_quotas(seen);
-            });
-            self.parts.run("watch of ResourceQuotas", &self.drained, watch);
+            let take = move |seen: WatchUpdate<Value>| resource_quotas.take_resource_quotas(seen);
+            self.watch("watch of ResourceQuotas", objects::RESOURCE_QUOTAS, value, take);
         }
+    }
+
+    fn watch<T: Send + 'static>(
+        &self,
+        part: &str,
+        path: ApiPath,
+        read: impl Fn(Node<'_>) -> Option<T> + Send + Sync + 'static,
+        take: impl FnMut(WatchUpdate<T>) + Send + 'static,
+    ) {
+        let watch = follow(self.api.clone(), path, self.drained.clone(), read, take);
+        self.parts.run(part, OLD, &self.drained, watch);
     }
 
     async fn renew_certificate(self: Arc<Self>) {

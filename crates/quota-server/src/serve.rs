@@ -1,10 +1,9 @@
-//! HTTPS for API servers, and plain HTTP for probes and scrapes.
+//! HTTPS for API servers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_api_server::http_server::{self, ServerLimits};
-use headroom_api_server::metric_registry;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -61,30 +60,6 @@ async fn answer(replica: &Arc<Replica>, request: Request<Bytes>) -> Response<Ful
             response
         }
         Err(problem) => text(StatusCode::BAD_REQUEST, format!("{problem}\n")),
-    }
-}
-
-/// Answers probes and scrapes until the program ends.
-pub async fn status(replica: Arc<Replica>, listener: TcpListener) {
-    let respond = move |request: Request<Bytes>| std::future::ready(page(&replica, request.uri().path()));
-    http_server::serve_pages(listener, ServerLimits::PAGES, respond).await;
-}
-
-fn page(replica: &Replica, path: &str) -> Response<Full<Bytes>> {
-    match path {
-        "/metrics" => {
-            let kind = header::HeaderValue::from_static(metric_registry::CONTENT_TYPE);
-            let mut response = text(StatusCode::OK, replica.metrics.to_string());
-            response.headers_mut().insert(header::CONTENT_TYPE, kind);
-            response
-        }
-        "/healthz" => text(StatusCode::OK, "ok\n".to_owned()),
-        "/readyz" if replica.stop.is_cancelled() => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned()),
-        "/readyz" if replica.is_ready() => text(StatusCode::OK, "ok\n".to_owned()),
-        "/readyz" => {
-            text(StatusCode::SERVICE_UNAVAILABLE, "ledgers, quotas and namespaces not listed yet\n".to_owned())
-        }
-        _ => text(StatusCode::NOT_FOUND, "/healthz, /readyz or /metrics\n".to_owned()),
     }
 }
 

@@ -174,10 +174,8 @@ impl Tenants {
                 }
                 None => inner.quotas.remove(&name).is_some(),
             },
-            |inner| {
-                inner.quotas.clear();
-                inner.has_quotas = true;
-            },
+            |inner| inner.quotas.clear(),
+            |inner| &mut inner.has_quotas,
         );
     }
 
@@ -191,10 +189,8 @@ impl Tenants {
                 }
                 None => inner.namespaces.remove(&name).is_some(),
             },
-            |inner| {
-                inner.namespaces.clear();
-                inner.has_namespaces = true;
-            },
+            |inner| inner.namespaces.clear(),
+            |inner| &mut inner.has_namespaces,
         );
     }
 
@@ -235,12 +231,14 @@ impl Tenants {
         &self,
         seen: WatchUpdate,
         put: impl Fn(&mut TenantObjects, String, Option<Value>) -> bool,
-        clear: impl Fn(&mut TenantObjects),
+        clear: fn(&mut TenantObjects),
+        is_listed: fn(&mut TenantObjects) -> &mut bool,
     ) {
         let mut inner = self.inner();
         let is_new = match seen {
             WatchUpdate::Listed(_, objects) => {
                 clear(&mut inner);
+                *is_listed(&mut inner) = true;
                 for object in objects {
                     put(&mut inner, name_of(&object).to_owned(), Some(object));
                 }
@@ -248,7 +246,12 @@ impl Tenants {
             }
             WatchUpdate::Stored(object) => put(&mut inner, name_of(&object).to_owned(), Some(object)),
             WatchUpdate::Deleted(object) => put(&mut inner, name_of(&object).to_owned(), None),
-            WatchUpdate::UpTo(_) | WatchUpdate::Lost(_) => false,
+            // Plans stay as they are, and no review is answered, until it is listed again.
+            WatchUpdate::Lost(_) => {
+                *is_listed(&mut inner) = false;
+                false
+            }
+            WatchUpdate::UpTo(_) => false,
         };
         drop(inner);
         if is_new {
@@ -292,6 +295,8 @@ mod tests {
             (WatchUpdate::Stored(quota(1, 1)), false),
             (WatchUpdate::Stored(quota(2, 1)), true),
             (WatchUpdate::UpTo(7), false),
+            // What was known stays, and is known again when it is listed.
+            (WatchUpdate::Lost("forbidden".to_owned()), false),
             (WatchUpdate::Listed(8, vec![quota(2, 1)]), true),
             (WatchUpdate::Deleted(quota(2, 1)), true),
         ] {

@@ -1,9 +1,10 @@
 //! The serving certificate: from files, or from the Secret that the leader manages.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, bail};
+use headroom_api_server::parts::locked;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
@@ -15,11 +16,11 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 /// The current certificate. It may change while connections are open.
 #[derive(Debug, Default)]
-pub struct Certificate(RwLock<Option<Arc<CertifiedKey>>>);
+pub struct Certificate(Mutex<Option<Arc<CertifiedKey>>>);
 
 impl Certificate {
     pub fn is_there(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is_some()
+        locked(&self.0).is_some()
     }
 
     /// Uses a certificate and its key, both in PEM.
@@ -31,7 +32,7 @@ impl Certificate {
         }
         let key = PrivateKeyDer::from_pem_slice(key).context("cannot read the key")?;
         let key = CertifiedKey::from_der(chain, key, &ring::default_provider()).context("certificate and key")?;
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
+        *locked(&self.0) = Some(Arc::new(key));
         Ok(())
     }
 
@@ -43,7 +44,7 @@ impl Certificate {
 
 impl ResolvesServerCert for Certificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.0).clone()
     }
 }
 

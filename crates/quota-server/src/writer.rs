@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headroom_api_server::parts::{Parts, locked};
+use headroom_api_server::parts::{BRIEF, Parts, locked};
 use headroom_quota_protocol::reservation_request::ReservationRequest;
 use headroom_quota_protocol::state::ObjectKey;
 use headroom_quota_protocol::{LedgerVerdict, OpenLedger, Plan, State, message};
@@ -118,7 +118,7 @@ impl Writers {
 
     fn spawn(self: &Arc<Self>, ledger: &str, jobs: mpsc::UnboundedReceiver<Job>) {
         let (writers, ledger) = (Arc::clone(self), ledger.to_owned());
-        self.parts.clone().finish("writer of a ledger", async move {
+        self.parts.finish("writer of a ledger", IDLE + BRIEF, async move {
             let stop = writers.stop.clone();
             let changes = writers.ledgers.changes();
             let mut writer = Writer {

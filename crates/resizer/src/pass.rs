@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::decision::{Decision, Event, Note, ObservedPod, PodChange, Record, Rules, Time, Unfit, decide};
@@ -12,6 +12,7 @@ use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_api_server::api_path::ApiPath;
 use headroom_api_server::cluster_reader::LiveCluster;
 use headroom_api_server::event::{EventType, Recorder};
+use headroom_api_server::parts::locked;
 use headroom_dry_run::evaluate::Admission;
 use headroom_dry_run::evaluate::admission::PolicySource;
 use headroom_objects::cluster_reader::ClusterReader;
@@ -346,7 +347,7 @@ impl Resizer {
             let mut observed = running.observed(&pods, object.as_ref(), &usage, is_met);
             // Nothing is lowered before it is known how it was.
             observed.is_rolling_out |= signalled.is_some_and(|signalled| signalled.is_waiting);
-            *fresh.lock().unwrap_or_else(PoisonError::into_inner) = pods;
+            *locked(&fresh) = pods;
             unfit.store(0, Relaxed);
             Ok(observed)
         };
@@ -358,7 +359,7 @@ impl Resizer {
             if unfit.load(Relaxed) >= MOST_UNFIT {
                 return Err(Unfit::Refused("nor do those of other pods".to_owned()));
             }
-            let pods = fresh.lock().unwrap_or_else(PoisonError::into_inner);
+            let pods = locked(&fresh);
             let fits = self.fits(&pods, pod, change, others);
             if let Err(Unfit::Refused(why)) = &fits {
                 unfit.fetch_add(1, Relaxed);
@@ -369,7 +370,7 @@ impl Resizer {
     }
 
     fn unfit(&self) -> MutexGuard<'_, UnfitChanges> {
-        self.memory.unfit.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.memory.unfit)
     }
 
     /// Decides as a round would, with everything asked that is asked before a change, and changes nothing.

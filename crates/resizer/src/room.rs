@@ -2,7 +2,7 @@
 //! against LimitRanges, quotas and every policy.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::decision::{Amounts, ComputeResource, Direction, PodChange, Unfit};
@@ -11,6 +11,7 @@ use headroom_admission::json::Node;
 use headroom_admission::request::{Pod, pod_totals};
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_api_server::api_path::ApiPath;
+use headroom_api_server::parts::locked;
 use serde_json::Value;
 
 use crate::observed::{amount, amounts, at, list};
@@ -43,7 +44,7 @@ impl Rooms {
         let path = V1.collection(Some(namespace), "pods").at(&change.pod).at("resize");
         match api.try_resize(&path, &round::patch(&change.uid, version, &change.containers)).await {
             Ok(_) => {
-                self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(node);
+                locked(&self.0).remove(node);
                 Ok(())
             }
             Err(ApiError::Conflict { .. }) => Err(Unfit::Changed),
@@ -80,7 +81,7 @@ impl Rooms {
     }
 
     async fn left(&self, api: &ApiClient, name: &str) -> Result<Amounts, ApiError> {
-        let rooms = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rooms = || locked(&self.0);
         rooms().retain(|_, (at, _)| at.elapsed() < FRESH);
         let found = rooms().get(name).map(|(_, left)| *left);
         if let Some(left) = found {

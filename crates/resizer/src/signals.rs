@@ -4,9 +4,10 @@
 //! the choice of whoever writes an alert's expression, and others do not wait for it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use headroom_api_server::parts::{Parts, UNBOUNDED, locked};
 use headroom_metrics_stores::SourceError;
 use headroom_metrics_stores::prometheus::Prometheus;
 use tokio::sync::Semaphore;
@@ -32,6 +33,7 @@ const AT_ONCE: usize = 4;
 #[derive(Clone)]
 pub struct Signals {
     store: Arc<Prometheus>,
+    parts: Parts,
     at_once: Arc<Semaphore>,
     namespaces: Arc<Mutex<BTreeMap<String, Questions>>>,
 }
@@ -66,9 +68,9 @@ struct Kept {
 }
 
 impl Signals {
-    pub fn new(store: Prometheus) -> Self {
+    pub fn new(store: Prometheus, parts: &Parts) -> Self {
         let (store, at_once) = (Arc::new(store), Arc::new(Semaphore::new(AT_ONCE)));
-        Self { store, at_once, namespaces: Arc::default() }
+        Self { store, parts: parts.clone(), at_once, namespaces: Arc::default() }
     }
 
     /// Adds the time that containers wait for CPU or are throttled, and says what the team's alert does. Must be called in a runtime.
@@ -99,7 +101,8 @@ impl Signals {
         kept.wanted_at = Instant::now();
         let answer = kept.answer.as_ref().filter(|(at, _)| at.elapsed() < OLD).map(|(_, rows)| rows.clone());
         if !std::mem::replace(&mut of.is_asking, true) {
-            tokio::spawn(self.clone().ask_all(namespace.to_owned()));
+            // How long it waits for its turn is the choice of tenants.
+            self.parts.finish("questions of a namespace", UNBOUNDED, self.clone().ask_all(namespace.to_owned()));
         }
         answer
     }
@@ -139,7 +142,7 @@ impl Signals {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Questions>> {
-        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.namespaces)
     }
 }
 

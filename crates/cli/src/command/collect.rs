@@ -10,11 +10,12 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use headroom_api_server::kubeconfig::Chosen;
 use headroom_api_server::lease::Timing;
-use headroom_api_server::{clock, signals};
+use headroom_api_server::parts::UNBOUNDED;
+use headroom_api_server::watch::OLD;
+use headroom_api_server::{probes, signals};
 use headroom_collector::collect_loop::{Feed, Rounds};
 use headroom_collector::estimate_events;
 use headroom_collector::metrics::CollectorMetrics;
-use headroom_collector::probe_server;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::Destination;
 use headroom_collector::publish::cluster::ProfileCluster;
@@ -31,8 +32,8 @@ use headroom_usage::window_merge::DAYS_KEPT;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::seconds;
 use super::source::SourceCommand;
+use super::{run_program, seconds};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -134,19 +135,18 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let (ordinary, format) =
         if terminal::sees_errors() { ("warn", log::LogFormat::Text) } else { ("info", log::LogFormat::Json) };
     log::start(ordinary, args.options.log.unwrap_or(format), progress.clone());
-    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
-    runtime.block_on(collect(args, progress))
+    run_program(collect(args, progress))
 }
 
 async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Result<()> {
     let pace = from.pace(options.days)?;
     let metrics = Arc::new(CollectorMetrics::default());
-    metrics.alive(clock::now());
+    let (parts, stop) = (metrics.parts.clone(), CancellationToken::new());
     if let Some(address) = options.listen {
         let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
-        tokio::spawn(probe_server::serve(listener, Arc::clone(&metrics)));
+        let serving = probes::serve(listener, parts.clone(), Arc::clone(&metrics), || None);
+        parts.run("status", UNBOUNDED, &stop, serving);
     }
-    let stop = CancellationToken::new();
     // The first signal ends the run at the next commit, and waits at once.
     signals::cancel(stop.clone())?;
 
@@ -183,14 +183,15 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     tracing::info!(store = %path.display(), source = source_name, "collecting");
     let lease = match &destination {
         Destination::Cluster(cluster) => {
-            Some(lease(cluster.api.clone(), &options.namespace, store.id(), Timing::lasting(LEASE)))
+            Some(lease(cluster.api.clone(), &options.namespace, store.id(), Timing::lasting(LEASE), &parts))
         }
         Destination::Folder(_) | Destination::Stdout => None,
     };
     if let (true, Some(_), Destination::Cluster(cluster)) = (options.events, options.every, &destination) {
-        tokio::spawn(estimate_events::tell(cluster.api.clone(), stop.clone()));
+        let telling = estimate_events::tell(cluster.api.clone(), stop.clone());
+        parts.run("watch of new pods", OLD, &stop, telling);
     }
-    let mut rounds = Rounds {
+    let rounds = Rounds {
         feed,
         source_name,
         allow_source_change: options.adopt,
@@ -209,10 +210,12 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         identified: AtomicBool::new(false),
     };
     match options.every {
-        Some(every) => rounds.every(Duration::from_secs(every.unsigned_abs())).await,
-        None => rounds.once().await?,
+        Some(every) => {
+            let collecting = rounds.start(Duration::from_secs(every.unsigned_abs()));
+            parts.or_failed(async { Ok(collecting.await?) }).await
+        }
+        None => parts.or_failed(async { Ok(rounds.once().await?) }).await,
     }
-    Ok(())
 }
 
 /// The cluster that is written to, or read from.

@@ -14,7 +14,7 @@ use headroom_quota_server::{Options, Replica};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::seconds;
+use super::{run_program, seconds};
 
 const EXAMPLES: &str = "Examples:
   # In a cluster, as the Helm chart runs it: two replicas or more
@@ -70,7 +70,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> anyhow::Result<()> {
     log::start("info", log::LogFormat::Json, Progress::hidden());
-    tokio::runtime::Runtime::new().context("cannot start")?.block_on(args.serve())
+    run_program(args.serve())
 }
 
 /// Shorter than an API server's request, room could be given away twice.

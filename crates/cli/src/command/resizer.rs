@@ -1,7 +1,7 @@
 //! `headroom-controller resize`: what its arguments mean. The work is `headroom_resizer`'s.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,10 @@ use clap::ValueEnum;
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::cluster_reader::LiveCluster;
 use headroom_api_server::event::Recorder;
-use headroom_api_server::http_server::{ServerLimits, serve_pages};
 use headroom_api_server::kubeconfig::{self, Chosen};
 use headroom_api_server::lease::{Holder, Lease, RenewedLease, Timing, Turn, host_name};
-use headroom_api_server::metric_registry::CONTENT_TYPE;
-use headroom_api_server::{clock, outage, signals};
+use headroom_api_server::parts::{Parts, UNBOUNDED, alive};
+use headroom_api_server::{clock, outage, probes, signals};
 use headroom_metrics_stores::http::Http;
 use headroom_metrics_stores::prometheus::Prometheus;
 use headroom_output::log;
@@ -24,16 +23,14 @@ use headroom_resizer::decision::{Mode, Rules};
 use headroom_resizer::metrics::{PassCounts, ResizerMetrics};
 use headroom_resizer::running::Modes;
 use headroom_resizer::signals::Signals;
-use http::{Request, Response, StatusCode, header};
-use http_body_util::Full;
-use hyper::body::Bytes;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::resize::changes::COMPONENT;
-use super::seconds;
 use super::source::{Address, behind_service, options};
 use super::source_file::SourceFlag;
+use super::{run_program, seconds};
 
 const EXAMPLES: &str = "Examples:
   # In a cluster, as the Helm chart runs it: observe, unless a namespace, workload or pod asks for more
@@ -45,8 +42,8 @@ const EXAMPLES: &str = "Examples:
   # With throttling, pressure and the alerts of teams from Prometheus
   headroom-controller resize --prometheus http://prometheus-operated.monitoring:9090";
 
-/// A running controller without a sign of life for so long is stuck. Longer than the timeouts of a namespace's lists.
-const STUCK_AFTER: i64 = 15 * 60;
+/// The longest time between two signs of life. Longer than the timeouts of a namespace's lists.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
 /// The log line of a failure, as of an API server that is away.
 const AWAY: &str = "the cluster cannot be read; all pods are left as they are";
 /// The time until another replica may work after one was killed.
@@ -119,28 +116,29 @@ impl From<Word> for Mode {
 
 pub fn run(args: Args) -> anyhow::Result<()> {
     log::start("info", log::LogFormat::Json, Progress::hidden());
-    let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     let chosen = Chosen::of_context(args.context.clone());
-    let (metrics, alive) = (Arc::new(ResizerMetrics::default()), Arc::new(AtomicI64::new(clock::now())));
+    // It has a runtime of its own.
+    let cluster = LiveCluster::connect(&chosen).map_err(anyhow::Error::msg)?.0;
+    run_program(serve(args, chosen, cluster, Parts::default()))
+}
+
+async fn serve(args: Args, chosen: Chosen, cluster: LiveCluster, parts: Parts) -> anyhow::Result<()> {
+    let (stop, metrics) = (CancellationToken::new(), Arc::new(ResizerMetrics::default()));
+    let status = TcpListener::bind(args.listen_status).await;
+    let status = status.with_context(|| format!("cannot listen at {}", args.listen_status))?;
     // The API server answered the last request for the Lease.
     let is_ready = Arc::new(AtomicBool::new(false));
-    let stop = CancellationToken::new();
-    let api = runtime.block_on(async {
-        let client = kubeconfig::client(&chosen).await.map_err(anyhow::Error::msg)?;
-        let status = TcpListener::bind(args.listen_status).await;
-        let status = status.with_context(|| format!("cannot listen at {}", args.listen_status))?;
-        let (metrics, alive, is_ready) = (Arc::clone(&metrics), Arc::clone(&alive), Arc::clone(&is_ready));
-        tokio::spawn(async move {
-            let respond = move |request: Request<Bytes>| {
-                std::future::ready(page(request.uri().path(), &metrics, &alive, &is_ready))
-            };
-            serve_pages(status, ServerLimits::PAGES, respond).await;
-        });
-        signals::cancel(stop.clone())?;
-        anyhow::Ok(ApiClient::new(client))
-    })?;
+    let ready = Arc::clone(&is_ready);
+    let problem = move || {
+        let is_ready = ready.load(Ordering::Relaxed);
+        (!is_ready).then(|| "the API server does not answer for the Lease".to_owned())
+    };
+    let serving = probes::serve(status, parts.clone(), Arc::clone(&metrics), problem);
+    parts.run("status", UNBOUNDED, &stop, serving);
+    signals::cancel(stop.clone())?;
+    let api = ApiClient::new(kubeconfig::client(&chosen).await.map_err(anyhow::Error::msg)?);
     let name = format!("{}-{}", host_name("resizer"), std::process::id());
-    let lease = Arc::new(RenewedLease::new(Lease {
+    let lease = Lease {
         api: api.clone(),
         namespace: args.namespace.clone(),
         name: "headroom-resizer",
@@ -148,15 +146,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         timing: Timing::lasting(LEASE),
         clock: clock::now,
         renewed: Mutex::default(),
-    }));
+    };
+    let lease = Arc::new(RenewedLease::new(lease, &parts));
     let mode = |word: Word| Mode::from(word);
     let mut resizer = Resizer {
-        runtime: runtime.handle().clone(),
-        cluster: LiveCluster::connect(&chosen).map_err(anyhow::Error::msg)?.0.with_bound(LARGEST_LIST, &args.namespace),
+        runtime: Handle::current(),
+        cluster: cluster.with_bound(LARGEST_LIST, &args.namespace),
         records: args.namespace.clone(),
         modes: Modes { least: Mode::Observe, unasked: mode(args.unasked), most: mode(args.most) },
         rules: Rules::default(),
-        signals: runtime.block_on(args.signals(&api))?,
+        signals: args.signals(&api, &parts).await?,
         events: Recorder { api: api.clone(), component: COMPONENT, instance: name },
         memory: headroom_resizer::Memory::default(),
         api,
@@ -164,54 +163,61 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let exempt: Vec<String> = args.exempt_namespaces.iter().chain([&args.namespace]).cloned().collect();
     let every = Duration::from_secs(args.every.unsigned_abs());
     tracing::info!("running");
-    let handle = runtime.handle().clone();
-    let work = {
-        let (stop, lease) = (stop.clone(), Arc::clone(&lease));
-        std::thread::spawn(move || {
-            let _ends = stop.clone().drop_guard();
-            while !stop.is_cancelled() {
-                let begun = Instant::now();
-                let goes_on = || {
-                    alive.store(clock::now(), Ordering::Relaxed);
-                    !stop.is_cancelled() && lease.is_ours()
-                };
-                let turn = handle.block_on(stop.run_until_cancelled(lease.take()));
-                let is_leader = matches!(turn, Some(Ok(Turn::Ours)));
-                is_ready.store(matches!(turn, Some(Ok(_))), Ordering::Relaxed);
-                if metrics.leads.set(is_leader.into()) != i64::from(is_leader) {
-                    tracing::info!(is_leader, "the Lease has changed hands");
-                }
-                if !is_leader {
-                    metrics.seen(&PassCounts::default());
-                }
-                let mut is_done = true;
-                match turn {
-                    Some(Ok(Turn::Ours)) => is_done = pass(&mut resizer, &exempt, &metrics, &goes_on),
-                    Some(Err(failure)) => outage::failed(AWAY, &failure),
-                    Some(Ok(Turn::Theirs { .. })) => outage::answered(),
-                    None => {}
-                }
-                goes_on();
-                // A pass takes at most half of the time, and begins again soon if namespaces wait for their turn.
-                let took = begun.elapsed();
-                let rest = if is_done { every.saturating_sub(took) } else { SOON };
-                let pause = if is_leader { rest.max(took.min(every)) } else { STANDBY };
-                handle.block_on(async { stop.run_until_cancelled(tokio::time::sleep(pause)).await });
-            }
+    let (held, stopped) = (Arc::clone(&lease), stop.clone());
+    let passes = parts.run_blocking("passes", LONGEST, &stop, move || {
+        repeat(&mut resizer, &exempt, every, &metrics, &is_ready, &held, &stopped);
+    });
+    parts
+        .or_failed(async {
+            stop.cancelled().await;
+            // A pass ends at its next step. What waits for an answer is left: whoever leads next finds what may have been done.
+            _ = tokio::time::timeout(PATIENCE, passes).await;
+            _ = tokio::time::timeout(PATIENCE, lease.release()).await;
+            Ok(())
         })
-    };
-    runtime.block_on(stop.cancelled());
-    // A pass ends at its next step. What waits for an answer is left: whoever leads next finds what may have been done.
-    let stopped = Instant::now();
-    while !work.is_finished() && stopped.elapsed() < PATIENCE {
-        std::thread::sleep(Duration::from_millis(20));
+        .await
+}
+
+/// Makes passes while this replica holds the Lease, until it is stopped.
+fn repeat(
+    resizer: &mut Resizer,
+    exempt: &[String],
+    every: Duration,
+    metrics: &ResizerMetrics,
+    is_ready: &AtomicBool,
+    lease: &RenewedLease,
+    stop: &CancellationToken,
+) {
+    let handle = resizer.runtime.clone();
+    while !stop.is_cancelled() {
+        let begun = Instant::now();
+        let goes_on = || {
+            alive();
+            !stop.is_cancelled() && lease.is_ours()
+        };
+        let turn = handle.block_on(stop.run_until_cancelled(lease.take()));
+        let is_leader = matches!(turn, Some(Ok(Turn::Ours)));
+        is_ready.store(matches!(turn, Some(Ok(_))), Ordering::Relaxed);
+        if metrics.leads.set(is_leader.into()) != i64::from(is_leader) {
+            tracing::info!(is_leader, "the Lease has changed hands");
+        }
+        if !is_leader {
+            metrics.seen(&PassCounts::default());
+        }
+        let mut is_done = true;
+        match turn {
+            Some(Ok(Turn::Ours)) => is_done = pass(resizer, exempt, metrics, &goes_on),
+            Some(Err(failure)) => outage::failed(AWAY, &failure),
+            Some(Ok(Turn::Theirs { .. })) => outage::answered(),
+            None => {}
+        }
+        alive();
+        // A pass takes at most half of the time, and begins again soon if namespaces wait for their turn.
+        let took = begun.elapsed();
+        let rest = if is_done { every.saturating_sub(took) } else { SOON };
+        let pause = if is_leader { rest.max(took.min(every)) } else { STANDBY };
+        handle.block_on(async { stop.run_until_cancelled(tokio::time::sleep(pause)).await });
     }
-    _ = runtime.block_on(async { tokio::time::timeout(PATIENCE, lease.release()).await });
-    runtime.shutdown_background();
-    if work.is_finished() && work.join().is_err() {
-        anyhow::bail!("a pass has panicked");
-    }
-    Ok(())
 }
 
 /// Returns true unless some of it was left for the next one.
@@ -237,7 +243,7 @@ fn pass(resizer: &mut Resizer, exempt: &[String], metrics: &ResizerMetrics, goes
 }
 
 impl Args {
-    async fn signals(&self, api: &ApiClient) -> anyhow::Result<Option<Signals>> {
+    async fn signals(&self, api: &ApiClient, parts: &Parts) -> anyhow::Result<Option<Signals>> {
         let file = self.source.file()?;
         let Some(address) = Address::of(self.prometheus.as_ref(), file)? else { return Ok(None) };
         let options = options(file, &address, 60)?;
@@ -245,23 +251,43 @@ impl Args {
             Address::Url(_) => Http::new(&options.endpoint)?,
             Address::Service(target) => behind_service(api.client().clone(), target, &options.endpoint).await?,
         };
-        Ok(Some(Signals::new(Prometheus::new(http, options))))
+        Ok(Some(Signals::new(Prometheus::new(http, options), parts)))
     }
 }
 
-fn page(path: &str, metrics: &ResizerMetrics, alive: &AtomicI64, is_ready: &AtomicBool) -> Response<Full<Bytes>> {
-    let silent = clock::now() - alive.load(Ordering::Relaxed);
-    let (status, text) = match path {
-        "/metrics" => (StatusCode::OK, metrics.to_string()),
-        "/healthz" if silent <= STUCK_AFTER => (StatusCode::OK, "ok\n".to_owned()),
-        "/healthz" => (StatusCode::SERVICE_UNAVAILABLE, format!("no sign of life for {silent} s\n")),
-        "/readyz" if is_ready.load(Ordering::Relaxed) => (StatusCode::OK, "ok\n".to_owned()),
-        "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, "the API server does not answer for the Lease\n".to_owned()),
-        _ => (StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics\n".to_owned()),
-    };
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = status;
-    let kind = if path == "/metrics" { CONTENT_TYPE } else { "text/plain; charset=utf-8" };
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
-    response
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use headroom_fixtures::api_server::{ApiServer, kubeconfig};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_resizer_ends_with_each_of_its_parts() {
+        for name in ["passes", "renewals of the Lease", "status"] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let text = kubeconfig(&[("here", &ApiServer::new().listen(), "headroom")]);
+            headroom_output::write_file(file.path(), &text).unwrap();
+            let chosen = Chosen { kubeconfig: Some(file.path().to_owned()), ..Chosen::default() };
+            let args = Line::parse_from(["resize", "--listen-status=127.0.0.1:0", "--every=1s"]).args;
+            let cluster = LiveCluster::connect(&chosen).unwrap().0;
+            let parts = Parts::default();
+            let disturbed = parts.clone();
+            std::thread::spawn(move || {
+                while !disturbed.silent().iter().any(|(part, _)| part == name) {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                disturbed.disturb(name, false);
+            });
+            let ended = run_program(serve(args, chosen, cluster, parts));
+            let problem = ended.map_err(|error| error.to_string());
+            assert_eq!(problem, Err(format!("part `{name}` ended that nobody asked to end")));
+        }
+    }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::clock;
 use headroom_api_server::lease::{Holder, Lease, LeaseError, RenewedLease, Timing, host_name};
+use headroom_api_server::parts::Parts;
 
 use super::cluster::ClusterError;
 
@@ -18,10 +19,10 @@ pub const LEASE: &str = "headroom-collector";
 const DEAD_AFTER: Duration = Duration::from_secs(3600);
 
 /// The Lease for a collector that publishes from a store.
-pub fn lease(api: ApiClient, namespace: &str, store: &str, timing: Timing) -> RenewedLease {
+pub fn lease(api: ApiClient, namespace: &str, store: &str, timing: Timing, parts: &Parts) -> RenewedLease {
     let suffix = format!("_{store}");
     let name = format!("{}{suffix}", host_name("collector"));
-    RenewedLease::new(Lease {
+    let lease = Lease {
         api,
         namespace: namespace.to_owned(),
         name: LEASE,
@@ -29,7 +30,8 @@ pub fn lease(api: ApiClient, namespace: &str, store: &str, timing: Timing) -> Re
         timing,
         clock: clock::now,
         renewed: Mutex::default(),
-    })
+    };
+    RenewedLease::new(lease, parts)
 }
 
 pub fn lease_error(LeaseError { verb, error }: LeaseError, namespace: &str) -> ClusterError {

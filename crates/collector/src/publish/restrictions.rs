@@ -7,7 +7,8 @@ use headroom_admission::actions::estimate_targets::CHOICE;
 use headroom_admission::json::Node;
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiClient, value};
-use headroom_api_server::watch::{WatchUpdate, follow};
+use headroom_api_server::parts::Parts;
+use headroom_api_server::watch::{OLD, WatchUpdate, follow};
 use headroom_objects::kinds::metadata;
 use headroom_usage::profile::RestrictedNamespaces;
 use serde_json::Value;
@@ -27,14 +28,15 @@ pub struct Restrictions(watch::Receiver<BTreeSet<String>>);
 
 impl Restrictions {
     /// Follows the Namespaces of a cluster until `stop`.
-    pub fn follow(api: ApiClient, stop: CancellationToken) -> Self {
+    pub fn follow(api: ApiClient, parts: &Parts, stop: CancellationToken) -> Self {
         let (sender, receiver) = watch::channel(BTreeSet::new());
         let read = |namespace: Node<'_>| {
             value(namespace).map(|namespace| (metadata(&namespace, "name").to_owned(), has_choice(&namespace)))
         };
-        tokio::spawn(follow(api, ApiPath::new(NAMESPACES), stop, read, move |seen| {
+        let watch = follow(api, ApiPath::new(NAMESPACES), stop.clone(), read, move |seen| {
             sender.send_if_modified(|restricted| update(restricted, seen));
-        }));
+        });
+        parts.run("watch of Namespaces", OLD, &stop, watch);
         Self(receiver)
     }
 

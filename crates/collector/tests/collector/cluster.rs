@@ -96,9 +96,7 @@ pub async fn publish_to(
         lease,
         metrics: &metrics,
     };
-    let published = publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await;
-    assert!(metrics.last_sign_of_life() > 0, "a long publication shows no progress");
-    published
+    publisher.publish(Timestamp::from_unix_seconds(as_of).unwrap()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -344,7 +342,7 @@ async fn a_damaged_store_is_replaced_and_filled_again() {
     let mut rounds = rounds(&server, folder.path(), Scripted::new(three_workloads())).await;
     rounds.allow_source_change = true;
     let (stop, metrics) = (rounds.stop.clone(), rounds.metrics.clone());
-    let running = tokio::spawn(async move { rounds.every(std::time::Duration::from_secs(3600)).await });
+    let running = rounds.start(std::time::Duration::from_secs(3600));
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !server.histories().get(NGINX_ROOT).is_some_and(|text| text.contains("nginx")) {
         assert!(std::time::Instant::now() < deadline, "nothing is published");
@@ -360,9 +358,9 @@ async fn a_damaged_store_is_replaced_and_filled_again() {
 async fn a_namespace_that_turns_estimates_off_is_listed_before_the_next_round() {
     let server = ApiServer::new("1");
     let folder = tempfile::tempdir().unwrap();
-    let mut rounds = rounds(&server, folder.path(), Scripted::new(three_workloads())).await;
+    let rounds = rounds(&server, folder.path(), Scripted::new(three_workloads())).await;
     let stop = rounds.stop.clone();
-    let running = tokio::spawn(async move { rounds.every(std::time::Duration::from_secs(3600)).await });
+    let running = rounds.start(std::time::Duration::from_secs(3600));
     let wait_for = async |what: &str, is_there: &dyn Fn() -> bool| {
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
         while !is_there() {

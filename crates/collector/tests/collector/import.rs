@@ -18,9 +18,7 @@ fn import(store: &Store, path: &Path) -> Result<Imported, ImportError> {
     let (metrics, progress, stop) = (CollectorMetrics::default(), Progress::hidden(), CancellationToken::new());
     let (step_seconds, buffer, latest) = (60, 1 << 20, NOW + DAY);
     let import = Import { store, step_seconds, buffer, latest, metrics: &metrics, progress: &progress, stop: &stop };
-    let imported = import.file(path)?;
-    assert!(imported.samples == 0 || metrics.last_sign_of_life() > 0, "a long import shows no progress");
-    Ok(imported)
+    import.file(path)
 }
 
 /// The profiles published from a file with this text.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use headroom_api_server::lease::{RenewedLease, Timing, Turn};
+use headroom_api_server::parts::Parts;
 use headroom_collector::publish::PublishError;
 use headroom_collector::publish::cluster::{ClusterError, ProfileCluster};
 use headroom_collector::publish::lease::{lease, lease_error};
@@ -12,7 +13,7 @@ use headroom_fixtures::api_server::Outcome;
 use serde_json::json;
 
 use crate::api_server::{ApiServer, LEASE, Scenario};
-use crate::cluster::{publish_in_turn, store};
+use crate::cluster::{publish_in_turn, rounds, store};
 use crate::support::*;
 
 /// A Lease of two seconds instead of a minute.
@@ -23,7 +24,7 @@ const FAST: Timing = Timing {
 };
 
 async fn lease_of(server: &std::sync::Arc<ApiServer>, store: &str) -> RenewedLease {
-    lease(ProfileCluster::new(server.client().await, false, &pace()).api, "headroom", store, FAST)
+    lease(ProfileCluster::new(server.client().await, false, &pace()).api, "headroom", store, FAST, &Parts::default())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,4 +151,22 @@ async fn a_missing_namespace_is_named() {
         "there is no namespace `headroom` for the profiles: create it, or name another \
          with --namespace"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_ends_with_each_of_its_parts() {
+    for name in ["collecting", "renewals of the Lease", "watch of Namespaces"] {
+        let (server, folder) = (ApiServer::new("1"), tempfile::tempdir().unwrap());
+        let mut rounds = rounds(&server, folder.path(), Scripted::new(three_workloads())).await;
+        let (api, parts) = (server.start().await.api, rounds.metrics.parts.clone());
+        rounds.lease = Some(lease(api, "headroom", rounds.store.id(), FAST, &parts));
+        drop(rounds.start(Duration::from_secs(3600)));
+        let begun = Instant::now();
+        while !parts.silent().iter().any(|(part, _)| part == name) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", parts.silent());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        parts.disturb(name, false);
+        assert_eq!(tokio::time::timeout(Duration::from_secs(10), parts.failed()).await.unwrap(), name);
+    }
 }

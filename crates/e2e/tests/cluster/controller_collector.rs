@@ -14,6 +14,7 @@ use headroom_admission::image::ImageName;
 use headroom_admission::timestamp::Timestamp;
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::lease::Timing;
+use headroom_api_server::parts::Parts;
 use headroom_collector::collect_loop::{Feed, RoundError, Rounds};
 use headroom_collector::estimate_events;
 use headroom_collector::metrics::CollectorMetrics;
@@ -90,11 +91,12 @@ async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundEr
     let pace = Pace::default();
     let store = Store::open(&folder.join("usage.redb")).unwrap();
     let destination = cluster::ProfileCluster::new(client, false, &pace);
+    let timing = Timing::lasting(Duration::from_secs(60));
     let rounds = Rounds {
         feed: Feed::Files { paths: vec![file], step_seconds: 60, buffer: 1 << 20 },
         source_name: "files".to_owned(),
         allow_source_change: false,
-        lease: Some(lease(destination.api.clone(), "headroom", store.id(), Timing::lasting(Duration::from_secs(60)))),
+        lease: Some(lease(destination.api.clone(), "headroom", store.id(), timing, &Parts::default())),
         store,
         destination: Destination::Cluster(Box::new(destination)),
         namespace: "headroom".to_owned(),
@@ -140,7 +142,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
 
     // Its role allows it to follow labels of namespaces.
     let stop = tokio_util::sync::CancellationToken::new();
-    let mut restrictions = Restrictions::follow(ApiClient::new(collector.clone()), stop.clone());
+    let mut restrictions = Restrictions::follow(ApiClient::new(collector.clone()), &Parts::default(), stop.clone());
     for label in ["headroom.dev/estimates=never", "headroom.dev/estimates-"] {
         kubectl(&cluster, &["label", "namespace", "headroom", label]);
         let changed = tokio::time::timeout(Duration::from_secs(30), restrictions.changed()).await.unwrap();

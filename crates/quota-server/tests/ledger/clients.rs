@@ -186,18 +186,3 @@ async fn room_of_an_abandoned_request_is_released_at_once() {
         sleep(Duration::from_millis(20)).await;
     }
 }
-
-/// Any replica may die at any moment, and another takes over; one that half lives keeps the Lease.
-#[tokio::test]
-async fn a_replica_ends_when_a_part_of_it_does() {
-    for part in ["settling", "watch of namespaces", "certificate"] {
-        let replica = Running::new(&bounded(&json!({"pods": "3"})), REQUEST_LIFETIME);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let serving = tokio::spawn(Arc::clone(&replica).serve(listener, None));
-        sleep(Duration::from_millis(50)).await;
-        assert!(!serving.is_finished());
-        replica.parts.finish(part, async { panic!("for the test") });
-        let ended = timeout(Duration::from_secs(10), serving).await.unwrap().unwrap();
-        assert_eq!(ended.unwrap_err().to_string(), format!("part `{part}` ended that nobody asked to end"));
-    }
-}

@@ -7,5 +7,6 @@ mod clients;
 mod cluster;
 mod counts;
 mod devices;
+mod nights;
 mod reviews;
 mod schedules;

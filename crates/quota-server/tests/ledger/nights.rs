@@ -1,0 +1,129 @@
+//! Parts that end or hang, and watches that hear nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headroom_fixtures::api_server::{Outcome, Request, status};
+use headroom_quota_server::{Options, Replica};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The parts of a replica that leads, and the minutes in which one that hangs is told.
+const PARTS: [(&str, u32); 16] = [
+    ("ResourceQuotas", 3),
+    ("certificate", 3),
+    ("leader", 3),
+    ("planner", 3),
+    ("releasing", 3),
+    ("reviews", 3),
+    ("settling", 3),
+    // It answers the question itself.
+    ("status", u32::MAX),
+    ("status of quotas", 3),
+    ("watch of Namespaces", 6),
+    ("watch of ResourceQuotas", 6),
+    ("watch of TenantQuotas", 6),
+    ("watch of ledgers", 6),
+    ("watch of counted pods", 6),
+    ("webhook configuration", 3),
+    ("writer of a ledger", 13),
+];
+
+/// A replica that serves, with all its parts.
+async fn serving() -> (Running, JoinHandle<String>) {
+    let server = bounded(&json!({"pods": "10"}));
+    let options = Options { resource_quotas: true, ..Options::new("headroom") };
+    let replica = Running(Replica::new(options, client(&server), CancellationToken::new()));
+    replica.certificate.set(CERTIFICATE.certificate.as_bytes(), CERTIFICATE.key.as_bytes()).unwrap();
+    let [reviews, pages] = [TcpListener::bind("127.0.0.1:0").await, TcpListener::bind("127.0.0.1:0").await];
+    let serving = Arc::clone(&replica.0).serve(reviews.unwrap(), Some(pages.unwrap()));
+    let ended = tokio::spawn(async { serving.await.err().map(|error| error.to_string()).unwrap_or_default() });
+    let all = BTreeSet::from(PARTS.map(|(name, _)| name));
+    let names = || BTreeSet::from_iter(replica.parts.silent().into_iter().map(|(name, _)| name));
+    until(|| json!(names()), |names| *names == json!(all)).await;
+    (replica, ended)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_ends_with_each_of_its_parts_and_tells_of_each_that_hangs() {
+    for (name, minutes) in PARTS {
+        let (replica, ended) = serving().await;
+        replica.parts.disturb(name, false);
+        let ended = timeout(MINUTE, ended).await.unwrap().unwrap();
+        assert_eq!(ended, format!("part `{name}` ended that nobody asked to end"));
+        if minutes == u32::MAX {
+            continue;
+        }
+        let (replica, ended) = serving().await;
+        sleep(MINUTE).await;
+        replica.parts.disturb(name, true);
+        assert_eq!(replica.parts.problem(), None);
+        sleep(minutes * MINUTE).await;
+        let problem = replica.parts.problem().unwrap_or_default();
+        assert!(problem.starts_with(&format!("part `{name}`: no sign of life for ")), "{name}: {problem}");
+        assert!(!ended.is_finished(), "the kubelet ends it");
+    }
+}
+
+/// The answer of an API server to a request about what is watched.
+fn row(of_lists: fn() -> Outcome, of_watches: fn() -> Outcome) -> impl Fn(&Request) -> Outcome {
+    move |request| {
+        let is_known = ["/namespaces", "/tenantquotas", "/quotaledgers"].iter().any(|end| request.path.ends_with(end));
+        match request.parameter("watch") {
+            _ if !is_known || request.method != "GET" => Outcome::Serve,
+            Some(_) => of_watches(),
+            None => of_lists(),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_is_ready_while_the_api_server_confirms_what_it_knows() {
+    let serves: fn() -> Outcome = || Outcome::Serve;
+    let hangs: fn() -> Outcome = || Outcome::Hang;
+    let fails: fn() -> Outcome = || status(503, "apiserver is shutting down").into();
+    let forbids: fn() -> Outcome = || status(403, "is forbidden: User \"ledger\" cannot list").into();
+    for (name, lists, watches, after_3_minutes, after_8_minutes) in [
+        ("nothing happens, and there are bookmarks", serves, serves, true, true),
+        ("watches are refused", serves, fails, true, true),
+        ("watches are forbidden", serves, forbids, true, true),
+        ("watches hang", serves, hangs, true, true),
+        ("everything is refused", fails, fails, true, false),
+        ("everything hangs", hangs, hangs, true, false),
+        ("nothing is allowed", forbids, forbids, false, false),
+    ] {
+        let server = bounded(&json!({"pods": "9"}));
+        if name.contains("bookmarks") {
+            server.on_request(row(serves, serves));
+        } else {
+            // No watch goes on while others are refused.
+            server.on_request(row(serves, fails));
+        }
+        let replica = Running::start(&server);
+        until_counted(&server, "pods=0").await;
+        sleep(3 * MINUTE).await;
+        assert!(replica.is_ready(), "{name}: {:?}", replica.problem());
+        server.on_request(row(lists, watches));
+        for (minutes, is_ready) in [(3, after_3_minutes), (5, after_8_minutes)] {
+            sleep(minutes * MINUTE).await;
+            assert_eq!(replica.is_ready(), is_ready, "{name}: {:?}", replica.problem());
+        }
+        let response = replica.create(&pod("shop", "a")).await;
+        assert_eq!(response["allowed"], after_8_minutes, "{name}: {response}");
+        assert!(after_8_minutes || response["status"]["code"] == 429, "{name}: {response}");
+        let ages = replica.parts.ages();
+        assert_eq!(ages["TenantQuotas"] > 5 * MINUTE, !after_8_minutes, "{name}: {ages:?}");
+        assert!(replica.metrics.to_string().contains("headroom_ledger_watch_age_seconds{watch=\"counted pods\"} "));
+        server.on_request(row(serves, serves));
+        sleep(2 * MINUTE).await;
+        assert!(replica.is_ready(), "{name}: {:?}", replica.problem());
+    }
+}
