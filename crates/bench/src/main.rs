@@ -1,12 +1,12 @@
 //! Measures the figures of the book.
 
 mod measure;
+mod vpa;
 
 mod recommend;
 mod replay;
 mod resize;
 mod sizing;
-mod vpa;
 mod webhook;
 
 use std::error::Error;

@@ -8,11 +8,11 @@
 //!
 //! Defaults are chosen by one half of the pods of a set; the other half, by a hash of their names, shows whether the choice holds.
 
+mod public;
+
 pub mod traces;
 
 pub mod requests;
-
-mod public;
 
 mod rule;
 
