@@ -1,8 +1,8 @@
 //! The entry point: evaluates one request, from its actions to the decision.
 //!
 //! ```text
-//! actions -> objects -> ranges, origins, targets -> roots of history -> namespace? -> pages -> fill, bounds -> quotas -> decision
-//!                                                                                              fresh quotas <-^
+//! actions -> objects -> ranges, origins, targets -> history -> namespace? -> pages? -> fill, bounds -> quotas -> decision
+//!                                                                                      fresh quotas <-^
 //! ```
 //!
 //! Objects are read in phases, because a later phase depends on what an earlier one has found. Only needed objects are
@@ -77,7 +77,8 @@ pub fn recommend<'d>(
     let history = HistoryLookups::of(request, Some(&pod), 0..pod.containers.len());
     reader.read(&[namespace(request)]);
     reader.read(&objects(request, &actions, &reader.context, settings));
-    reader.read(&history.roots(request, settings));
+    reader.read(&history.quarters(request, settings));
+    reader.read(&history.older_roots(request, settings, &reader.context));
     let mut notes = Vec::new();
     let subject = Subject::of(&actions, Some(pod), request, &reader.context, settings, &mut notes)?;
     let Subject { pod: Some(pod), ranges, targets } = subject else { return Ok(None) };
@@ -154,9 +155,10 @@ fn decide<'d>(
     let mut notes = Vec::new();
     let mut subject = Subject::of(&actions, pod, request, &reader.context, settings, &mut notes)?;
     let mut history = history_of(request, &subject);
-    let roots = history.roots(request, settings);
-    reader.read(&roots);
-    let is_unrestricted = estimate_targets::is_unrestricted(roots.len(), &reader.context, &settings.estimates);
+    let quarters = history.quarters(request, settings);
+    reader.read(&quarters);
+    reader.read(&history.older_roots(request, settings, &reader.context));
+    let is_unrestricted = estimate_targets::is_unrestricted(quarters.len(), &reader.context, &settings.estimates);
     if !subject.targets.is_empty() && !is_unrestricted && !reader.context.asked_for_namespace {
         reader.read(&[namespace(request)]);
     }
@@ -190,7 +192,7 @@ fn pages<'d>(
     request: &'d Request<'d>,
     history: &HistoryLookups<'d>,
     targets: &[EstimateTarget],
-    settings: &Settings<'d>,
+    settings: &'d Settings<'d>,
     context: &Context<'d>,
 ) -> Vec<Lookup<'d>> {
     let mut lookups = history.pages(request, settings, context);

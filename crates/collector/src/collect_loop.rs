@@ -33,7 +33,7 @@ const TICK: Duration = Duration::from_secs(30);
 /// The longest time between two signs of life. Longer than the timeout of any request.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
-/// The shortest time between two updates of roots for labels of Namespaces, so that toggling a label costs little.
+/// The shortest time between two updates of quarters for labels of Namespaces, so that toggling a label costs little.
 const RESTRICTIONS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The origin of usage: a source, or files.
@@ -181,7 +181,7 @@ impl Rounds {
                     () = tokio::time::sleep_until(next_round.min(tokio::time::Instant::now() + TICK)) => {}
                     () = self.stop.cancelled() => {}
                     restricted = restrictions.changed(), if next_restrictions <= tokio::time::Instant::now() => {
-                        self.update_roots(Some(restricted)).await;
+                        self.update_quarters(Some(restricted)).await;
                         next_restrictions = tokio::time::Instant::now() + RESTRICTIONS_INTERVAL;
                     }
                 }
@@ -196,7 +196,7 @@ impl Rounds {
         let is_first = !self.identified.load(Ordering::Relaxed);
         self.identify().await?;
         if is_first {
-            self.update_roots(self.restricted_namespaces().await).await;
+            self.update_quarters(self.restricted_namespaces().await).await;
         }
         let outcome = self.read().await?;
         if outcome.stopped {
@@ -292,8 +292,8 @@ impl Rounds {
             .ok()
     }
 
-    /// Updates the roots between publications. Publishing reports the errors.
-    async fn update_roots(&self, restricted: Option<RestrictedNamespaces>) {
+    /// Updates the quarters between publications. Publishing reports the errors.
+    async fn update_quarters(&self, restricted: Option<RestrictedNamespaces>) {
         let (Feed::Source(source), Destination::Cluster(cluster)) = (&self.feed, &self.destination) else { return };
         let Ok(now) = source.now().await else { return };
         // Earlier than every later publication.
@@ -301,11 +301,11 @@ impl Rounds {
         let update = async {
             self.take_turn().await?;
             Ok::<_, RoundError>(
-                self.publisher(&self.pooling, restricted.as_ref()).update_roots(cluster, collected_at).await?,
+                self.publisher(&self.pooling, restricted.as_ref()).update_quarters(cluster, collected_at).await?,
             )
         };
         if let Some(Err(error)) = self.stop.run_until_cancelled(update).await {
-            tracing::info!("roots are not updated: {error}");
+            tracing::info!("quarters are not updated: {error}");
         }
     }
 

@@ -1,9 +1,10 @@
 //! Writes profiles to the cluster, a folder, or standard output.
 //!
 //! Only [`change`]d profiles are written. A profile carries the id of the store that it is made from: a root from another
-//! store is replaced only if no history is lost ([`other_store`]) or if the user allows it, and a newer root stays. The pages
-//! of a root are written before the root, and pages that it no longer lists are deleted only in the next round, so that a
-//! reader who has seen either root finds its pages, whenever the collector is killed. Files: [`cluster`] and [`folder`] are
+//! store is replaced only if no history is lost ([`other_store`]) or if the user allows it, and a newer root stays. Pages are
+//! written before the quarter that lists them, and those that it no longer lists are deleted only in the next round, so that a
+//! reader who has seen either quarter finds its pages, whenever the collector is killed. What an older version laid out
+//! otherwise stays until a round finds all quarters in its place. Files: [`cluster`] and [`folder`] are
 //! destinations, [`format`] makes texts, [`ownership`] marks objects, [`outcome`] counts, [`restrictions`] follows the
 //! namespaces that ask for fewer estimates, and [`lease`] prevents two collectors from writing at the same time.
 
@@ -23,7 +24,7 @@ pub mod outcome;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use headroom_admission::cluster::usage::{ProfileName, Root};
+use headroom_admission::cluster::usage::{ProfileName, Quarter, Root};
 use headroom_admission::timestamp::Timestamp;
 use headroom_usage::profile::custom_resource::UsageProfileSpec;
 use headroom_usage::profile::{RestrictedNamespaces, Share, UsageProfile, layout};
@@ -107,7 +108,7 @@ impl Destination {
 }
 
 impl Publisher<'_> {
-    /// Writes all profiles as of a time, and deletes pages that no root lists any more.
+    /// Writes all profiles as of a time, and deletes pages that nothing lists any more.
     pub async fn publish(&self, as_of: Timestamp) -> Result<Published, PublishError> {
         let mut published = Published::default();
         let behind = self.behind(as_of)?;
@@ -135,37 +136,41 @@ impl Publisher<'_> {
         Ok(published)
     }
 
-    /// Writes the roots that are missing, because a policy server asks the API server for a missing root at every request,
-    /// and the first usage may take hours to read; and in the others the list of restricted namespaces, if it is known.
-    /// Histories stay as they are.
-    pub async fn update_roots(&self, cluster: &ProfileCluster, collected_at: Timestamp) -> Result<(), PublishError> {
+    /// Writes the quarters that are missing, so that a policy does not look for an older layout at every request, while the
+    /// first usage may take hours to read; and in the others the list of restricted namespaces, if it is known. Histories
+    /// stay as they are, also those of an older layout, which are read only where a quarter is missing.
+    pub async fn update_quarters(&self, cluster: &ProfileCluster, collected_at: Timestamp) -> Result<(), PublishError> {
         let mut published = Published::default();
         for root in Root::all() {
-            let there = cluster.root(self.namespace, root).await?;
-            let spec = match &there {
-                None => None,
-                Some(there) if self.restricted.is_some() && self.is_ours(there) => there.get("spec"),
-                Some(_) => continue,
-            };
-            let profile = match spec.map(UsageProfileSpec::deserialize) {
-                None => {
-                    let empty = Share::empty(self.namespace, root, collected_at, self.store.page_key());
-                    Share { restricted: self.restricted.cloned(), ..empty }.lay_out().swap_remove(0)
-                }
-                Some(Ok(mut spec)) => {
-                    spec.header.restricted_namespaces = self.restricted.map(|names| names.as_str().to_owned());
-                    UsageProfile::named(&ProfileName::of_root(root), self.namespace, spec)
-                }
-                // Written by another version: the next publication replaces it.
-                Some(Err(_)) => continue,
-            };
-            self.write(profile, root, there.as_ref(), &mut published).await?;
+            let mut quarters = Vec::new();
+            for quarter in Quarter::ALL {
+                let name = ProfileName::of_quarter(root, quarter);
+                quarters.push((quarter, cluster.get(self.namespace, &name).await?));
+            }
+            let is_missing = quarters.iter().any(|(_, there)| there.is_none());
+            if is_missing && cluster.get(self.namespace, &ProfileName::older(root)).await?.is_some() {
+                continue;
+            }
+            let empty = Share::empty(self.namespace, root, collected_at, self.store.page_key());
+            let empty = Share { restricted: self.restricted.cloned(), ..empty }.lay_out();
+            for ((quarter, there), empty) in quarters.into_iter().zip(empty) {
+                let profile = match (&there, self.restricted) {
+                    (None, _) => empty,
+                    (Some(there), Some(restricted)) if self.is_ours(there) => {
+                        // Written by another version: the next publication replaces it.
+                        let Some(Ok(mut spec)) = there.get("spec").map(UsageProfileSpec::deserialize) else { continue };
+                        spec.header.restricted_namespaces = Some(restricted.of_quarter(quarter));
+                        UsageProfile::named(&ProfileName::of_quarter(root, quarter), self.namespace, spec)
+                    }
+                    _ => continue,
+                };
+                self.write(profile, root, there.as_ref(), &mut published).await?;
+            }
         }
         Ok(())
     }
 
-    /// Writes the objects of a root, pages first, and deletes the pages that neither the root that was there lists nor the
-    /// new one.
+    /// Writes the objects of a root, pages first, and deletes those that neither what was there lists nor what is there now.
     async fn write_all(
         &self,
         root: Root,
@@ -173,23 +178,32 @@ impl Publisher<'_> {
         there: &There,
         published: &mut Published,
     ) -> Result<(), PublishError> {
-        let mut listed: BTreeSet<String> =
-            there.get(&root.to_string()).map_or_else(BTreeSet::new, |was| pages(was, root));
+        let older = ProfileName::older(root);
+        let quarters = Quarter::ALL.map(|quarter| ProfileName::of_quarter(root, quarter));
+        let listing = quarters.iter().chain([&older]);
+        let mut kept: BTreeSet<String> =
+            listing.filter_map(|name| Some(pages(there.get(&name.to_string())?, name))).flatten().collect();
+        let quarters = quarters.map(|name| name.to_string());
+        if quarters.iter().any(|name| !there.contains_key(name)) {
+            kept.insert(older.to_string());
+        }
         let failed_before = published.failed.len();
+        let mut is_page_missing = false;
         for profile in share.lay_out() {
             let name = profile.name_any();
-            // The root may list a page that is missing.
-            if name == root.to_string() && published.failed.len() > failed_before {
+            let is_page = !quarters.contains(&name);
+            if is_page_missing && !is_page {
                 return Ok(());
             }
             let written = self.write(profile, root, there.get(&name), published).await;
-            listed.insert(name.clone());
+            is_page_missing |= is_page && written.is_err();
+            kept.insert(name.clone());
             published.count(self.name(name), written, self.metrics)?;
         }
         if published.failed.len() > failed_before {
             return Ok(());
         }
-        for (name, there) in there.iter().filter(|(name, _)| !listed.contains(*name)) {
+        for (name, there) in there.iter().filter(|(name, _)| !kept.contains(*name)) {
             if ownership::is_collected(there) {
                 let deleted = self.delete(name, there).await;
                 published.count_deleted(self.name(name.clone()), deleted, self.metrics)?;
@@ -269,10 +283,10 @@ impl Publisher<'_> {
     }
 }
 
-/// The names of the pages that a root lists.
-fn pages(object: &Value, root: Root) -> BTreeSet<String> {
+/// The names of the pages that an object lists.
+fn pages(object: &Value, name: &ProfileName) -> Vec<String> {
     let pages = object.pointer("/spec/header/pages").and_then(Value::as_str).unwrap_or_default();
-    layout::paths(pages).into_iter().map(|path| ProfileName { root, path }.to_string()).collect()
+    layout::paths(pages).into_iter().map(|path| name.page(path).to_string()).collect()
 }
 
 /// True if an existing profile was collected later than a time. A time in the future is a mistake, so such a profile must not

@@ -1,6 +1,6 @@
 //! `UsageProfile`s as the collector writes them: the types ([`custom_resource`] has the object and its
-//! CustomResourceDefinition), what is dropped if there is too much data ([`bounds`], [`fair_share`]) and the layout in
-//! objects ([`layout`]). The policy reads the same fields with [`headroom_admission::cluster::usage::read`], without serde,
+//! CustomResourceDefinition), what is dropped if there is too much data ([`bounds`]) and the layout in objects
+//! ([`layout`]). The policy reads the same fields with [`headroom_admission::cluster::usage::read`], without serde,
 //! because it pays for each instruction.
 mod serialized;
 
@@ -9,7 +9,6 @@ pub mod quorum;
 
 pub mod custom_resource;
 
-mod fair_share;
 pub mod layout;
 
 #[cfg(test)]
@@ -20,7 +19,7 @@ use std::collections::BTreeMap;
 
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::profile_layout::ANY_NAMESPACE;
-use headroom_admission::cluster::usage::{Percentile, Repository, Resource, Root, TagKey, Window};
+use headroom_admission::cluster::usage::{Percentile, Quarter, Repository, Resource, Root, TagKey, Window};
 use headroom_admission::timestamp::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -58,21 +57,22 @@ impl Share {
 
 pub type Images = BTreeMap<Repository, ImageHistory>;
 
-/// The namespaces that may ask for fewer estimates, as a root lists them.
+/// The namespaces that may ask for fewer estimates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RestrictedNamespaces(String);
+pub struct RestrictedNamespaces(Vec<String>);
 
 impl RestrictedNamespaces {
-    /// All of them, in their order. If there are too many to list, readers look at each Namespace.
+    /// All of them, in their order.
     pub fn of<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
-        let names = names.into_iter().collect::<Vec<_>>().join(" ");
-        let is_listed = names.len() <= bounds::MAX_BYTES_OF_RESTRICTED;
-        Self(if is_listed { names } else { ANY_NAMESPACE.to_owned() })
+        Self(names.into_iter().map(str::to_owned).collect())
     }
 
-    /// As in a root's header.
-    pub fn as_str(&self) -> &str {
-        &self.0
+    /// Those whose pods are estimated from a quarter, as its header lists them. If there are too many to list, readers look at
+    /// each Namespace.
+    pub fn of_quarter(&self, quarter: Quarter) -> String {
+        let names = self.0.iter().map(String::as_str).filter(|name| Quarter::of(name) == quarter);
+        let names = names.collect::<Vec<_>>().join(" ");
+        if names.len() <= bounds::MAX_BYTES_OF_RESTRICTED { names } else { ANY_NAMESPACE.to_owned() }
     }
 }
 

@@ -50,13 +50,13 @@ pub fn chosen_by_pod(pod: &Pod<'_>, notes: &mut Vec<String>) -> Result<Option<Es
 /// collector's interval, after which it writes what has not changed.
 const MAX_AGE_OF_RESTRICTIONS: Duration = Duration::from_secs(24 * 3_600);
 
-/// True if each of these roots says that the namespace does not ask for fewer estimates. Otherwise the Namespace
+/// True if each of these objects of history says that the namespace does not ask for fewer estimates. Otherwise the Namespace
 /// has to be read: it may ask for fewer, or the collector does not know, or does not run.
-pub fn is_unrestricted(roots: usize, context: &Context<'_>, settings: &EstimateSettings<'_>) -> bool {
+pub fn is_unrestricted(objects: usize, context: &Context<'_>, settings: &EstimateSettings<'_>) -> bool {
     let Some(now) = settings.replay_time.or(context.now) else { return false };
     let mut collected = context.unrestricted_at.iter();
-    roots > 0
-        && context.unrestricted_at.len() == roots
+    objects > 0
+        && context.unrestricted_at.len() == objects
         && collected.all(|collected_at| age(*collected_at, now, MAX_AGE_OF_RESTRICTIONS).is_ok())
 }
 

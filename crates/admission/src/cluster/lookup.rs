@@ -132,7 +132,7 @@ impl Lookup<'_> {
             (None, Self::Namespace { name }) => {
                 Err(["Cannot find v1/Namespace named '", name, "' inside of namespace 'None'"].concat())
             }
-            (None, _) => Err("Cannot find it".to_owned()),
+            (None, _) => Err(NOT_LISTED.to_owned()),
         }
     }
 
@@ -193,6 +193,9 @@ const TENANT_QUOTA: [&str; 8] = [
     "status.reserved",
     "status.used",
 ];
+
+/// The problem with an object that is not in its list.
+pub(super) const NOT_LISTED: &str = "Cannot find it";
 
 /// The version that has extended resource names.
 const RESOURCE_API: &str = "resource.k8s.io/v1";

@@ -22,7 +22,7 @@ use crate::timestamp::Timestamp;
 /// The most out-of-memory kills that are kept in a history.
 pub const MAX_OOM_KILLS: usize = 5;
 
-pub use profile_layout::{ProfileKey, ProfileName, Repository, Root, TagKey};
+pub use profile_layout::{ProfileKey, ProfileName, Quarter, Repository, Root, TagKey};
 
 /// The version of the format; readers refuse all others.
 pub const FORMAT: u32 = 3;

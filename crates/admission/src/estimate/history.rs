@@ -1,5 +1,5 @@
-//! Finds the images whose histories are needed, and the objects to read: first each image's root, then the page that
-//! the root points to if the history is too large for one object. So an image never costs more than two reads.
+//! Finds the images whose histories are needed, and the objects to read: the quarter of each image's root, and the page
+//! that it points to if it has no room for the image.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -49,15 +49,41 @@ impl<'d> HistoryLookups<'d> {
         Self(images)
     }
 
-    /// The roots to read.
-    pub fn roots(&self, request: &'d Request<'d>, settings: &'d Settings<'d>) -> Vec<Lookup<'d>> {
-        self.lookups(request, settings, |place| Some(ProfileName::of_root(place.root())))
+    /// The objects where the histories begin.
+    pub fn quarters(&self, request: &'d Request<'d>, settings: &'d Settings<'d>) -> Vec<Lookup<'d>> {
+        self.lookups(request, settings, |place| Some(ProfileName::of(place.root(), &request.namespace)))
     }
 
-    /// The pages to read, according to the roots in `context`.
-    pub fn pages(&self, request: &'d Request<'d>, settings: &Settings<'d>, context: &Context<'d>) -> Vec<Lookup<'d>> {
+    /// The roots to read in place of quarters that the collector did not write yet.
+    pub fn older_roots(
+        &self,
+        request: &'d Request<'d>,
+        settings: &'d Settings<'d>,
+        context: &Context<'d>,
+    ) -> Vec<Lookup<'d>> {
+        self.elsewhere(request, settings, context, false)
+    }
+
+    /// The pages to read, according to the objects in `context`.
+    pub fn pages(
+        &self,
+        request: &'d Request<'d>,
+        settings: &'d Settings<'d>,
+        context: &Context<'d>,
+    ) -> Vec<Lookup<'d>> {
+        self.elsewhere(request, settings, context, true)
+    }
+
+    fn elsewhere(
+        &self,
+        request: &'d Request<'d>,
+        settings: &'d Settings<'d>,
+        context: &Context<'d>,
+        is_page: bool,
+    ) -> Vec<Lookup<'d>> {
         self.lookups(request, settings, |place| {
-            context.usage.iter().find(|found| found.place == *place).and_then(|found| found.page.clone())
+            let found = context.usage.iter().find(|found| found.place == *place)?;
+            found.elsewhere.clone().filter(|name| name.is_page() == is_page)
         })
     }
 

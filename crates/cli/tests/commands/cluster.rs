@@ -68,7 +68,7 @@ impl Live {
     /// The objects of `describe/world` with their usage history, and more.
     fn world(more: Vec<Value>) -> Self {
         let files = ["limits.yaml", "quota.yaml", "objects.json"].map(|file| format!("world/{file}"));
-        let history = ["usage-26", "usage-3d"].map(|root| format!("profiles/headroom/{root}.yaml"));
+        let history = ["usage-26.c", "usage-3d.c"].map(|quarter| format!("profiles/headroom/{quarter}.yaml"));
         let objects = files.iter().chain(&history).flat_map(|file| documents(file));
         Self { place: here(), ..Self::new(objects.chain(more)) }
     }

@@ -58,7 +58,7 @@ fn collect(url: &str, folder: &Path) -> (Value, String) {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let root = std::fs::read_to_string(folder.join("profiles/headroom/usage-26.yaml")).unwrap();
+    let root = std::fs::read_to_string(folder.join("profiles/headroom/usage-26.c.yaml")).unwrap();
     let root: Value = serde_saphyr::from_str(&root).unwrap();
     let own = &root["spec"]["images"]["docker,io/library/nginx"]["own"]["shop"];
     (own["all"]["windows"]["7d"].clone(), String::from_utf8(output.stderr).unwrap())

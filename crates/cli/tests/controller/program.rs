@@ -6,8 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use headroom_admission::cluster::usage::Root;
 use headroom_admission::cluster::usage::profile_layout::key_of;
+use headroom_admission::cluster::usage::{ProfileName, Root};
 use headroom_fixtures::process::peak_kib;
 
 use crate::{DAY, NOW};
@@ -51,13 +51,13 @@ fn it_collects_answers_probes_and_stops_cleanly() {
     };
     answer("/healthz", "200 OK");
     answer("/metrics", "\nheadroom_collector_samples_total 2\n");
-    answer("/metrics", "\nheadroom_collector_profiles_total{result=\"written\"} 64\n");
+    answer("/metrics", "\nheadroom_collector_profiles_total{result=\"written\"} 256\n");
     // New lines of the file are read in the next round.
     let mut file = fs::File::options().append(true).open(&csv).unwrap();
     writeln!(file, "{},shop,web-1,web,nginx,2,2Gi", NOW - DAY).unwrap();
     answer("/metrics", "\nheadroom_collector_samples_total 4\n");
-    answer("/metrics", "\nheadroom_collector_profiles_total{result=\"written\"} 65\n");
-    assert!(fs::read_to_string(folder.path().join("profiles/headroom/usage-26.yaml")).unwrap().contains("peak: 2Gi"));
+    answer("/metrics", "\nheadroom_collector_profiles_total{result=\"written\"} 257\n");
+    assert!(fs::read_to_string(folder.path().join("profiles/headroom/usage-26.c.yaml")).unwrap().contains("peak: 2Gi"));
 
     assert!(Command::new("kill").arg(program.id().to_string()).status().unwrap().success());
     assert!(program.wait().unwrap().success());
@@ -106,7 +106,7 @@ fn a_repository_with_many_tags_needs_little_memory() {
     program.kill().unwrap();
     program.wait().unwrap();
     const IMAGE: &str = "registry.example/ci/build";
-    let file = format!("profiles/headroom/{}.yaml", Root::of(IMAGE));
+    let file = format!("profiles/headroom/{}.yaml", ProfileName::of(Root::of(IMAGE), "ci"));
     let text = fs::read_to_string(folder.path().join(file)).unwrap();
     let profile: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
     let histories = &profile["spec"]["images"][key_of(IMAGE)]["own"]["ci"];

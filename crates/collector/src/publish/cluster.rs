@@ -8,8 +8,8 @@ pub(super) mod error;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headroom_admission::cluster::usage::Root;
 use headroom_admission::cluster::usage::profile_layout::{GROUP, VERSION};
+use headroom_admission::cluster::usage::{ProfileName, Root};
 use headroom_admission::json::Node;
 use headroom_admission::timestamp::Timestamp;
 use headroom_api_server::ApiPath;
@@ -95,9 +95,9 @@ impl ProfileCluster {
         Ok(tenants.into_iter().collect())
     }
 
-    /// The root itself, without its pages.
-    pub async fn root(&self, namespace: &str, root: Root) -> Result<Option<Value>, ClusterError> {
-        let name = root.to_string();
+    /// One profile.
+    pub async fn get(&self, namespace: &str, name: &ProfileName) -> Result<Option<Value>, ClusterError> {
+        let name = name.to_string();
         match self.api.get(&profiles(namespace).at(&name)).await {
             Ok(object) => Ok(Some(object)),
             // Or the kind is missing, which writing will report.
@@ -106,7 +106,7 @@ impl ProfileCluster {
         }
     }
 
-    /// The objects of a root, the root itself and its pages, by their names.
+    /// The objects of a root, its quarters and their pages, by their names.
     pub async fn list(&self, namespace: &str, root: Root) -> Result<BTreeMap<String, Value>, ClusterError> {
         let label_selector = format!("{ROOT_LABEL}={root}");
         let options = ListOptions { label_selector: &label_selector, ..ListOptions::WHOLE };

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use headroom_admission::cluster::usage::Root;
 use headroom_fixtures::api_server::{self, Answer, Outcome, Request, status};
 use headroom_usage::profile::layout::paths;
 use serde_json::{Value, json};
@@ -37,11 +38,15 @@ pub enum Scenario {
 
 /// nginx's root.
 pub const NGINX_ROOT: &str = "usage-26";
+/// Its quarter with the namespace `shop`.
+pub const NGINX_IN_SHOP: &str = "usage-26.c";
+/// The objects of a history without pages.
+pub const QUARTERS: usize = 4 * Root::COUNT as usize;
 pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/headroom/leases/headroom-collector";
 const PROFILES: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/usageprofiles";
 
-const FORBIDDEN: &str = r#"usageprofiles.headroom.dev "usage-00" is forbidden: User "system:serviceaccount:headroom:collector" cannot patch resource "usageprofiles" in API group "headroom.dev" in the namespace "headroom""#;
-const QUOTA: &str = r#"usageprofiles.headroom.dev "usage-26" is forbidden: exceeded quota: objects, requested: count/usageprofiles.headroom.dev=1, used: count/usageprofiles.headroom.dev=0, limited: count/usageprofiles.headroom.dev=0"#;
+const FORBIDDEN: &str = r#"usageprofiles.headroom.dev "usage-00.a" is forbidden: User "system:serviceaccount:headroom:collector" cannot patch resource "usageprofiles" in API group "headroom.dev" in the namespace "headroom""#;
+const QUOTA: &str = r#"usageprofiles.headroom.dev "usage-26.c" is forbidden: exceeded quota: objects, requested: count/usageprofiles.headroom.dev=1, used: count/usageprofiles.headroom.dev=0, limited: count/usageprofiles.headroom.dev=0"#;
 const WEBHOOK: &str = r#"admission webhook "guard.example" denied the request: only people may write here"#;
 const BROKEN_WEBHOOK: &str = r#"Internal error occurred: failed calling webhook "guard.example": connection refused"#;
 
@@ -61,7 +66,7 @@ impl Deref for ApiServer {
 }
 
 impl ApiServer {
-    /// A cluster with this UID, whose lists have two objects a page. Each request checks that no root lists a missing page.
+    /// A cluster with this UID, whose lists have two objects a page. Each request checks that nothing lists a missing page.
     pub fn new(uid: &str) -> Arc<Self> {
         let (server, scenario, holders) = (api_server::ApiServer::new(), Arc::default(), Arc::default());
         server.serve("headroom.dev/v1alpha1", "UsageProfile", true);
@@ -103,13 +108,13 @@ impl ApiServer {
         if request.method != "PATCH" {
             return None;
         }
-        let is_nginx = name == NGINX_ROOT;
+        let is_nginx = name == NGINX_IN_SHOP;
         let refused = match scenario {
             Scenario::Forbidden => Some((403, FORBIDDEN)),
             Scenario::Quota if is_nginx => Some((403, QUOTA)),
             Scenario::Webhook if is_nginx => Some((403, WEBHOOK)),
             Scenario::BrokenWebhook if is_nginx => Some((500, BROKEN_WEBHOOK)),
-            Scenario::RefusedPage if name.starts_with(NGINX_ROOT) && name.ends_with(['0', 'a']) => Some((403, WEBHOOK)),
+            Scenario::RefusedPage if name.starts_with("usage-26.a-") => Some((403, WEBHOOK)),
             Scenario::Conflict if is_nginx => {
                 Some((409, r#"Apply failed with 1 conflict: conflict with "kubectl": .spec"#))
             }
@@ -170,7 +175,7 @@ impl ApiServer {
         self.readable().iter().map(|(name, profile)| (name.clone(), text(profile))).collect()
     }
 
-    /// The roots and the pages that they list, by name. None of the pages may be missing.
+    /// The quarters, the roots of the older layout and the pages that they list, by name. None of the pages may be missing.
     fn readable(&self) -> BTreeMap<String, Value> {
         let named = |profile: Value| (profile["metadata"]["name"].as_str().unwrap().to_owned(), profile);
         let mut all: BTreeMap<String, Value> = self.profiles().into_iter().map(named).collect();

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use headroom_admission::cluster::usage::Root;
 use headroom_admission::timestamp::Timestamp;
 use headroom_api_server::lease::RenewedLease;
 use headroom_collector::collect_loop::{Feed, Rounds};
@@ -18,7 +17,7 @@ use headroom_collector::store::Store;
 use headroom_output::progress::Progress;
 use headroom_usage::sample::{Resource, Sample, Window};
 
-use crate::api_server::{ApiServer, NGINX_ROOT, Scenario};
+use crate::api_server::{ApiServer, NGINX_IN_SHOP, NGINX_ROOT, QUARTERS, Scenario};
 use crate::support::*;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -105,10 +104,14 @@ async fn profiles_are_applied_only_if_changed() {
     let server = ApiServer::new("1");
     let first = publish(&store, server.start().await, NOW).await.unwrap();
     let profiles = server.profiles();
-    assert_eq!((first.written, first.unchanged, profiles.len()), (64, 0, 64), "expected every root");
+    assert_eq!(
+        (first.written, first.unchanged, profiles.len()),
+        (QUARTERS as u64, 0, QUARTERS),
+        "expected every quarter"
+    );
     let apply = server.requests().into_iter().find(|request| request.method == "PATCH").unwrap();
     assert_eq!(apply.parameter("fieldManager"), Some("headroom-collector"));
-    let nginx = profiles.iter().find(|profile| profile["metadata"]["name"] == NGINX_ROOT).unwrap();
+    let nginx = profiles.iter().find(|profile| profile["metadata"]["name"] == NGINX_IN_SHOP).unwrap();
     let metadata = &nginx["metadata"];
     let labels = json!({"app.kubernetes.io/managed-by": "headroom-collector", "headroom.dev/root": NGINX_ROOT});
     assert_eq!(metadata["labels"], labels);
@@ -135,16 +138,16 @@ async fn the_refusal_of_one_object_affects_no_other() {
     for (scenario, expected) in [
         (
             Scenario::Conflict,
-            "another writer owns parts of usageprofile `headroom/usage-26` (Apply failed with 1 conflict: conflict with \"kubectl\": .spec): \
+            "another writer owns parts of usageprofile `headroom/usage-26.c` (Apply failed with 1 conflict: conflict with \"kubectl\": .spec): \
              let one of the two keep it, or take it over with --force-conflicts",
         ),
         (
             Scenario::Quota,
-            "usageprofile `headroom/usage-26` is rejected (usageprofiles.headroom.dev \"usage-26\" is forbidden: exceeded quota: ",
+            "usageprofile `headroom/usage-26.c` is rejected (usageprofiles.headroom.dev \"usage-26.c\" is forbidden: exceeded quota: ",
         ),
         (
             Scenario::Webhook,
-            "usageprofile `headroom/usage-26` is rejected (admission webhook \"guard.example\" denied the request: ",
+            "usageprofile `headroom/usage-26.c` is rejected (admission webhook \"guard.example\" denied the request: ",
         ),
         (Scenario::BrokenWebhook, "cannot patch usageprofiles: Internal error occurred: failed calling webhook "),
     ] {
@@ -152,9 +155,12 @@ async fn the_refusal_of_one_object_affects_no_other() {
         let server = ApiServer::new("1");
         server.set_scenario(scenario);
         let published = publish(&store, server.start().await, NOW).await.unwrap();
-        assert_eq!(server.profiles().len(), 63);
+        assert_eq!(server.profiles().len(), QUARTERS - 1);
         let failed: Vec<_> = published.failed.iter().map(|((_, name), error)| (name.as_str(), error)).collect();
-        assert!(matches!(failed[..], [(NGINX_ROOT, error)] if error.to_string().starts_with(expected)), "{failed:?}");
+        assert!(
+            matches!(failed[..], [(NGINX_IN_SHOP, error)] if error.to_string().starts_with(expected)),
+            "{failed:?}"
+        );
     }
 }
 
@@ -174,45 +180,89 @@ fn add_spread(store: &Store, namespaces: std::ops::Range<usize>, now: i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_root_grows_into_pages_and_shrinks_again() {
-    // At each write, the server checks that no root lists a missing page.
+    // At each write, the server checks that nothing lists a missing page.
     let server = ApiServer::new("1");
     let (_folder, store) = spread(3);
     publish(&store, server.start().await, NOW).await.unwrap();
-    assert_eq!(server.profiles().len(), 64);
+    assert_eq!(server.profiles().len(), QUARTERS);
     add_spread(&store, 3..200, NOW + DAY);
     let grown = publish(&store, server.start().await, NOW + DAY).await.unwrap();
-    let pages = server.profiles().len() - 64;
+    let pages = server.profiles().len() - QUARTERS;
     assert!(pages > 10 && grown.deleted == 0, "{pages}");
     let profiles: Vec<_> = server.profiles();
     for namespace in ["team-0", "team-199"] {
         assert!(!histories(&profiles, "docker.io/library/nginx", namespace).is_null());
     }
     for profile in &profiles {
-        assert!(profile.to_string().len() < 11_500, "{}", profile["metadata"]);
+        assert!(profile.to_string().len() < 12_900, "{}", profile["metadata"]);
     }
     // Most images end; pages that were listed until now are kept for a round.
     add_spread(&store, 0..2, NOW + 40 * DAY);
     store.expire(((NOW + 40 * DAY) / DAY) as u32).unwrap();
     let shrunk = publish(&store, server.start().await, NOW + 40 * DAY).await.unwrap();
-    assert_eq!((shrunk.deleted, server.profiles().len()), (0, 64 + pages));
+    assert_eq!((shrunk.deleted, server.profiles().len()), (0, QUARTERS + pages));
     let after = publish(&store, server.start().await, NOW + 40 * DAY + HOUR).await.unwrap();
-    assert_eq!((after.deleted, server.profiles().len()), (pages as u64, 64));
+    assert_eq!((after.deleted, server.profiles().len()), (pages as u64, QUARTERS));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn if_a_page_is_refused_its_root_is_unchanged() {
+async fn if_a_page_is_refused_the_quarters_of_its_root_are_unchanged() {
     let server = ApiServer::new("1");
     let (_folder, store) = spread(3);
     publish(&store, server.start().await, NOW).await.unwrap();
-    let before = server.histories();
+    let quarters = || {
+        let mut quarters = server.histories();
+        quarters.retain(|name, _| name.matches('-').count() == 1);
+        quarters
+    };
+    let before = quarters();
     add_spread(&store, 3..200, NOW + DAY);
     server.set_scenario(Scenario::RefusedPage);
     let published = publish(&store, server.start().await, NOW + DAY).await.unwrap();
     assert!(!published.failed.is_empty() && published.written > 0);
-    assert_eq!(server.histories()[NGINX_ROOT], before[NGINX_ROOT]);
+    assert_eq!(quarters(), before);
     server.set_scenario(Scenario::Ordinary);
     publish(&store, server.start().await, NOW + DAY).await.unwrap();
-    assert_ne!(server.histories()[NGINX_ROOT], before[NGINX_ROOT]);
+    assert_ne!(quarters()[NGINX_IN_SHOP], before[NGINX_IN_SHOP]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_layout_stays_until_all_of_the_new_one_is_there() {
+    let server = ApiServer::new("1");
+    let (folder, store) = spread(3);
+    let older = ["usage-26", "usage-26-0", "usage-26-1"];
+    let put = |store: &str| {
+        let all = json!({"days": 9, "lastSeen": "2026-11-20T00:00:00Z", "oomKills": [], "windows": {}});
+        for name in older {
+            let spec = json!({
+                "header": {"format": 3, "collectedAt": "2026-11-20T00:00:00Z", "pages": (name == older[0]).then_some("/##")},
+                "images": (name == older[1]).then(|| json!({"docker,io/library/nginx": {"own": {"team-0": {"all": all}}}})),
+            });
+            let labels = json!({"app.kubernetes.io/managed-by": "headroom-collector", "headroom.dev/root": NGINX_ROOT});
+            let metadata = json!({
+                "name": name, "namespace": "headroom", "annotations": {"headroom.dev/store": store}, "labels": labels,
+            });
+            let kind = ("headroom.dev/v1alpha1", "UsageProfile");
+            server.put(json!({"apiVersion": kind.0, "kind": kind.1, "metadata": metadata, "spec": spec}));
+        }
+    };
+    let left = || older.map(|name| server.histories().contains_key(name));
+    // Of a store that knows more, as after a lost volume: it is read until this store knows as much.
+    put("another");
+    let overloaded = Scripted { bears: 0, ..Scripted::new(three_workloads()) };
+    rounds(&server, &folder.path().join("new"), overloaded).await.once().await.unwrap_err();
+    assert_eq!((left(), server.profiles().len()), ([true; 3], QUARTERS - 4 + 3));
+    let refused = publish(&store, server.start().await, NOW).await.unwrap();
+    assert_eq!((refused.failed.len(), refused.deleted, left()), (1, 0, [true; 3]));
+    assert!(!server.histories().contains_key(NGINX_IN_SHOP));
+    // Of this store.
+    put(store.id());
+    for (deleted, expected) in [(0, [true; 3]), (1, [false; 3]), (2, [false; 3])] {
+        let published = publish(&store, server.start().await, NOW).await.unwrap();
+        assert_eq!((published.failed.len(), published.deleted, left()), (0, deleted, expected));
+    }
+    assert_eq!(server.profiles().len(), QUARTERS);
+    assert!(server.histories()[NGINX_IN_SHOP].contains("team-2"));
 }
 
 /// The files below a folder, by path, without the newline at their end: a file that lost nothing else is whole.
@@ -277,7 +327,7 @@ async fn errors_for_all_profiles_are_reported_once_with_advice() {
         ),
         (
             Scenario::Forbidden,
-            "not allowed to patch usageprofiles (usageprofiles.headroom.dev \"usage-00\" is forbidden: User \
+            "not allowed to patch usageprofiles (usageprofiles.headroom.dev \"usage-00.a\" is forbidden: User \
              \"system:serviceaccount:headroom:collector\" cannot patch resource \"usageprofiles\" in API group \
              \"headroom.dev\" in the namespace \"headroom\"): bind this account to the Role and \
              ClusterRole headroom-collector",
@@ -289,7 +339,7 @@ async fn errors_for_all_profiles_are_reported_once_with_advice() {
     }
 }
 
-/// The list in each root after a round.
+/// The lists of all quarters after a round.
 async fn restricted(server: &Arc<ApiServer>) -> BTreeSet<String> {
     let folder = tempfile::tempdir().unwrap();
     rounds(server, folder.path(), Scripted::new(three_workloads())).await.once().await.unwrap();
@@ -297,7 +347,7 @@ async fn restricted(server: &Arc<ApiServer>) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_root_lists_the_namespaces_that_may_ask_for_fewer_estimates() {
+async fn the_namespaces_that_may_ask_for_fewer_estimates_are_listed() {
     let server = ApiServer::new("1");
     let chosen = |text: &str| json!({"headroom.dev/estimates": text});
     let namespaces = [
@@ -306,28 +356,33 @@ async fn every_root_lists_the_namespaces_that_may_ask_for_fewer_estimates() {
         json!({"name": "batch", "annotations": chosen("of")}),
     ];
     server.put_all("Namespace", namespaces);
-    assert_eq!(restricted(&server).await, [r#""batch lab""#.to_owned()].into());
+    assert_eq!(restricted(&server).await, ["", "batch lab"].map(|names| format!("{names:?}")).into());
     let tenants = server.start().await.tenants("team").await.unwrap();
     assert_eq!(tenants, [("shop".to_owned(), "a".to_owned())].into());
 }
 
-/// The list of restricted namespaces of each root that is there.
+/// The list of restricted namespaces of each quarter that is there.
 fn listed(server: &ApiServer) -> Vec<Value> {
-    server.profiles().iter().map(|root| root["spec"]["header"]["restrictedNamespaces"].clone()).collect()
+    server.profiles().iter().map(|quarter| quarter["spec"]["header"]["restrictedNamespaces"].clone()).collect()
 }
 
-/// A policy server asks the API server for a missing root at every request.
+/// The number of quarters that list the namespace `lab`.
+fn with_lab(server: &ApiServer) -> usize {
+    listed(server).iter().filter(|names| *names == "lab").count()
+}
+
+/// A policy looks for the older layout at every request where a quarter is missing.
 #[tokio::test(flavor = "multi_thread")]
-async fn roots_are_written_before_the_first_usage_was_read() {
+async fn quarters_are_written_before_the_first_usage_was_read() {
     let server = ApiServer::new("1");
     server.put_all("Namespace", [json!({"name": "lab", "labels": {"headroom.dev/estimates": "never"}})]);
     let folder = tempfile::tempdir().unwrap();
     let overloaded = Scripted { bears: 0, ..Scripted::new(three_workloads()) };
     rounds(&server, folder.path(), overloaded).await.once().await.unwrap_err();
-    assert_eq!(listed(&server), vec![json!("lab"); usize::from(Root::COUNT)]);
+    assert_eq!((listed(&server).len(), with_lab(&server)), (QUARTERS, QUARTERS / 4));
     // They are no obstacle to histories.
     rounds(&server, folder.path(), Scripted::new(three_workloads())).await.once().await.unwrap();
-    assert!(server.histories()[NGINX_ROOT].contains("nginx"));
+    assert!(server.histories()[NGINX_IN_SHOP].contains("nginx"));
     // Collected histories stay unchanged.
     let collected = server.histories();
     rounds(&server, folder.path(), Scripted { bears: 0, ..Scripted::new(three_workloads()) }).await.once().await.ok();
@@ -344,7 +399,7 @@ async fn a_damaged_store_is_replaced_and_filled_again() {
     let (stop, metrics) = (rounds.stop.clone(), rounds.metrics.clone());
     let running = rounds.start(std::time::Duration::from_secs(3600));
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    while !server.histories().get(NGINX_ROOT).is_some_and(|text| text.contains("nginx")) {
+    while !server.histories().get(NGINX_IN_SHOP).is_some_and(|text| text.contains("nginx")) {
         assert!(std::time::Instant::now() < deadline, "nothing is published");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
@@ -368,10 +423,11 @@ async fn a_namespace_that_turns_estimates_off_is_listed_before_the_next_round() 
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };
-    wait_for("a publication", &|| server.histories().values().filter(|text| text.contains("own")).count() == 2).await;
+    // Each of the two images has its pool in all quarters.
+    wait_for("a publication", &|| server.histories().values().filter(|text| text.contains("own")).count() == 8).await;
     let histories = server.histories();
     server.put_all("Namespace", [json!({"name": "lab", "labels": {"headroom.dev/estimates": "never"}})]);
-    wait_for("the label", &|| listed(&server) == vec![json!("lab"); usize::from(Root::COUNT)]).await;
+    wait_for("the label", &|| with_lab(&server) == QUARTERS / 4).await;
     assert!(server.histories() == histories, "histories changed");
     stop.cancel();
     running.await.unwrap();

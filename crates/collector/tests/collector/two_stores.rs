@@ -1,6 +1,6 @@
 //! A new store when an older one has published profiles: it replaces them only if nothing is lost, or if the user says so.
 
-use headroom_admission::cluster::usage::Root;
+use headroom_admission::cluster::usage::{ProfileName, Root};
 use headroom_collector::publish::folder::Folder;
 use headroom_collector::publish::{Destination, Published};
 use headroom_collector::store::Store;
@@ -65,7 +65,8 @@ async fn a_new_store_replaces_no_longer_history_until_it_knows_as_much() {
     );
     assert!(kept(&published).contains(&expected), "{:?}", kept(&published));
     assert_eq!((published.deleted, of_shop(&server)), (0, shop));
-    assert_eq!(server.histories()[&root], before[&root]);
+    let quarter = ProfileName::of(Root::of(JOB), "lab").to_string();
+    assert_eq!(server.histories()[&quarter], before[&quarter]);
 
     // The source is read again, as after a lost volume.
     let folder = tempfile::tempdir().unwrap();
@@ -136,7 +137,7 @@ async fn ended_histories_of_a_store_are_deleted() {
     publish(&store, server.start().await, later).await.unwrap();
     let known = |namespace, image| !histories(&server.profiles(), image, namespace).is_null();
     assert!(known("new", NGINX) && !known("shop", NGINX) && !known("lab", JOB));
-    assert_eq!(server.profiles().len(), 64, "roots must not be deleted");
+    assert_eq!(server.profiles().len(), 256, "quarters must not be deleted");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,21 +176,21 @@ async fn files_of_profiles_are_treated_like_a_cluster() {
     let path = target.path();
     let destination = Destination::Folder(Folder { path: path.to_owned() });
     let publish = async |store, as_of| publish_to(store, &destination, as_of, None, false).await.unwrap();
-    let read = |image: &str| -> Value {
-        let name = format!("headroom/{}.yaml", Root::of(image));
+    let read = |image: &str, namespace: &str| -> Value {
+        let name = format!("headroom/{}.yaml", ProfileName::of(Root::of(image), namespace));
         serde_saphyr::from_str(&std::fs::read_to_string(path.join(name)).unwrap()).unwrap()
     };
-    assert_eq!(publish(&old, NOW).await.written, 64);
-    let (shop, lab) = (read(NGINX), read(JOB));
+    assert_eq!(publish(&old, NOW).await.written, 256);
+    let (shop, lab) = (read(NGINX, "shop"), read(JOB, "lab"));
     assert_eq!(kept(&publish(&young, NOW + HOUR).await).len(), 2);
-    assert_eq!((read(NGINX), read(JOB)), (shop, lab));
+    assert_eq!((read(NGINX, "shop"), read(JOB, "lab")), (shop, lab));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn profiles_not_written_by_a_collector_are_ignored() {
     let (_folder, _, server) = published_store().await;
     let by_somebody = json!({"labels": {"app.kubernetes.io/managed-by": "somebody"}, "annotations": null});
-    server.edit_profile(&Root::of(JOB).to_string(), &json!({"metadata": by_somebody}));
+    server.edit_profile(&ProfileName::of(Root::of(JOB), "lab").to_string(), &json!({"metadata": by_somebody}));
     let folder = tempfile::tempdir().unwrap();
     let young = open(folder.path());
     let (source, hour) = last_hour();

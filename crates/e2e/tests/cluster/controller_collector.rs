@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headroom_admission::amount::Quantity;
-use headroom_admission::cluster::usage::{Repository, Root, TagKey, Window};
+use headroom_admission::cluster::usage::{ProfileName, Quarter, Repository, Root, TagKey, Window};
 use headroom_admission::image::ImageName;
 use headroom_admission::timestamp::Timestamp;
 use headroom_api_server::api_client::ApiClient;
@@ -146,7 +146,8 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     for label in ["headroom.dev/estimates=never", "headroom.dev/estimates-"] {
         kubectl(&cluster, &["label", "namespace", "headroom", label]);
         let changed = tokio::time::timeout(Duration::from_secs(30), restrictions.changed()).await.unwrap();
-        assert_eq!(changed.as_str(), if label.contains('=') { "headroom" } else { "" });
+        let names = changed.of_quarter(Quarter::of("headroom"));
+        assert_eq!(names, if label.contains('=') { "headroom" } else { "" });
     }
     stop.cancel();
 
@@ -158,16 +159,17 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     assert_eq!(*resources(&unknown), json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "50m"}}));
 
     collect(collector.clone(), folder.path(), &samples(namespace)).await.unwrap();
-    let root = Root::of("registry.example.com/shop/web").to_string();
+    let quarter = ProfileName::of(Root::of("registry.example.com/shop/web"), namespace).to_string();
     let table = kubectl(&shop.cluster, &["get", "usageprofiles", "-n", "headroom"]);
     let columns: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(columns, ["NAME", "IMAGES", "HISTORIES", "PAGES", "OOM-KILLED", "COLLECTED"], "{table}");
-    assert_eq!(table.lines().count(), 1 + usize::from(Root::COUNT), "{table}");
-    let row: Vec<&str> = table.lines().find(|line| line.starts_with(&root)).unwrap().split_whitespace().collect();
+    assert_eq!(table.lines().count(), 1 + Quarter::ALL.len() * usize::from(Root::COUNT), "{table}");
+    let row: Vec<&str> = table.lines().find(|line| line.starts_with(&quarter)).unwrap().split_whitespace().collect();
     // The history of the namespace "early" was read before, and is kept.
-    assert_eq!(row[1..5], ["1", "2", "0", "0"], "{table}");
+    let histories = if Quarter::of("early") == Quarter::of(namespace) { "2" } else { "1" };
+    assert_eq!(row[1..5], ["1", histories, "0", "0"], "{table}");
     let profiles = api_in(&shop.client, "headroom", "headroom.dev/v1alpha1", "UsageProfile");
-    let profile = profiles.get(&root).await.unwrap();
+    let profile = profiles.get(&quarter).await.unwrap();
     let managers: Vec<_> =
         profile.metadata.managed_fields.iter().flatten().filter_map(|field| field.manager.as_deref()).collect();
     assert_eq!(managers, ["headroom-collector"]);
@@ -322,6 +324,6 @@ async fn pages_are_accepted_and_read_at_once_and_larger_objects_are_refused() {
     let images = large["spec"]["images"].as_object_mut().unwrap();
     let entry = images.values().next().unwrap().clone();
     images.extend((0..100).map(|number| (format!("registry.example.com/other-{number}"), entry.clone())));
-    let error = writer.apply("headroom", "usage-00", &large).await.unwrap_err().to_string();
-    assert!(error.contains("usageprofile `headroom/usage-00` is invalid"), "{error}");
+    let error = writer.apply("headroom", "usage-00.a", &large).await.unwrap_err().to_string();
+    assert!(error.contains("usageprofile `headroom/usage-00.a` is invalid"), "{error}");
 }

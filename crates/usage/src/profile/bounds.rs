@@ -24,8 +24,10 @@ pub(super) const MAX_PARTS: usize = 8;
 pub(super) const MAX_BYTES: usize = 6_000;
 /// For the pool of an image that does not fit into one object otherwise: each of the image's pages repeats the pool.
 pub(super) const MAX_BYTES_OF_SHARED_POOL: usize = 3_500;
-/// The most nodes in a root's list of pages.
+/// The most nodes in a list of pages. Those of a quarter have fewer, unless hashes agree in most of their bits.
 pub const MAX_NODES: usize = 8_000;
+/// The most bytes in the pages of a quarter.
+pub(super) const MAX_BYTES_OF_PAGES: usize = 8 << 20;
 /// The longest list of namespaces that ask for fewer estimates: some 60 names. It is read for every pod.
 pub const MAX_BYTES_OF_RESTRICTED: usize = 1_024;
 

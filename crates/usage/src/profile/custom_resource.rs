@@ -55,7 +55,7 @@ pub struct UsageProfileSpec {
     pub header: Header,
     #[serde(default)]
     pub summary: Summary,
-    /// Histories of images by repository, with a comma in place of each dot. Absent if they are in pages.
+    /// Histories of images by repository, with a comma in place of each dot, except those in pages.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default, with = "keyed")]
     #[schemars(with = "Option<BTreeMap<String, ImageHistory>>", extend("maxProperties" = 64))]
     pub images: Images,
@@ -74,16 +74,16 @@ pub struct Header {
     /// For pools: fewer namespaces than this cannot move a figure out of the range of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quorum: Option<u64>,
-    /// For a root whose images are in pages: the tree of pages. `/` is a fork by repository and `|` a fork by namespace,
+    /// If images are in pages: the tree of pages. `/` is a fork by repository and `|` a fork by namespace,
     /// followed by their two halves; `#` is a page, whose name ends with the halves that lead to it; `.` is an empty half.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = MAX_NODES))]
     pub pages: Option<String>,
-    /// For a root whose images are in pages: the key of the hashes that decide on halves.
+    /// If images are in pages: the key of the hashes that decide on halves.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub page_key: Option<String>,
-    /// In a root: the namespaces with the label or annotation `headroom.dev/estimates`, separated by spaces, or `*` if there
+    /// Except in a page: the namespaces with the label or annotation `headroom.dev/estimates`, separated by spaces, or `*` if there
     /// are too many to list. Readers look at these Namespaces, and at every Namespace if this is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = MAX_BYTES_OF_RESTRICTED))]
@@ -96,7 +96,7 @@ impl Header {
     }
 }
 
-/// Figures for kubectl's columns; a root's include its pages. Not used for decisions.
+/// Figures for kubectl's columns, which include the pages. Not used for decisions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
@@ -104,7 +104,7 @@ pub struct Summary {
     pub images: usize,
     /// Number of histories of images in namespaces.
     pub histories: usize,
-    /// Number of pages of a root.
+    /// Number of pages.
     pub pages: usize,
     /// Number of images with out-of-memory kills.
     pub oom_killed_images: usize,

@@ -1,87 +1,106 @@
 //! The layout of a root's history in small objects.
 //!
-//! For every request, a policy host copies an object as a whole, even if little of it is needed. So a root contains its
-//! entries only while its text is at most [`MAX_BYTES`]. A larger root lists pages, and each entry is in one page: the
-//! entries are halved, and each half again until it fits, by the hashes of repositories, and where one repository alone is
-//! too large, by the hashes of namespaces ([`Halves`]). The pool of such an image is repeated in each of its pages, so that
-//! a reader in a namespace needs only one page.
+//! For every request, a policy host copies an object as a whole, even if little of it is needed. So each quarter of a root is
+//! an object of at most [`MAX_BYTES`], with the histories of its namespaces and the pools of all images. Where there are
+//! more, namespaces share the room ([`take_from_heaviest`]), and the images that have none are in pages: they are halved, and each
+//! half again until it fits, by the hashes of repositories, and where one repository alone is too large, by the hashes of
+//! namespaces ([`Halves`]). The pool of such an image is repeated in each of its pages, so that a reader in a namespace needs
+//! only one page.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use headroom_admission::cluster::usage::profile_layout::{FORK, FORK_BY_NAMESPACE, Halves, MAX_FORKS, NOTHING, PAGE};
-use headroom_admission::cluster::usage::{ProfileKey, ProfileName, Repository};
+use headroom_admission::cluster::usage::{ProfileKey, ProfileName, Quarter, Repository};
+use headroom_admission::timestamp::Timestamp;
 
-use super::bounds::{MAX_BYTES_OF_SHARED_POOL, MAX_NODES};
+use super::bounds::{MAX_BYTES_OF_PAGES, MAX_BYTES_OF_SHARED_POOL};
 use super::custom_resource::{Header, Summary};
-use super::{Histories, ImageHistory, Images, RestrictedNamespaces, Share, UsageProfile, UsageProfileSpec, fair_share};
+use super::{Histories, ImageHistory, Share, UsageProfile, UsageProfileSpec};
 
-/// The most bytes of text of an object with entries. With what the API server adds, the objects read for a request stay
-/// below 16 KB each and 20 KB together.
-pub const MAX_BYTES: usize = 10_752;
+/// The most bytes of text of an object. With what the API server adds, it stays below 16 KB.
+pub const MAX_BYTES: usize = 12_096;
+/// The most bytes of entries beside a list of pages. More would cost those who read a page, too, as much as it spares others.
+const BESIDE_PAGES: usize = 3_000;
 /// The part of the text besides entries, including the collector's labels and annotations.
 const ENVELOPE: usize = 600;
 
 impl Share {
-    /// The objects: the pages, then the root. Written in this order, a root never lists a missing page.
-    pub fn lay_out(self) -> Vec<UsageProfile> {
-        self.lay_out_within(MAX_NODES)
+    /// The objects: the pages of all quarters, then the quarters. Written in this order, a quarter never lists a missing page.
+    pub fn lay_out(mut self) -> Vec<UsageProfile> {
+        let mut quarters = Quarter::ALL.map(|quarter| (quarter, Vec::new()));
+        for (repository, image) in std::mem::take(&mut self.images) {
+            let namespaces: Rc<[String]> = image.own.keys().cloned().collect();
+            let mut own: BTreeMap<Quarter, Vec<_>> = BTreeMap::new();
+            for (namespace, histories) in image.own {
+                own.entry(Quarter::of(&namespace)).or_default().push((namespace, histories));
+            }
+            for (quarter, parts) in &mut quarters {
+                let own = own.remove(quarter).unwrap_or_default();
+                if image.pool.is_some() || !own.is_empty() {
+                    parts.push(ImagePart::new(repository.clone(), image.pool.clone(), own, &namespaces));
+                }
+            }
+        }
+        let mut objects = Vec::new();
+        let quarters = quarters.map(|(quarter, parts)| self.lay_out_quarter(quarter, parts, &mut objects));
+        objects.extend(quarters);
+        objects
     }
 
-    fn lay_out_within(mut self, most_nodes: usize) -> Vec<UsageProfile> {
-        let mut laid = Laid::of(std::mem::take(&mut self.images), &self.page_key);
-        while laid.tree.len() > most_nodes {
-            let weights = laid.weights();
-            let mut images = laid.into_images();
-            self.dropped.own += fair_share::drop_from_heaviest(&mut images, weights, most_nodes);
-            laid = Laid::of(images, &self.page_key);
-        }
-        self.dropped.own += laid.dropped;
-        let object = |path: String, summary: Summary, images: Images| {
-            let name = ProfileName { root: self.root, path };
+    /// Adds the pages of a quarter to the objects, and returns the quarter.
+    fn lay_out_quarter(
+        &self,
+        quarter: Quarter,
+        mut parts: Vec<ImagePart>,
+        pages: &mut Vec<UsageProfile>,
+    ) -> UsageProfile {
+        let name = ProfileName::of_quarter(self.root, quarter);
+        let object = |name: &ProfileName, summary: Summary, parts: Vec<ImagePart>| {
             let header = Header::new(self.collected_at, self.quorum);
-            UsageProfile::named(&name, &self.namespace, UsageProfileSpec { header, summary, images })
+            let images = parts.into_iter().map(ImagePart::into_image).collect();
+            UsageProfile::named(name, &self.namespace, UsageProfileSpec { header, summary, images })
         };
-        let (dropped_histories, dropped_tags) = (self.dropped.own, self.dropped.tags);
-        let mut whole = Summary { dropped_histories, dropped_tags, ..Summary::default() };
-        let restricted = self.restricted.take().map(|RestrictedNamespaces(names)| names);
-        let mut last = None;
-        let mut objects = Vec::with_capacity(laid.pages.len() + 1);
-        let is_one = laid.pages.len() == 1 && laid.tree.len() == 1;
-        for (path, entries) in laid.pages {
-            let mut summary = Summary::default();
-            for entry in &entries {
-                let oom_killed = usize::from(entry.is_oom_killed());
-                summary.images += 1;
-                summary.histories += entry.own.len();
-                summary.oom_killed_images += oom_killed;
-                // The pages of one image are consecutive.
-                let is_new = last.as_ref() != Some(&entry.repository);
-                whole.images += usize::from(is_new);
-                whole.histories += entry.own.len();
-                whole.oom_killed_images += if is_new { oom_killed } else { 0 };
-                last = Some(entry.repository.clone());
-            }
-            let images = images(entries);
-            if is_one {
-                let mut root = object(String::new(), whole, images);
-                root.spec.header.restricted_namespaces = restricted;
-                return vec![root];
-            }
-            objects.push(object(path, summary, images));
+        let restricted = self.restricted.as_ref().map(|restricted| restricted.of_quarter(quarter));
+        let room = MAX_BYTES - ENVELOPE - restricted.as_ref().map_or(0, String::len);
+        let is_whole = parts.iter().map(ImagePart::all_bytes).sum::<usize>() <= room;
+        let mut others = take_from_heaviest(&mut parts, if is_whole { room } else { BESIDE_PAGES });
+        let dropped = take_from_heaviest(&mut others, MAX_BYTES_OF_PAGES);
+        let mut laid = Laid::default();
+        let mut whole =
+            Summary { dropped_histories: self.dropped.own, dropped_tags: self.dropped.tags, ..summary(&parts) };
+        whole.dropped_histories += dropped.iter().map(|part| part.own.len()).sum::<usize>();
+        if !others.is_empty() {
+            let Summary { images, histories, oom_killed_images, .. } = summary(&others);
+            whole.images += images;
+            whole.histories += histories;
+            whole.oom_killed_images += oom_killed_images;
+            laid.lay(others, &mut String::new(), &self.page_key);
+            whole.dropped_histories += laid.dropped;
+            whole.pages = laid.pages.len();
+            pages.extend(laid.pages.into_iter().map(|(path, parts)| object(&name.page(path), summary(&parts), parts)));
         }
-        whole.pages = objects.len();
-        let mut root = object(String::new(), whole, Images::new());
-        root.spec.header.restricted_namespaces = restricted;
+        let mut first = object(&name, whole, parts);
+        first.spec.header.restricted_namespaces = restricted;
         if whole.pages > 0 {
-            root.spec.header.pages = Some(laid.tree);
-            root.spec.header.page_key = Some(self.page_key);
+            first.spec.header.pages = Some(laid.tree);
+            first.spec.header.page_key = Some(self.page_key.clone());
         }
-        objects.push(root);
-        objects
+        first
     }
 }
 
-/// The paths of the pages that a root lists; none if the text is not a list of pages.
+fn summary(parts: &[ImagePart]) -> Summary {
+    Summary {
+        images: parts.len(),
+        histories: parts.iter().map(|part| part.own.len()).sum(),
+        oom_killed_images: parts.iter().filter(|part| part.is_oom_killed()).count(),
+        ..Summary::default()
+    }
+}
+
+/// The paths of the pages in a list of them; none if the text is not a list of pages.
 pub fn paths(pages: &str) -> Vec<String> {
     let (mut paths, mut open) = (Vec::new(), vec![String::new()]);
     for node in pages.bytes() {
@@ -101,8 +120,8 @@ pub fn paths(pages: &str) -> Vec<String> {
     paths
 }
 
-/// An image, or part of its namespaces, to be put into a page.
-#[derive(Debug)]
+/// An image, or part of its namespaces, to be put into an object.
+#[derive(Debug, Clone)]
 struct ImagePart {
     repository: Repository,
     place: ProfileKey,
@@ -112,23 +131,29 @@ struct ImagePart {
     bytes: usize,
     /// The bytes of each history in `own`.
     own_bytes: Vec<usize>,
+    /// The namespaces with a history of the image, also those of other quarters.
+    namespaces: Rc<[String]>,
 }
 
 impl ImagePart {
-    fn new(repository: Repository, image: ImageHistory) -> Self {
+    fn new(
+        repository: Repository,
+        pool: Option<Histories>,
+        own: Vec<(String, Histories)>,
+        namespaces: &Rc<[String]>,
+    ) -> Self {
         let place = ProfileKey::of(repository.as_str());
-        let own_bytes: Vec<usize> =
-            image.own.iter().map(|(namespace, own)| namespace.len() + own.bytes() + 4).collect();
-        let mut entry =
-            Self { repository, place, pool: image.pool, own: image.own.into_iter().collect(), bytes: 0, own_bytes };
-        entry.measure();
-        if entry.all_bytes() > MAX_BYTES - ENVELOPE
-            && let Some(pool) = &mut entry.pool
+        let own_bytes = own.iter().map(|(namespace, own)| namespace.len() + own.bytes() + 4).collect();
+        let namespaces = Rc::clone(namespaces);
+        let mut part = Self { repository, place, pool, own, bytes: 0, own_bytes, namespaces };
+        part.measure();
+        if part.all_bytes() > MAX_BYTES - ENVELOPE
+            && let Some(pool) = &mut part.pool
         {
             pool.bound(MAX_BYTES_OF_SHARED_POOL);
-            entry.measure();
+            part.measure();
         }
-        entry
+        part
     }
 
     fn measure(&mut self) {
@@ -138,6 +163,21 @@ impl ImagePart {
 
     fn all_bytes(&self) -> usize {
         self.bytes + self.own_bytes.iter().sum::<usize>()
+    }
+
+    /// The bytes that each namespace takes: those of its own history, and its part of the pool.
+    fn bytes_by_namespace(&self) -> impl Iterator<Item = (&str, usize)> {
+        let own = self.own.iter().zip(&self.own_bytes).map(|((namespace, _), bytes)| (namespace.as_str(), *bytes));
+        let part = self.bytes.div_ceil(self.namespaces.len().max(1));
+        own.chain(self.namespaces.iter().map(move |namespace| (namespace.as_str(), part)))
+    }
+
+    fn last_seen(&self) -> Option<Timestamp> {
+        self.own.iter().map(|(_, own)| own).chain(&self.pool).map(|histories| histories.all.last_seen).max()
+    }
+
+    fn into_image(self) -> (Repository, ImageHistory) {
+        (self.repository, ImageHistory { pool: self.pool, own: self.own.into_iter().collect() })
     }
 
     fn is_oom_killed(&self) -> bool {
@@ -157,11 +197,38 @@ impl ImagePart {
         [first, second].map(|own| {
             let (own, own_bytes): (Vec<_>, Vec<_>) = own.into_iter().unzip();
             let (repository, place, pool) = (self.repository.clone(), self.place.clone(), self.pool.clone());
+            let namespaces = Rc::clone(&self.namespaces);
             // The pool is for namespaces without a history, too.
             let is_there = pool.is_some() || !own.is_empty();
-            is_there.then_some(Self { repository, place, pool, own, bytes: self.bytes, own_bytes })
+            is_there.then_some(Self { repository, place, pool, own, bytes: self.bytes, own_bytes, namespaces })
         })
     }
+}
+
+/// Takes images until the others have at most `most` bytes: those that are larger alone, then by the namespace of each that takes
+/// the least room, the heaviest first, and of its images the least recently seen. So a namespace with a great many images displaces its own and not
+/// those of others, whichever images it runs.
+fn take_from_heaviest(images: &mut Vec<ImagePart>, most: usize) -> Vec<ImagePart> {
+    let mut left: usize = images.iter().map(ImagePart::all_bytes).sum();
+    if left <= most {
+        return Vec::new();
+    }
+    let mut weights: BTreeMap<String, usize> = BTreeMap::new();
+    for (namespace, bytes) in images.iter().flat_map(ImagePart::bytes_by_namespace) {
+        *weights.entry(namespace.to_owned()).or_default() += bytes;
+    }
+    images.sort_by_cached_key(|image| {
+        let lightest = image.namespaces.iter().filter_map(|namespace| weights.get(namespace)).min().copied();
+        (image.all_bytes() <= most, Reverse(lightest), image.last_seen(), image.repository.clone())
+    });
+    let is_beyond = |image: &&ImagePart| {
+        let is_beyond = left > most;
+        left -= image.all_bytes();
+        is_beyond
+    };
+    let taken = images.iter().take_while(is_beyond).count();
+    let kept = images.split_off(taken);
+    std::mem::replace(images, kept)
 }
 
 /// The tree and pages that were laid out so far.
@@ -174,13 +241,6 @@ struct Laid {
 }
 
 impl Laid {
-    fn of(images: Images, page_key: &str) -> Self {
-        let mut laid = Self::default();
-        let entries = images.into_iter().map(|(repository, image)| ImagePart::new(repository, image)).collect();
-        laid.lay(entries, &mut String::new(), page_key);
-        laid
-    }
-
     fn lay(&mut self, mut entries: Vec<ImagePart>, path: &mut String, page_key: &str) {
         if entries.is_empty() {
             self.tree.push(char::from(NOTHING));
@@ -188,9 +248,12 @@ impl Laid {
         }
         let most = MAX_BYTES - ENVELOPE;
         let fits = entries.iter().map(ImagePart::all_bytes).sum::<usize>() <= most;
-        let (fork, names) = if entries.len() > 1 { (FORK, ['0', '1']) } else { (FORK_BY_NAMESPACE, ['a', 'b']) };
+        // A page without a path would have the name of its quarter.
+        let is_first = path.is_empty();
+        let (fork, names) =
+            if entries.len() > 1 || is_first { (FORK, ['0', '1']) } else { (FORK_BY_NAMESPACE, ['a', 'b']) };
         let forks = path.chars().filter(|half| half.is_ascii_digit() == (fork == FORK)).count();
-        if fits || forks == MAX_FORKS {
+        if fits && !is_first || forks == MAX_FORKS {
             // Only hashes that agree in every bit leave too much: what has no room is dropped, so that a page can be written.
             let mut bytes = 0;
             entries.retain(|entry| {
@@ -214,52 +277,40 @@ impl Laid {
             path.pop();
         }
     }
-
-    /// Returns the part of the tree that each namespace takes: a node that leads to histories of several is divided among them.
-    fn weights(&self) -> BTreeMap<String, u64> {
-        let mut namespaces_at: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for (path, entries) in &self.pages {
-            let namespaces = || entries.iter().flat_map(|entry| &entry.own).map(|(namespace, _)| namespace.as_str());
-            for length in 0..=path.len() {
-                let prefix = path.get(..length).unwrap_or_default();
-                namespaces_at.entry(prefix).or_default().extend(namespaces());
-            }
-        }
-        let mut weights = BTreeMap::new();
-        for namespaces in namespaces_at.values() {
-            for namespace in namespaces {
-                *weights.entry((*namespace).to_owned()).or_default() += fair_share::NODE / namespaces.len() as u64;
-            }
-        }
-        weights
-    }
-
-    fn into_images(self) -> Images {
-        images(self.pages.into_iter().flat_map(|(_, entries)| entries).collect())
-    }
-}
-
-/// Merges the entries of each image.
-fn images(entries: Vec<ImagePart>) -> Images {
-    let mut images = BTreeMap::new();
-    for ImagePart { repository, pool, own, .. } in entries {
-        let image: &mut ImageHistory = images.entry(repository).or_default();
-        image.pool = image.pool.take().or(pool);
-        image.own.extend(own);
-    }
-    images
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::bounds::MAX_NODES;
     use super::super::sample;
     use super::*;
+    use std::collections::BTreeSet;
+
     use headroom_admission::cluster::usage::profile_layout::page_of;
     use headroom_admission::cluster::usage::{Root, TagKey};
     use headroom_admission::image::ImageName;
 
     fn name(object: &UsageProfile) -> String {
         object.metadata.name.clone().unwrap()
+    }
+
+    /// The object where a reader in a namespace finds an image.
+    fn holder<'o>(
+        objects: &'o [UsageProfile],
+        share: &Share,
+        repository: &Repository,
+        namespace: &str,
+    ) -> &'o UsageProfile {
+        let find = |of: &ProfileName| objects.iter().find(|object| name(object) == of.to_string()).unwrap();
+        let quarter = ProfileName::of(share.root, namespace);
+        let first = find(&quarter);
+        match first.spec.header.pages.as_deref().filter(|_| !first.spec.images.contains_key(repository)) {
+            None => first,
+            Some(tree) => {
+                let halves = Halves::of(&ProfileKey::of(repository.as_str()), namespace, &share.page_key);
+                find(&quarter.page(page_of(tree, halves).unwrap().unwrap()))
+            }
+        }
     }
 
     /// Checks that each image in each namespace is in the object where readers look for it, together with its pool, and
@@ -270,49 +321,64 @@ mod tests {
             let bytes = object.to_value().to_string().len();
             assert!(bytes <= MAX_BYTES, "{} has {bytes} bytes", name(object));
         }
-        let (root, pages) = objects.split_last().unwrap();
-        assert_eq!(name(root), share.root.to_string());
-        let tree = root.spec.header.pages.as_deref();
-        let name_of = |path: String| ProfileName { root: share.root, path }.to_string();
-        let listed: Vec<_> = tree.map(paths).into_iter().flatten().map(name_of).collect();
+        let names: BTreeSet<String> = objects.iter().map(name).collect();
+        assert_eq!(names.len(), objects.len(), "two objects of one name");
+        let (pages, quarters) = objects.split_at(objects.len() - Quarter::ALL.len());
+        let mut listed = Vec::new();
+        for (quarter, object) in Quarter::ALL.into_iter().zip(quarters) {
+            let quarter = ProfileName::of_quarter(share.root, quarter);
+            assert_eq!(name(object), quarter.to_string());
+            let tree = object.spec.header.pages.as_deref();
+            listed.extend(tree.map(paths).into_iter().flatten().map(|path| quarter.page(path).to_string()));
+        }
         assert_eq!(listed, pages.iter().map(name).collect::<Vec<_>>());
         for (repository, image) in &share.images {
             for (namespace, own) in &image.own {
-                let holder = match tree {
-                    None => root,
-                    Some(tree) => {
-                        let halves = Halves::of(&ProfileKey::of(repository.as_str()), namespace, &share.page_key);
-                        let name_of_page = name_of(page_of(tree, halves).unwrap().unwrap());
-                        pages.iter().find(|page| name(page) == name_of_page).unwrap()
-                    }
-                };
-                let found = &holder.spec.images[repository];
+                let found = &holder(&objects, share, repository, namespace).spec.images[repository];
                 assert_eq!(found.own.get(namespace), Some(own));
                 assert_eq!(found.pool.as_ref().map(|pool| &pool.all), image.pool.as_ref().map(|pool| &pool.all));
+            }
+            if image.pool.is_some() {
+                for namespace in ["new-1", "new-2", "new-3", "new-4", "new-5"] {
+                    assert!(holder(&objects, share, repository, namespace).spec.images[repository].pool.is_some());
+                }
             }
         }
         objects
     }
 
+    fn quarters(objects: &[UsageProfile]) -> impl Iterator<Item = &UsageProfile> {
+        objects.iter().rev().take(Quarter::ALL.len())
+    }
+
     #[test]
-    fn a_small_root_contains_its_entries() {
-        let objects = check(&sample::share());
-        assert_eq!(objects.len(), 1);
-        let mut empty = sample::share();
-        empty.images.clear();
-        let objects = check(&empty);
-        assert_eq!((objects.len(), &objects[0].spec.images), (1, &Images::new()));
+    fn small_quarters_contain_their_entries() {
+        let mut share = sample::share();
+        assert_eq!(check(&share).len(), Quarter::ALL.len());
+        share.images.clear();
+        assert_eq!(check(&share).len(), Quarter::ALL.len());
     }
 
     #[test]
     fn many_images_are_spread_over_pages() {
         let share = sample::share_of((0..1_000).map(|number| format!("app-{number}:v1")));
         let objects = check(&share);
-        let root = objects.last().unwrap();
-        let Summary { images, histories, pages, .. } = root.spec.summary;
-        assert_eq!((images, histories, pages), (1_000, 1_000, objects.len() - 1));
+        let of_shop = ProfileName::of(share.root, "shop").to_string();
+        let first = objects.iter().find(|object| name(object) == of_shop).unwrap();
+        let Summary { images, histories, pages, .. } = first.spec.summary;
+        assert_eq!((images, histories, pages), (1_000, 1_000, objects.len() - Quarter::ALL.len()));
         assert!((60..400).contains(&pages), "{pages}");
-        assert!(objects.iter().all(|object| name(object).len() < "usage-26-".len() + 20));
+        assert!(first.spec.images.len() > 1, "{}", first.spec.images.len());
+        assert!(objects.iter().all(|object| name(object).len() < "usage-26.a-".len() + 20));
+    }
+
+    #[test]
+    fn a_quarter_that_just_has_no_room_for_all_has_a_page() {
+        let pages = (1..60).map(|images| {
+            check(&sample::share_of((0..images).map(|number| format!("app-{number}:v1")))).len() - Quarter::ALL.len()
+        });
+        let pages: BTreeSet<usize> = pages.collect();
+        assert!(pages.is_superset(&[0, 2].into()), "{pages:?}");
     }
 
     #[test]
@@ -325,10 +391,11 @@ mod tests {
         image.pool = Some(own);
         let objects = check(&share);
         assert!((200..2_000).contains(&objects.len()), "{}", objects.len());
-        let root = objects.last().unwrap();
-        assert_eq!(root.spec.summary.images, 2);
-        let nodes = root.spec.header.pages.as_ref().unwrap().len();
-        assert!(nodes < MAX_NODES, "{nodes}");
+        for first in quarters(&objects) {
+            // The other image keeps its room.
+            assert_eq!(first.spec.images.len() + 1, first.spec.summary.images);
+            assert!(first.spec.header.pages.as_ref().is_some_and(|tree| tree.len() < MAX_NODES));
+        }
     }
 
     #[test]
@@ -355,41 +422,58 @@ mod tests {
         }
     }
 
-    fn namespaces(objects: &[UsageProfile]) -> BTreeMap<&str, usize> {
-        let mut namespaces = BTreeMap::new();
-        let images = objects.iter().flat_map(|object| object.spec.images.values());
-        images.flat_map(|image| image.own.keys()).for_each(|name| *namespaces.entry(name.as_str()).or_default() += 1);
-        namespaces
+    /// The images of namespace `shop` that a reader finds in one object, and the pages.
+    fn at_once(share: &Share) -> (usize, usize) {
+        let objects = check(share);
+        let quarter = ProfileName::of(share.root, "shop").to_string();
+        let first = objects.iter().find(|object| name(object) == quarter).unwrap();
+        let of_shop = first.spec.images.values().filter(|image| image.own.contains_key("shop"));
+        (of_shop.count(), objects.len() - Quarter::ALL.len())
+    }
+
+    /// A namespace of the quarter of `shop`.
+    fn beside_shop(number: usize) -> String {
+        let names = (0..).map(|number| format!("hostile-{number}"));
+        names.filter(|name| Quarter::of(name) == Quarter::of("shop")).nth(number).unwrap()
     }
 
     #[test]
-    fn a_namespace_with_too_many_images_drops_its_own_histories_and_no_others() {
+    fn a_namespace_with_too_many_images_displaces_its_own() {
         // Seen earlier than those of the hostile namespace, and later in the alphabet.
-        let mut share = sample::share_of((0..50).map(|number| format!("victim-{number}:v1")));
-        add_images(&mut share, "hostile", (0..300).map(|number| format!("a.example/hostile-{number}:v1")));
-        let objects = share.lay_out_within(400);
-        let root = objects.last().unwrap();
-        assert!(root.spec.header.pages.as_ref().unwrap().len() <= 400);
-        let kept = namespaces(&objects);
-        assert_eq!(kept["shop"], 50);
-        assert!((100..300).contains(&kept["hostile"]), "{kept:?}");
-        assert_eq!(root.spec.summary.dropped_histories, 300 - kept["hostile"]);
+        let mut share = sample::share_of((0..3).map(|number| format!("victim-{number}:v1")));
+        add_images(&mut share, &beside_shop(0), (0..300).map(|number| format!("a.example/hostile-{number}:v1")));
+        let (of_shop, pages) = at_once(&share);
+        assert_eq!(of_shop, 3);
+        assert!(pages > 50, "{pages}");
     }
 
     #[test]
-    fn namespaces_that_agree_on_many_images_share_the_room_with_others() {
-        let mut share = sample::share_of((0..10).map(|number| format!("victim-{number}:v1")));
+    fn namespaces_that_agree_on_many_images_displace_none_of_others() {
+        let mut share = sample::share_of((0..2).map(|number| format!("victim-{number}:v1")));
         let images = (0..300).map(|number| format!("a.example/hostile-{number}:v1"));
-        for namespace in ["hostile-1", "hostile-2", "hostile-3"] {
-            add_images(&mut share, namespace, images.clone());
+        for number in 0..3 {
+            add_images(&mut share, &beside_shop(number), images.clone());
         }
         for image in share.images.values_mut().filter(|image| image.own.len() > 2) {
             image.pool = image.own.values().next().cloned();
         }
-        let objects = share.lay_out_within(400);
-        let kept = namespaces(&objects);
-        assert_eq!(kept["shop"], 10);
-        assert!(["hostile-1", "hostile-2", "hostile-3"].iter().all(|name| (30..300).contains(&kept[name])), "{kept:?}");
+        assert_eq!(at_once(&share).0, 2);
+    }
+
+    #[test]
+    fn beyond_the_room_of_all_pages_the_heaviest_namespace_loses_its_own_history() {
+        let mut share = sample::share_of((0..10).map(|number| format!("victim-{number}:v1")));
+        add_images(&mut share, "hostile", (0..300).map(|number| format!("a.example/hostile-{number}:v1")));
+        let mut parts: Vec<_> = share.images.into_iter().map(part).collect();
+        let all: usize = parts.iter().map(ImagePart::all_bytes).sum();
+        let dropped = take_from_heaviest(&mut parts, all / 2);
+        assert!((130..170).contains(&dropped.len()) && parts.len() + dropped.len() == 310, "{}", dropped.len());
+        assert!(dropped.iter().all(|part| part.own.iter().all(|(name, _)| name == "hostile")));
+    }
+
+    fn part((repository, image): (Repository, ImageHistory)) -> ImagePart {
+        let namespaces = image.own.keys().cloned().collect();
+        ImagePart::new(repository, image.pool, image.own.into_iter().collect(), &namespaces)
     }
 
     /// Names that were found to agree in more bits of that hash made the tree 58 forks deep for each pair of them.
@@ -400,7 +484,7 @@ mod tests {
         let mut share = sample::share_of([]);
         add_images(&mut share, "hostile", names.take(200).map(|name| format!("{name}:v1")));
         let objects = check(&share);
-        assert!(objects.iter().all(|object| name(object).len() < "usage-26-".len() + 24));
+        assert!(objects.iter().all(|object| name(object).len() < "usage-26.a-".len() + 24));
     }
 
     #[test]
@@ -408,7 +492,7 @@ mod tests {
         // As if all hashes agreed: nothing is left to fork by.
         let mut share = sample::share_of([]);
         add_images(&mut share, "hostile", (0..20).map(|number| format!("a.example/{number}:v1")));
-        let entries = share.images.into_iter().map(|(repository, image)| ImagePart::new(repository, image)).collect();
+        let entries = share.images.into_iter().map(part).collect();
         let mut laid = Laid::default();
         laid.lay(entries, &mut "0".repeat(MAX_FORKS), "");
         let [(_, page)] = laid.pages.as_slice() else { panic!("{}", laid.tree) };

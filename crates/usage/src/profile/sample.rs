@@ -89,7 +89,8 @@ pub fn share() -> Share {
     share
 }
 
-/// [`share`] as one object.
+/// The object of [`share`] with its histories.
 pub fn profile() -> UsageProfile {
-    share().lay_out().pop().unwrap()
+    let has_history = |profile: &UsageProfile| profile.spec.images.values().any(|image| !image.own.is_empty());
+    share().lay_out().into_iter().find(has_history).unwrap()
 }

@@ -1,10 +1,11 @@
 //! The place of an image's history: object, entry, namespace, tag.
 //!
 //! The collector writes and the policy reads with these functions, so both use the same place. All objects are in one
-//! namespace. An image's history begins at its *root*, one of 64 objects that always exist, because a policy host asks
-//! the API server again every time for an object that does not exist. A small root contains the entries; a larger one
-//! lists its *pages*, and each entry is in one of them ([`page_of`]), because a host copies an object whole, whatever
-//! is read of it. Keys contain no dot, because a dot separates the steps of a field mask.
+//! namespace. A request finds the history of its images without asking first: the repository belongs to one of 64
+//! *roots*, and the namespace to one of a root's four *quarters*, each an object of its own. A quarter contains as many
+//! images as it has room for, with the histories of its namespaces and the pools. If there are more, it lists *pages*,
+//! and each image that it does not contain is in one of them ([`page_of`]), because a host copies an object whole,
+//! whatever is read of it. Keys contain no dot, because a dot separates the steps of a field mask.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -21,7 +22,7 @@ pub const VERSION: &str = "v1alpha1";
 pub const API_VERSION: &str = "headroom.dev/v1alpha1";
 pub const KIND: &str = "UsageProfile";
 
-/// One of the objects where histories begin. Each is the root of a share of the images.
+/// A share of the images, by their repositories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Root(u8);
 
@@ -54,26 +55,66 @@ impl fmt::Display for Root {
     }
 }
 
-/// The name of an object: a root, or a page of one.
+/// A share of the namespaces. With more of them, a policy server would need more watches in a cluster of few images; with
+/// fewer, an image that runs everywhere would have no room in its object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Quarter(char);
+
+impl Quarter {
+    pub const ALL: [Self; 4] = [Self('a'), Self('b'), Self('c'), Self('d')];
+
+    pub fn of(namespace: &str) -> Self {
+        Self(char::from(b'a' + (hash(namespace) >> 40 & 3) as u8))
+    }
+}
+
+/// The name of an object: a quarter of a root, or a page of one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProfileName {
     pub root: Root,
+    /// None in the layout before there were quarters: a root was an object, which contained its images or listed all pages.
+    pub quarter: Option<Quarter>,
     /// The halves chosen on the way to a page: `0` or `1` by the repository, `a` or `b` by the namespace; empty for the
-    /// root itself.
+    /// quarter itself.
     pub path: String,
 }
 
 impl ProfileName {
-    pub fn of_root(root: Root) -> Self {
-        Self { root, path: String::new() }
+    /// The object where the history of the root's images in this namespace begins.
+    pub fn of(root: Root, namespace: &str) -> Self {
+        Self::of_quarter(root, Quarter::of(namespace))
+    }
+
+    pub fn of_quarter(root: Root, quarter: Quarter) -> Self {
+        Self { root, quarter: Some(quarter), path: String::new() }
+    }
+
+    /// The object of the root in the layout before there were quarters.
+    pub fn older(root: Root) -> Self {
+        Self { root, quarter: None, path: String::new() }
+    }
+
+    pub fn page(&self, path: String) -> Self {
+        Self { path, ..self.clone() }
+    }
+
+    pub fn is_page(&self) -> bool {
+        !self.path.is_empty()
+    }
+
+    pub fn is_quarter(&self) -> bool {
+        self.quarter.is_some() && !self.is_page()
     }
 }
 
-/// `usage-3f`, `usage-3f-0110`, `usage-3f-0110ab`
+/// `usage-3f.a`, `usage-3f.a-0110`, `usage-3f.a-0110ab`
 impl fmt::Display for ProfileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.root)?;
-        if self.path.is_empty() { Ok(()) } else { write!(f, "-{}", self.path) }
+        self.root.fmt(f)?;
+        if let Some(Quarter(quarter)) = self.quarter {
+            write!(f, ".{quarter}")?;
+        }
+        if self.is_page() { write!(f, "-{}", self.path) } else { Ok(()) }
     }
 }
 
@@ -116,7 +157,7 @@ pub struct Halves {
 }
 
 impl Halves {
-    /// The halves of an image in a namespace, by the key in the root's header.
+    /// The halves of an image in a namespace, by the key in the header of the object that lists the pages.
     pub fn of(place: &ProfileKey, namespace: &str, page_key: &str) -> Self {
         Self { repository: keyed_hash(page_key, &place.key), namespace: keyed_hash(page_key, namespace) }
     }
@@ -137,7 +178,7 @@ impl Halves {
 /// The most forks of each kind on the way to a page.
 pub const MAX_FORKS: usize = 64;
 
-/// A root lists its pages as a tree in prefix order. A fork by the hash of the repository, followed by its first and its
+/// Pages are listed as a tree in prefix order. A fork by the hash of the repository, followed by its first and its
 /// second half:
 pub const FORK: u8 = b'/';
 /// The same by the hash of the namespace, where only one repository is left.
@@ -147,14 +188,14 @@ pub const PAGE: u8 = b'#';
 /// A half without any entries.
 pub const NOTHING: u8 = b'.';
 
-/// In a root's list of namespaces that ask for fewer estimates: there are too many to list.
+/// In a quarter's list of namespaces that ask for fewer estimates: there are too many to list.
 pub const ANY_NAMESPACE: &str = "*";
 
 /// A list of pages that is not a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoTree;
 
-/// The path to the page that holds an entry, if the root lists one.
+/// The path to the page that holds an entry, if one is listed.
 pub fn page_of(pages: &str, halves: Halves) -> Result<Option<String>, NoTree> {
     let mut nodes = pages.bytes();
     let mut path = String::new();
@@ -286,7 +327,7 @@ impl ProfileParts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn image(text: &str) -> ImageName<'_> {
         ImageName::parse(text).unwrap()
@@ -322,23 +363,27 @@ mod tests {
     }
 
     #[test]
-    fn there_are_64_distinct_root_names() {
-        let names: BTreeSet<String> = Root::all().map(|root| root.to_string()).collect();
-        assert_eq!(names.len(), 64);
-        assert_eq!(names.first().map(String::as_str), Some("usage-00"));
-        assert!(names.contains("usage-3f"));
-        let page = ProfileName { root: Root(0x3f), path: "011".to_owned() };
-        assert_eq!(page.to_string(), "usage-3f-011");
+    fn there_are_256_distinct_names_and_they_never_change() {
+        let names: BTreeSet<String> = Root::all()
+            .flat_map(|root| Quarter::ALL.map(|quarter| ProfileName::of_quarter(root, quarter).to_string()))
+            .collect();
+        assert_eq!(names.len(), 256);
+        assert!(names.contains("usage-00.a") && names.contains("usage-3f.d"));
+        let named = ["default", "shop", "team-0001", "lab"].map(|of| ProfileName::of(Root(0x3f), of).to_string());
+        assert_eq!(named, ["usage-3f.b", "usage-3f.c", "usage-3f.c", "usage-3f.c"]);
+        let pages = [ProfileName::of(Root(0x3f), "shop"), ProfileName::older(Root(0x3f))];
+        assert_eq!(pages.map(|of| of.page("011".to_owned()).to_string()), ["usage-3f.c-011", "usage-3f-011"]);
     }
 
     #[test]
     fn repositories_and_namespaces_spread_evenly() {
-        let mut roots = [0_u32; Root::COUNT as usize];
+        let (mut roots, mut quarters) = ([0_u32; Root::COUNT as usize], BTreeMap::<_, u32>::new());
         let (mut by_repository, mut by_namespace) = ([0_u32; 64], [0_u32; 64]);
         let nginx = ProfileKey::of("docker.io/library/nginx");
         for number in 0..6400 {
             let place = ProfileKey::of(&format!("registry.example.com/team/app-{number}"));
             roots[usize::from(place.root().0)] += 1;
+            *quarters.entry(Quarter::of(&format!("team-{number}"))).or_default() += 1;
             let taken = |halves: Halves, node| {
                 let is_second = |forks| matches!(halves.half(node, forks), Some('1' | 'b'));
                 (0..6).fold(0, |taken, forks| taken * 2 + usize::from(is_second(forks)))
@@ -346,6 +391,7 @@ mod tests {
             by_repository[taken(Halves::of(&place, "shop", "key"), FORK)] += 1;
             by_namespace[taken(Halves::of(&nginx, &format!("team-{number:04}"), "key"), FORK_BY_NAMESPACE)] += 1;
         }
+        assert!(quarters.values().all(|share| (1_400..1_800).contains(share)), "{quarters:?}");
         for shares in [roots, by_repository, by_namespace] {
             assert!(shares.iter().all(|share| (50..200).contains(share)), "{shares:?}");
         }

@@ -71,7 +71,7 @@ impl fmt::Display for Age {
 /// A profile in a supported format.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile<'d> {
-    /// None in a root without any collected history.
+    /// None in an object without any collected history.
     header: Option<Header<'d>>,
     images: Option<Node<'d>>,
 }
@@ -81,11 +81,11 @@ pub struct Profile<'d> {
 struct Header<'d> {
     collected_at: Timestamp,
     quorum: u64,
-    /// The list of pages; none in a root that contains its entries itself.
+    /// The list of pages; none if all entries are in the object itself.
     pages: Option<Node<'d>>,
     /// The key of the hashes that decide on pages.
     page_key: Option<Node<'d>>,
-    /// In a root: the namespaces that may ask for fewer estimates; none if the collector does not know them.
+    /// The namespaces that may ask for fewer estimates; none if the collector does not know them.
     restricted: Option<Node<'d>>,
 }
 
@@ -129,13 +129,22 @@ impl<'d> Profile<'d> {
         Ok(ImageHistories { own: Some(own), pool: Some(pool) })
     }
 
-    /// The page of this root that contains the entry instead.
-    pub fn page(self, place: &ProfileKey, namespace: &str) -> Result<Option<ProfileName>, Unusable> {
+    /// The page that contains the entry instead of this object.
+    pub fn page(
+        self,
+        name: &ProfileName,
+        place: &ProfileKey,
+        namespace: &str,
+    ) -> Result<Option<ProfileName>, Unusable> {
         let Some(Header { pages: Some(pages), page_key, .. }) = self.header else { return Ok(None) };
+        if self.images.map(|images| images.get(&place.key)).transpose()?.flatten().is_some() {
+            return Ok(None);
+        }
         let page_key = page_key.map(Node::plain_str).transpose()?.unwrap_or_default();
         let path = page_of(pages.plain_str()?, Halves::of(place, namespace, page_key));
         let path = path.map_err(|_| Unusable::NoPages { path: pages.path() })?;
-        Ok(path.map(|path| ProfileName { root: place.root(), path }))
+        // A page without a path would be this object.
+        Ok(path.filter(|path| !path.is_empty()).map(|path| name.page(path)))
     }
 }
 

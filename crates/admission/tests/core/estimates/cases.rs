@@ -12,7 +12,7 @@ use crate::claims::{claims, is_like, merge, set};
 
 /// nginx's key and root, as fixed by `address`.
 const NGINX: &str = "docker,io/library/nginx";
-const ROOT: &str = "usage-26";
+const QUARTER: &str = "usage-26.c";
 
 claims! {
     Case, "cases.yaml",
@@ -225,7 +225,7 @@ impl Case {
             expected.len() == warnings.len() && warnings.iter().zip(expected).all(|(text, like)| is_like(text, like))
         };
         let is_ignored = |problem: &String| {
-            *warnings == [format!("usage history in UsageProfile {ROOT} ignored: {problem}")]
+            *warnings == [format!("usage history in UsageProfile {QUARTER} ignored: {problem}")]
                 && requests()[0].is_empty()
         };
         let reads = |kind: &String| outcome.reads.iter().any(|(read, _, _)| read == kind);
@@ -301,18 +301,19 @@ fn unreadable_observations_are_ignored_with_their_place() {
 }
 
 #[test]
-fn a_root_points_to_the_page_with_the_entry() {
+fn a_quarter_points_to_the_page_with_the_entry() {
     // A key by which nginx is in the second half of the first half.
     let key = ProfileKey::of("docker.io/library/nginx");
     let is_second =
         |page_key: &String| page_of("//##.", Halves::of(&key, "shop", page_key)) == Ok(Some("01".to_owned()));
     let page_key = (0..).map(|key| key.to_string()).find(is_second).unwrap();
-    let paged = |pages: &str| {
+    let paged_in = |name: &str, pages: &str| {
         let header = json!({
             "format": 3, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "pages": pages, "pageKey": page_key,
         });
-        Case::default().situation().with_profile(object(ROOT, json!({"header": header})))
+        Case::default().situation().with_profile(object(name, json!({"header": header})))
     };
+    let paged = |pages: &str| paged_in(QUARTER, pages);
     let page = |name: &str| {
         let mut page = nginx("120m", "200Mi").situation().profiles.remove(0);
         page["metadata"]["name"] = json!(name);
@@ -324,19 +325,24 @@ fn a_root_points_to_the_page_with_the_entry() {
         outcome
     };
     let outcome =
-        estimates(&paged("//##.").with_profile(page("usage-26-00")).with_profile(page("usage-26-01")), "120m");
-    let read: Vec<&str> =
-        outcome.reads.iter().map(|(_, _, name)| name.as_str()).filter(|name| !name.is_empty()).collect();
-    assert_eq!(read, [ROOT, "shop", "usage-26-01"]);
+        estimates(&paged("//##.").with_profile(page("usage-26.c-00")).with_profile(page("usage-26.c-01")), "120m");
+    let read = |outcome: &Outcome| {
+        let names = outcome.reads.iter().map(|(_, _, name)| name.clone());
+        names.filter(|name| !name.is_empty()).collect::<Vec<_>>()
+    };
+    assert_eq!(read(&outcome), [QUARTER, "shop", "usage-26.c-01"]);
+    // Where there is no quarter yet, a root of the older layout is read, and its page.
+    let outcome = estimates(&paged_in("usage-26", "//##.").with_profile(page("usage-26-01")), "120m");
+    assert_eq!(read(&outcome), [QUARTER, "usage-26", "shop", "usage-26-01"]);
     // A list of pages in a page is ignored, and a missing page is no history.
-    let mut further = page("usage-26-01");
+    let mut further = page("usage-26.c-01");
     further["spec"] = json!({"header": {"format": 3, "collectedAt": "2026-11-21T05:00:00Z", "pages": "/##"}});
     for situation in [paged("//##.").with_profile(further), paged("//##."), paged("//#..")] {
         let outcome = estimates(&situation, "100m");
         assert!(outcome.profiles_read() <= 2 && outcome.warnings.len() == 2, "{outcome:#?}");
     }
-    // An empty root is no history, and gives no warning.
-    let mut empty = object(ROOT, json!({}));
+    // An empty quarter is no history, and gives no warning.
+    let mut empty = object(QUARTER, json!({}));
     empty.as_object_mut().unwrap().remove("spec");
     let outcome = estimates(&Case::default().situation().with_profile(empty), "100m");
     assert_eq!((outcome.profiles_read(), outcome.warnings.len()), (1, 2));

@@ -155,7 +155,7 @@ proptest! {
         ];
         *profile.pointer_mut(places[place]).unwrap() = junk;
         if profile.is_object() {
-            profile["metadata"] = json!({"name": "usage-26", "namespace": "headroom"});
+            profile["metadata"] = json!({"name": "usage-26.c", "namespace": "headroom"});
         }
         let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}});
         let outcome = Situation::of_pod(pod).with_profile(profile).evaluate();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headroom_admission::cluster::lookup::Lookup;
-use headroom_admission::cluster::usage::{Percentile, Root};
+use headroom_admission::cluster::usage::{Percentile, ProfileName, Root};
 use headroom_admission::timestamp::Timestamp;
 use serde_json::{Value, json};
 
@@ -211,7 +211,7 @@ fn root(mut images: Value, entry: impl Fn(Value) -> Value) -> Value {
     let images_of = images.as_object_mut().unwrap();
     let name = images_of.keys().next().unwrap().replace(',', ".");
     images_of.values_mut().for_each(|histories| *histories = entry(histories.take()));
-    object(&Root::of(&name).to_string(), json!({"images": images}))
+    object(&ProfileName::of(Root::of(&name), "shop").to_string(), json!({"images": images}))
 }
 
 /// A profile with this in its spec.

@@ -1,13 +1,15 @@
 //! The source of usage: the one that is named, or UsageProfiles where the collector has published some, or else a metrics
 //! store.
 
+use std::collections::BTreeSet;
+
 use headroom_admission::cluster::usage::Root;
 use headroom_admission::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileName};
 use headroom_admission::image::ImageName;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use headroom_output::complain;
 use headroom_recommend::report::ReportSource;
-use headroom_workloads::inventory::{Inventory, WorkloadEntry};
+use headroom_workloads::inventory::Inventory;
 
 use super::arguments::{From, Store, UsageArgs};
 use super::past::PastOfQuotas;
@@ -76,15 +78,17 @@ impl UsageArgs {
 /// True if the collector has published usage for any of these images, or if its UsageProfiles may not be read.
 fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
     let namespace = profiles_namespace(&opened.settings);
-    let containers = inventory.entries.iter().flat_map(WorkloadEntry::images);
-    let mut roots: Vec<String> = containers
-        .filter_map(|image| ImageName::parse(&image).ok().map(|image| Root::of(image.repository())))
-        .map(|root| ProfileName::of_root(root).to_string())
-        .collect();
-    roots.sort();
-    roots.dedup();
-    for root in roots {
-        match opened.cluster.get((API_VERSION, KIND, Some(&namespace)), &root) {
+    let mut names = BTreeSet::new();
+    for entry in &inventory.entries {
+        for image in entry.images() {
+            let Ok(image) = ImageName::parse(&image) else { continue };
+            let root = Root::of(image.repository());
+            // The collector of an older version may have written the older layout.
+            names.extend([ProfileName::of(root, &entry.key.namespace), ProfileName::older(root)]);
+        }
+    }
+    for name in names {
+        match opened.cluster.get((API_VERSION, KIND, Some(&namespace)), &name.to_string()) {
             Ok(Some(profile)) if profile.get("spec").is_some() => return true,
             Ok(_) => {}
             Err(error) if error.is_unknown_kind() => return false,

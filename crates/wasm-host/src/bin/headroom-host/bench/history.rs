@@ -92,7 +92,8 @@ fn share(root: Root, images: Images) -> Share {
 fn manifest(profile: &UsageProfile) -> Value {
     let mut object = profile.to_value();
     let manager = "headroom-collector";
-    let root = profile.metadata.name.as_deref().unwrap_or_default().split('-').take(2).collect::<Vec<_>>().join("-");
+    let name = profile.metadata.name.as_deref().unwrap_or_default();
+    let root = name.split_once('.').map_or(name, |(root, _)| root);
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.extend([
             ("annotations".to_owned(), json!({ "headroom.dev/store": "0123456789abcdef" })),
