@@ -90,6 +90,8 @@ pub struct Names {
     pub scrape_seconds: u32,
     /// The store is a VictoriaMetrics.
     pub metrics_ql: bool,
+    /// Memory of some containers is swapped.
+    pub swaps: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +113,8 @@ pub struct State {
 
 pub const CPU: &str = "container_cpu_usage_seconds_total";
 pub const MEMORY: &str = "container_memory_working_set_bytes";
+/// Memory that was swapped, which the working set is without.
+pub const SWAP: &str = "container_memory_swap";
 const STORAGE: &str = "container_fs_usage_bytes";
 /// Google Cloud Monitoring's own metrics of GKE, which it answers as PromQL.
 pub const GOOGLE_CPU: &str = "kubernetes_io:container_cpu_core_usage_time";

@@ -8,7 +8,7 @@ use super::answer::AnswerSeries;
 use super::api::Api;
 use super::clusters::{self, Clusters};
 use super::jobs::{self, Jobs};
-use super::names::{ContainerLabels, Cpu, Names, Overrides, State, UsageNames};
+use super::names::{self, ContainerLabels, Cpu, Names, Overrides, State, UsageNames};
 use super::options::PrometheusOptions;
 use super::query::{self, PromQl};
 use super::selector::{Match, Matchers};
@@ -41,6 +41,7 @@ pub(super) struct Probe {
     /// The scrape interval, if it is known.
     pub scrape_seconds: Option<u32>,
     metrics_ql: bool,
+    swaps: bool,
 }
 
 /// A name, and how many containers have series of it.
@@ -139,6 +140,7 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     let mut questions = vec![Jobs::question(metric, &usage, matchers), query::steadiest(metric, &usage, matchers)];
     questions.push(clusters::by_label(metric, &usage, matchers));
     questions.push(query::lasting_twins(&jobs::LABELS, metric, &usage, matchers));
+    questions.push(query::count_of_swapped(&usage, matchers));
     questions.extend(images.iter().map(|image| count(metric, &usage, Some(image))));
     let mut of_state = Vec::new();
     if let Some(state) = &state {
@@ -160,6 +162,9 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     let steadiest = next();
     let by_label = next();
     let twins = next();
+    let swapped = number(&next());
+    // A recording rule is taken as it is.
+    let swaps = metric == names::MEMORY && swapped.is_some();
     let mut usage_image = NameCount { name: String::new(), containers: 0.0 };
     for name in images {
         let containers = number(&next()).unwrap_or_default();
@@ -204,6 +209,7 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
         absence,
         scrape_seconds,
         metrics_ql,
+        swaps,
     })
 }
 
@@ -246,6 +252,7 @@ impl Probe {
             state_away_since: is_away.then_some(self.now - self.state_ago),
             scrape_seconds: self.scrape(),
             metrics_ql: self.metrics_ql,
+            swaps: self.swaps,
         })
     }
 

@@ -112,9 +112,10 @@ impl<'a> Queries<'a> {
     fn usage_text(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<String> {
         let by = self.usage_labels(with_image);
         match resource {
-            Resource::Cpu | Resource::Memory => {
+            Resource::Cpu => {
                 self.of_series(namespaces, resource).map(|of_series| format!("max by ({by}) ({of_series})"))
             }
+            Resource::Memory => self.memory(namespaces, &by, |selector| self.peak(selector)),
             // The sum of all devices.
             Resource::EphemeralStorage => self
                 .names
@@ -132,10 +133,22 @@ impl<'a> Queries<'a> {
                 self.names.cpu.as_ref().map(|cpu| self.cpu(&self.usage_selector(&cpu.metric, namespaces), cpu))
             }
             Resource::Memory => {
-                self.names.memory.as_ref().map(|metric| self.peak(&self.usage_selector(metric, namespaces)))
+                let memory = self.names.memory.as_ref().filter(|_| !self.names.swaps);
+                memory.map(|metric| self.peak(&self.usage_selector(metric, namespaces)))
             }
             Resource::EphemeralStorage => None,
         }
+    }
+
+    /// The memory of each container, with what is swapped: added as series of one sum, since a join fails where two claim one
+    /// container.
+    fn memory(&self, namespaces: &[&str], by: &str, of: impl Fn(&Selector) -> String) -> Option<String> {
+        let most = |metric: &str| format!("max by ({by}) ({})", of(&self.usage_selector(metric, namespaces)));
+        let memory = most(self.names.memory.as_ref()?);
+        if !self.names.swaps {
+            return Some(memory);
+        }
+        Some(format!("sum by ({by}) ({memory} or label_replace({}, \"swap\", \"1\", \"\", \"\"))", most(names::SWAP)))
     }
 
     /// CPU in cores, averaged over [`rate_seconds`]. `rate` sees counter resets, and gives nothing where the counter was not
@@ -236,13 +249,18 @@ impl<'a> Queries<'a> {
 
     /// The memory that a container exceeded in a ten-thousandth of its samples: in two weeks scraped by the minute, for two.
     pub fn lasting_memory(&self, namespaces: &[&str], seconds: i64) -> Option<PromQl> {
-        let samples = format!("{}[{seconds}s]", self.usage_selector(self.names.memory.as_ref()?, namespaces));
-        Some(PromQl(format!("max by ({}) (quantile_over_time(0.9999, {samples}))", self.usage_labels(false))))
+        let of = |selector: &Selector| format!("quantile_over_time(0.9999, {selector}[{seconds}s])");
+        self.memory(namespaces, &self.usage_labels(false), of).map(PromQl)
     }
 
     /// The daily increase of a counter of cAdvisor.
     pub fn rise(&self, namespaces: &[&str], metric: &str) -> PromQl {
         self.of_containers(&format!("increase({}[1d])", self.usage_selector(metric, namespaces)))
+    }
+
+    /// The daily number of processes of each container that the kernel killed for memory.
+    pub fn kernel_kills(&self, namespaces: &[&str]) -> PromQl {
+        PromQl(format!("{} > 0", self.rise(namespaces, "container_oom_events_total").0))
     }
 
     /// The containers with several series in so many seconds: scraped twice, or started again.
@@ -490,6 +508,12 @@ pub fn count_of_containers(metric: &str, place: &ContainerLabels, image: Option<
     PromQl(format!("count(max by ({}) ({series}))", place.labels()))
 }
 
+/// The number of containers whose memory is swapped.
+pub fn count_of_swapped(place: &ContainerLabels, matchers: &Matchers) -> PromQl {
+    let series = selector(names::SWAP, &containers(place), matchers);
+    PromQl(format!("count(max by ({}) ({series}) > 0)", place.labels()))
+}
+
 /// The number of series of pods, which name no container.
 pub fn count_of_pods(metric: &str, matchers: &Matchers) -> PromQl {
     let of_pods = [("pod", PRESENT), ("container", Match::Is(""))];
@@ -584,6 +608,7 @@ mod tests {
             state_away_since: None,
             scrape_seconds,
             metrics_ql: false,
+            swaps: false,
         }
     }
 
@@ -622,6 +647,9 @@ mod tests {
         check_usage(&names(30), "", &["shop"], Memory, false, memory);
         let many = r#"max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace=~"shop|pay-2",$,cluster="a"}[59999ms]))"#;
         check_usage(&names(30), r#"cluster="a""#, &["shop", "pay-2"], Memory, false, many);
+        // What is swapped counts beside.
+        let swapped = r#"sum by (namespace, pod, container) (max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{namespace="shop",$}[59999ms])) or label_replace(max by (namespace, pod, container) (max_over_time(container_memory_swap{namespace="shop",$}[59999ms])), "swap", "1", "", ""))"#;
+        check_usage(&Names { swaps: true, ..names(30) }, "", &["shop"], Memory, false, swapped);
         // Storage is that of all devices.
         let storage = r#"sum by (namespace, pod, container) (max by (namespace, pod, container, device) (max_over_time(container_fs_usage_bytes{namespace="shop",$}[59999ms])))"#;
         let with_storage = Names { storage: Some("container_fs_usage_bytes".into()), ..names(15) };

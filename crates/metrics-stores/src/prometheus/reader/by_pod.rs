@@ -151,6 +151,18 @@ impl StoreReader {
         Ok(found)
     }
 
+    /// Reads how many processes of each container the kernel killed for memory, also without ending the container.
+    pub async fn kernel_kills(
+        &self,
+        namespaces: &[&str],
+        window: Window,
+    ) -> Result<BTreeMap<ContainerRef, u64>, SourceError> {
+        let mut found = BTreeMap::new();
+        let mut add = |container, _, rise: f64| *found.entry(container).or_default() += rise.round().max(0.0) as u64;
+        self.daily(&self.queries().kernel_kills(namespaces), window, &mut add).await?;
+        Ok(found)
+    }
+
     /// Reads the owners and kills of these namespaces in a window from kube-state-metrics.
     pub async fn objects(&self, namespaces: &[&str], window: Window) -> Result<Objects, SourceError> {
         let Some(state) = &self.names.state else { return Ok(Objects::default()) };
