@@ -1,4 +1,5 @@
-//! The workloads of a cluster: the kinds that create pods, who owns what, the pods that a workload has, and who scales it.
+//! The workloads of a cluster: the kinds that create pods, who owns what, the pods that a workload has, who scales it, and what its
+//! programs are told of CPU and memory.
 //!
 //! Modules in reading order.
 
@@ -16,6 +17,8 @@ pub mod autoscaler;
 pub mod inventory;
 
 pub mod pod_makers;
+
+pub mod program;
 
 pub use owner::{Owner, WorkloadRef};
 pub use pod::pod_of;

@@ -1,4 +1,4 @@
-//! Leaves confidential data out of files for others: the values of environment variables, of Secrets and ConfigMaps; the commands, paths and headers
+//! Leaves confidential data out of files for others: the values of environment variables but for settings of CPU and memory, of Secrets and ConfigMaps; the commands, paths and headers
 //! of probes and lifecycle hooks; parameters for drivers of storage and devices; addresses of git repositories; what containers wrote before they ended, and other messages
 //! of a pod's status; all of custom resources by which nothing is decided; the API server's bookkeeping, which repeats all this; and the values of annotations, because other
 //! tools keep the whole manifest in one, compressed or not. No decision depends on any of it, but on whether two of them are the same: so each
@@ -13,7 +13,7 @@ use headroom_admission::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
 use headroom_objects::cluster_reader::without_bookkeeping;
-use headroom_workloads::pod_makers;
+use headroom_workloads::{pod_makers, program};
 
 /// The values that were left out so far, with their numbers. Of each there are two hashes, because some are whole manifests.
 #[derive(Debug, Default)]
@@ -75,8 +75,7 @@ impl Redaction {
             Value::Object(fields) => {
                 for (field, value) in fields {
                     if NAMED_VALUES.contains(&field.as_str()) {
-                        let named = value.as_array_mut().into_iter().flatten();
-                        named.filter_map(|named| named.get_mut("value")).for_each(|value| self.leave_out(value));
+                        value.as_array_mut().into_iter().flatten().for_each(|named| self.leave_out_named(named));
                     }
                     for (_, inner) in FREE_TEXT.iter().filter(|(around, _)| around == field) {
                         if let Some(text) = value.get_mut(inner) {
@@ -102,6 +101,20 @@ impl Redaction {
             Value::Array(items) => items.iter_mut().for_each(|item| self.leave_out(item)),
             Value::Object(fields) => fields.iter_mut().for_each(|(_, field)| self.leave_out(field)),
             text => self.leave_out(text),
+        }
+    }
+
+    /// Leaves out the value of a variable or header, but for settings of CPU and memory.
+    fn leave_out_named(&mut self, named: &mut Value) {
+        let text = |field: &str| named.get(field).and_then(Value::as_str).unwrap_or_default();
+        let kept = program::settings_in(text("name"), text("value"));
+        match named.get_mut("value") {
+            Some(value) if kept.is_empty() => self.leave_out(value),
+            Some(value) if *value != kept => {
+                self.leave_out(value);
+                *value = json!(format!("{kept} {}", value.as_str().unwrap_or_default()));
+            }
+            _ => {}
         }
     }
 
@@ -206,6 +219,12 @@ mod tests {
             pod,
             json!({"kind": "Pod", "metadata": {"annotations": {}},
                 "spec": {"containers": [variables(1), variables(2), variables(1)]}})
+        );
+        let mut options = json!({"env": [{"name": "JAVA_OPTS", "value": "-Xmx6g -Dpassword=s3cret"}, {"name": "GOMEMLIMIT", "value": "3GiB"}]});
+        redaction.redact(&mut options);
+        assert_eq!(
+            options["env"],
+            json!([{"name": "JAVA_OPTS", "value": "-Xmx6g left out (3)"}, {"name": "GOMEMLIMIT", "value": "3GiB"}])
         );
         let mut secret = json!({"kind": "Secret", "data": {"password": "eA=="}, "stringData": {"b": "x"}});
         redaction.redact(&mut secret);

@@ -1,0 +1,275 @@
+//! Settings by which programs are told how much CPU and memory they may use: those of the table `program.yaml`, in arguments, variables
+//! and ConfigMaps, and variables and files that are made of the container's own requests and limits.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+use headroom_admission::amount::{Quantity, Requirement};
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::kinds::metadata;
+use headroom_objects::manifest::documents;
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// `-Xmx6g`, `maxmemory 4gb (ConfigMap cache)`, `WORKERS from requests.cpu`
+    pub text: String,
+    pub told: Told,
+    /// True if the program may come to use as much memory, however little it has used so far.
+    pub grows: bool,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The amount that a program is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    Memory(Quantity),
+    /// Thousandths of a percent of the memory limit.
+    OfLimit(u64),
+    Cpus,
+    /// A request or limit, such as `requests.cpu`.
+    Field(Requirement, String),
+}
+
+/// The texts of ConfigMaps, by namespace and name, then key: whole if they are short, else the settings in them.
+#[derive(Debug, Default)]
+pub struct ConfigMaps(BTreeMap<[String; 2], Vec<(String, String)>>);
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Row {
+    words: Vec<String>,
+    of: Kind,
+    plain: Option<u64>,
+    grows_with: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Kind {
+    Memory,
+    PercentOfLimit,
+    Cpus,
+}
+
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let rows = documents::parse(include_str!("program.yaml")).ok();
+    // OK because a test reads it.
+    let mut rows: Vec<Row> = rows.and_then(|rows| serde_json::from_value(rows).ok()).unwrap_or_default();
+    rows.iter_mut().flat_map(|row| &mut row.words).for_each(|word| *word = plain(word));
+    rows
+});
+
+/// Longer texts are files, of which only settings are kept.
+const SHORT: usize = 256;
+
+/// A word as the table compares it.
+fn plain(word: &str) -> String {
+    word.trim_start_matches('-').replace('_', "-").to_ascii_lowercase()
+}
+
+impl Row {
+    /// The amount in a word or in the one after it, and the text of both.
+    fn read(&self, word: &str, next: &str) -> Option<(String, Told)> {
+        let found = plain(word);
+        let rest = self.words.iter().find_map(|name| found.strip_prefix(name.as_str()))?;
+        match rest.trim_start_matches([':', '=']) {
+            "" => Some((format!("{word} {next}"), self.told(&next.to_ascii_lowercase())?)),
+            value => Some((word.to_owned(), self.told(value)?)),
+        }
+    }
+
+    fn told(&self, value: &str) -> Option<Told> {
+        let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+        let (number, unit) = value.split_at(end);
+        let thousandths = u64::try_from(number.parse::<Quantity>().ok()?.milli_value()).ok()?;
+        let bytes = match (unit, unit.trim_end_matches("ib").trim_end_matches('b')) {
+            ("", _) => self.plain.unwrap_or(1),
+            (_, "") => 1,
+            (_, "k") => 1 << 10,
+            (_, "m") => 1 << 20,
+            (_, "g") => 1 << 30,
+            (_, "t") => 1 << 40,
+            _ => return None,
+        };
+        match self.of {
+            Kind::Memory => Some(Told::Memory(Quantity::from_bytes(thousandths.checked_mul(bytes)? / 1000))),
+            Kind::PercentOfLimit => unit.is_empty().then_some(Told::OfLimit(thousandths)),
+            Kind::Cpus => unit.is_empty().then_some(Told::Cpus),
+        }
+    }
+}
+
+/// The settings in a text, each with its row.
+fn in_text(text: &str) -> Vec<(String, Told, &'static Row)> {
+    let mut found = Vec::new();
+    for line in text.lines().filter(|line| !line.trim_start().starts_with(['#', ';'])) {
+        let words = line.split(|c: char| c.is_whitespace() || "\"',;".contains(c));
+        let mut words = words.filter(|word| !word.is_empty() && *word != "=").peekable();
+        while let Some(word) = words.next() {
+            let next = words.peek().copied().unwrap_or_default();
+            let read = TABLE.iter().find_map(|row| row.read(word, next).map(|(text, told)| (text, told, row)));
+            found.extend(read);
+        }
+    }
+    found
+}
+
+/// A variable as a text with its settings: the name belongs to it if the table has it.
+fn assigned(name: &str, value: &str) -> String {
+    let (word, whole) = (plain(name), format!("{name}={value}"));
+    let is_named = |row: &Row| row.words.contains(&word) || row.grows_with.as_ref() == Some(&whole);
+    if TABLE.iter().any(is_named) { whole } else { value.to_owned() }
+}
+
+/// The settings in the value of a variable, which is all of it that may be shown to others.
+pub fn settings_in(name: &str, value: &str) -> String {
+    let (text, before) = (assigned(name, value), format!("{name}="));
+    if TABLE.iter().any(|row| row.grows_with.as_ref() == Some(&text)) {
+        return value.to_owned();
+    }
+    let found = in_text(&text).into_iter().map(|(text, ..)| text.trim_start_matches(&before).to_owned());
+    found.collect::<Vec<_>>().join(" ")
+}
+
+impl ConfigMaps {
+    /// Reads those of some namespaces, or for none of all. Who may not read them does without.
+    pub fn read(cluster: &mut dyn ClusterReader, namespaces: &[Option<&str>]) -> (Self, Option<ReadError>) {
+        let (mut found, mut problem) = (Self::default(), None);
+        for namespace in namespaces {
+            let read = cluster.visit(("v1", "ConfigMap", *namespace), &mut |object| found.add(&object));
+            problem = problem.or(read.err().filter(|error| !error.is_unknown_kind()));
+        }
+        (found, problem)
+    }
+
+    fn add(&mut self, object: &Value) {
+        let texts = object.get("data").and_then(Value::as_object).into_iter().flatten();
+        let texts = texts.filter_map(|(key, text)| match text.as_str()? {
+            text if text.len() <= SHORT => Some((key.clone(), text.to_owned())),
+            text => Some((key.clone(), in_text(text).into_iter().map(|(text, ..)| text + "\n").collect())),
+        });
+        let key = [metadata(object, "namespace"), metadata(object, "name")].map(str::to_owned);
+        self.0.insert(key, texts.collect());
+    }
+
+    /// The keys of one with their texts.
+    fn of(&self, namespace: &str, name: &str) -> impl Iterator<Item = (&str, &str)> {
+        let texts = self.0.get(&[namespace, name].map(str::to_owned)).into_iter().flatten();
+        texts.map(|(key, text)| (key.as_str(), text.as_str()))
+    }
+}
+
+fn list<'v>(of: &'v Value, at: &str) -> impl Iterator<Item = &'v Value> {
+    of.pointer(at).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn text<'v>(of: &'v Value, at: &str) -> &'v str {
+    of.pointer(at).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The volumes of a pod with their names, and the parts of those that have several.
+fn volumes(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    list(pod, "/volumes").flat_map(|volume| {
+        let parts = [volume].into_iter().chain(list(volume, "/projected/sources"));
+        parts.map(|part| (text(volume, "/name"), part))
+    })
+}
+
+/// The settings of a container in the spec of a pod.
+pub fn settings(pod: &Value, container: &Value, namespace: &str, configs: &ConfigMaps) -> Vec<Setting> {
+    let words = list(container, "/command").chain(list(container, "/args")).filter_map(Value::as_str);
+    let mut texts = vec![(words.collect::<Vec<_>>().join(" "), "")];
+    for variable in list(container, "/env") {
+        let [name, value] = [text(variable, "/name"), text(variable, "/value")];
+        let [map, wanted] = ["name", "key"].map(|at| text(variable, &format!("/valueFrom/configMapKeyRef/{at}")));
+        texts.push((assigned(name, value), ""));
+        let values = configs.of(namespace, map).filter(|(key, _)| *key == wanted);
+        texts.extend(values.map(|(_, value)| (assigned(name, value), map)));
+    }
+    for from in list(container, "/envFrom") {
+        let [prefix, map] = [text(from, "/prefix"), text(from, "/configMapRef/name")];
+        let values = configs.of(namespace, map);
+        texts.extend(values.map(|(key, value)| (assigned(&format!("{prefix}{key}"), value), map)));
+    }
+    let is_mounted = |name: &str| list(container, "/volumeMounts").any(|mount| text(mount, "/name") == name);
+    for (_, volume) in volumes(pod).filter(|(name, _)| is_mounted(name)) {
+        let map = text(volume, "/configMap/name");
+        texts.extend(configs.of(namespace, map).map(|(_, file)| (file.to_owned(), map)));
+    }
+    let grows = |row: &Row| {
+        let with = row.grows_with.as_ref();
+        row.of != Kind::Cpus && with.is_none_or(|with| texts.iter().any(|(text, _)| text == with))
+    };
+    let mut found: Vec<Setting> = Vec::new();
+    for (text, map) in &texts {
+        let place = if map.is_empty() { String::new() } else { format!(" (ConfigMap {map})") };
+        let settings = in_text(text).into_iter();
+        found.extend(settings.map(|(text, told, row)| Setting { text: text + &place, told, grows: grows(row) }));
+    }
+    let containers = list(pod, "/containers").chain(list(pod, "/initContainers"));
+    let variables = containers.flat_map(|of| list(of, "/env").map(move |made| (text(of, "/name"), made)));
+    let variables = variables.map(|(of, made)| (of, text(made, "/name"), made.pointer("/valueFrom/resourceFieldRef")));
+    let files = volumes(pod).flat_map(|(_, volume)| list(volume, "/downwardAPI/items"));
+    let files = files.map(|made| ("", text(made, "/path"), made.get("resourceFieldRef")));
+    for (of, name, field) in variables.chain(files) {
+        let of_field = |at: &str| field.map_or("", |field| text(field, at));
+        let of = if of_field("/containerName").is_empty() { of } else { of_field("/containerName") };
+        let is_own = of == text(container, "/name");
+        let Some((requirement, resource)) = of_field("/resource").split_once('.').filter(|_| is_own) else { continue };
+        let of = if requirement == "limits" { Requirement::Limit } else { Requirement::Request };
+        let grows = TABLE.iter().any(|row| row.words.contains(&plain(name)) && grows(row));
+        let text = format!("{name} from {requirement}.{resource}");
+        found.push(Setting { text, told: Told::Field(of, resource.to_owned()), grows });
+    }
+    found.sort_by(|a, b| a.text.cmp(&b.text));
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_objects::cluster_reader::Folder;
+    use serde_json::json;
+
+    #[test]
+    fn settings_of_the_table_are_found_wherever_they_stand() {
+        let cases = documents::parse(include_str!("program/cases.yaml")).unwrap();
+        let mut folder = Folder::default();
+        cases["configMaps"].as_array().unwrap().iter().for_each(|map| folder.put(map.clone()).unwrap());
+        let (configs, problem) = ConfigMaps::read(&mut folder, &[Some("shop")]);
+        assert_eq!(problem, None);
+        for case in cases["containers"].as_array().unwrap() {
+            let pod = json!({"containers": [case], "volumes": cases["volumes"]});
+            let shown = |of: &Setting| {
+                let grows = if of.grows { ", grows" } else { "" };
+                match &of.told {
+                    Told::Memory(amount) => format!("{}: {amount}{grows}", of.text),
+                    Told::OfLimit(thousandths) => format!("{}: {thousandths}{grows}", of.text),
+                    Told::Cpus | Told::Field(..) => format!("{}{grows}", of.text),
+                }
+            };
+            let found: Vec<String> = settings(&pod, case, "shop", &configs).iter().map(shown).collect();
+            assert_eq!(json!(found), case["gives"], "{case}");
+        }
+    }
+
+    #[test]
+    fn of_a_variable_only_settings_are_shown() {
+        let check = |name: &str, value: &str, expected: &str| assert_eq!(settings_in(name, value), expected, "{value}");
+        check("JAVA_OPTS", "-Xmx6g -Dpassword=s3cret", "-Xmx6g");
+        check("GOMEMLIMIT", "3GiB s3cret", "3GiB");
+        check("GOMEMLIMIT", "s3cret", "");
+        check("GOGC", "off", "off");
+        check("PASSWORD", "3GiB", "");
+        check("PASSWORD", "off", "");
+    }
+}
