@@ -84,6 +84,10 @@ pub enum NoRecommendation {
     Grows,
     /// Every amount would be refused.
     NoAmountFits,
+    /// It requests more than it uses for a purpose.
+    Kept {
+        why: String,
+    },
     /// A person declined it on a day.
     Declined {
         on: String,
@@ -106,6 +110,7 @@ impl fmt::Display for NoRecommendation {
             Self::CrashLoop => f.write_str("it is in a crash loop, so its usage is that of starts"),
             Self::Grows => f.write_str("its usage grows day by day, so its request stays"),
             Self::NoAmountFits => f.write_str("no amount near its usage satisfies the LimitRanges"),
+            Self::Kept { why } => f.write_str(why),
             Self::Declined { on } => write!(f, "declined on {on}"),
         }
     }

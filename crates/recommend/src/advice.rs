@@ -11,8 +11,12 @@ pub mod blocked;
 pub mod pod_request;
 pub mod quota_effect;
 
+pub mod kept;
+
 pub mod flag;
 pub mod template;
 pub mod workload;
+
+mod told;
 
 pub mod risk;

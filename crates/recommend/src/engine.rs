@@ -8,7 +8,7 @@
 
 pub mod declined;
 mod evaluated;
-mod heap;
+pub mod kept;
 pub mod memory_limit;
 
 pub mod by_image;
@@ -25,6 +25,7 @@ use headroom_dry_run::evaluate::{Admission, request as review};
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_usage::profile::OomKill;
 use serde_json::{Value, json};
 
 use self::declined::Declined;
@@ -32,8 +33,9 @@ use self::evaluated::{Admitted, Evaluated};
 use crate::advice::amounts::{CPU_AND_MEMORY, is_about};
 use crate::advice::autoscaler::{self, KeptTarget};
 use crate::advice::flag::Flag;
+use crate::advice::kept::Kept;
 use crate::advice::quota_effect::{self, QuotaEffect};
-use crate::advice::template::{CustomResource, container_in, set_amount};
+use crate::advice::template::{CustomResource, container_in, in_pod, set_amount};
 use crate::advice::workload::{ContainerAdvice, CurrentRequest, RequestOrigin, ResourceAdvice, Workload};
 use crate::history::distribution::Distribution;
 use crate::history::evidence::Evidence;
@@ -44,6 +46,7 @@ use headroom_workloads::applier::appliers;
 use headroom_workloads::autoscaler::Autoscalers;
 use headroom_workloads::inventory::{WorkloadEntry, set_by};
 use headroom_workloads::kinds::runs_once;
+use headroom_workloads::program::{self, ConfigMaps};
 use headroom_workloads::{Owner, WorkloadRef, pod_makers};
 
 const MEMORY_LIMIT: (Requirement, &str) = (Requirement::Limit, "memory");
@@ -61,6 +64,10 @@ pub struct Engine<'s> {
     pub lowers_limits: bool,
     /// Recommendations that a person declined.
     pub declined: Option<&'s Declined>,
+    /// ConfigMaps with settings of programs.
+    pub configs: &'s ConfigMaps,
+    /// The workloads that take over from a peer, by their numbers.
+    pub kept: BTreeMap<usize, Kept>,
 }
 
 /// The source of a workload's usage.
@@ -85,11 +92,15 @@ impl Engine<'_> {
         let object = &entry.as_it_runs();
         let kept_targets = autoscaler::kept_targets(&entry.key, self.autoscalers);
         let (kind, namespace) = (ApiKind::of(object), entry.key.namespace.as_str());
-        let evaluator = Evaluator { engine: self, object, kind, namespace, kept_targets: &kept_targets };
+        let mut evaluator =
+            Evaluator { engine: self, object, kind, namespace, kept_targets: &kept_targets, kept: None };
         let Some(mut now) = evaluator.evaluate_current(cluster)? else { return Ok(None) };
         if now.containers.is_empty() {
             return Ok(None);
         }
+        let nothing = Value::Null;
+        let pod = object.pointer(&in_pod(&now.path, "spec")).unwrap_or(&nothing);
+        evaluator.kept = self.kept.get(&number).cloned().or_else(|| kept::of_pod(entry, pod, cluster));
         let usage: Vec<Option<&ContainerUsage>> = match self.usage {
             UsageSource::Profiles => now.containers.iter().map(|_| None).collect(),
             UsageSource::Read(all) => now.containers.iter().map(|container| all.get(number, &container.name)).collect(),
@@ -103,7 +114,9 @@ impl Engine<'_> {
             container.restarts = count(&entry.running.restarts, &container.name);
             let crash_loops = count(&entry.running.crash_loops, &container.name);
             container.is_crash_looping = crash_loops > 0 && crash_loops >= entry.running.pods;
-            container.heap = container_in(object, &now.path, container.is_init, &container.name).and_then(heap::of);
+            let of_object = container_in(object, &now.path, container.is_init, &container.name);
+            container.reads =
+                of_object.map(|of| program::settings(pod, of, namespace, self.configs)).unwrap_or_default();
             if runs_once(&entry.key.kind) {
                 container.evidence = container.evidence.map(|evidence| evidence.of_runs(entry.running.pods));
             } else if let (Some(evidence), UsageSource::Read(all)) = (&mut container.evidence, self.usage)
@@ -146,6 +159,7 @@ impl Engine<'_> {
         let requested = Workload::requested(&containers);
         let autoscalers = autoscaler::effects(&entry.key, self.autoscalers, &requested, running);
         of_workload.extend(kept_targets.iter().map(ToString::to_string));
+        of_workload.extend(containers.iter().flat_map(ContainerAdvice::told_in_words));
         of_workload.extend(now.assumption.filter(|_| is_from_spec).map(str::to_owned));
         of_workload.extend(limits_refused.map(|breach| format!("memory limits are left as they are: {breach}")));
         of_workload.extend(after.new_breach(&now.admitted).map(|breach| format!("would still be rejected: {breach}")));
@@ -172,6 +186,7 @@ impl Engine<'_> {
             turn: 0,
             custom,
             static_on: entry.static_on(),
+            device: kept::device_of(pod),
             shared_flags: Vec::new(),
         };
         workload.notes.extend(workload.why_unpatched());
@@ -201,6 +216,8 @@ impl Engine<'_> {
             is_of_keda.then_some(Flag::Keda),
             entry.through.as_ref().map(|_| Flag::Custom(entry.key.kind.to_lowercase())),
             held_rollout(object).filter(|_| workload.is_changed()),
+            evaluator.kept.clone().map(Flag::Kept),
+            workload.device.clone().map(Flag::Device),
         ];
         workload.shared_flags = shared.into_iter().flatten().collect();
         workload.notes.extend(refusal.map(|message| format!("blocked now: {message}")));
@@ -282,6 +299,7 @@ struct Evaluator<'a> {
     kind: ApiKind,
     namespace: &'a str,
     kept_targets: &'a [KeptTarget],
+    kept: Option<Kept>,
 }
 
 impl Evaluator<'_> {
@@ -445,7 +463,7 @@ impl Evaluator<'_> {
                 *limit = limit.clone().max(request);
             }
             // A limit that falls saves nothing on a node, and kills when usage rises.
-            let may_fall = self.engine.lowers_limits && container.may_lower_limit(*usage);
+            let may_fall = self.engine.lowers_limits && self.kept.is_none() && container.may_lower_limit(*usage);
             limit.take_if(|limit| {
                 written_memory_limit(container).is_some_and(|written| {
                     let is_close = container.oom_kills == 0 && is_about(written, limit, Resource::Memory);
@@ -498,6 +516,8 @@ impl Evaluator<'_> {
                 if let Some(killed_at) = container.killed_at.as_ref().filter(|_| usage.lacks_kill_limit) {
                     history.oom_kills.iter_mut().for_each(|kill| kill.memory = killed_at.clone());
                 }
+                let killed_at = container.killed_at.clone().filter(|_| container.has_killed_children);
+                history.oom_kills.extend(killed_at.map(|memory| OomKill { at: self.engine.now, memory }));
                 let is_asked = is_its_turn(place);
                 Some(overlay::ContainerHistory { name: &container.name, image: &container.image, history, is_asked })
             });
@@ -514,7 +534,7 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// Takes back what a person declined, and what usage does not support.
+    /// Takes back what a person declined, what usage does not support, and less than is kept for a purpose.
     fn withdraw(&self, containers: &mut [ContainerAdvice], usage: &[Option<&ContainerUsage>]) {
         for (container, usage) in containers.iter_mut().zip(usage) {
             let why = |advice| self.why_not(container, advice, *usage);
@@ -525,6 +545,7 @@ impl Evaluator<'_> {
                 }
                 advice.unknown = why.or_else(|| advice.unknown.take());
             }
+            container.keep_what_program_may_use();
         }
     }
 
@@ -544,6 +565,8 @@ impl Evaluator<'_> {
                 Some(NoRecommendation::NotSeen { days })
             } else if of.is_crash_looping {
                 Some(NoRecommendation::CrashLoop)
+            } else if let Some(kept) = self.kept.as_ref().filter(|_| advice.is_lowered()) {
+                Some(NoRecommendation::Kept { why: kept.reason() })
             } else if is_memory
                 && advice.is_lowered()
                 && usage.is_some_and(|usage| usage.course.growth(Resource::Memory).is_some())
@@ -632,7 +655,8 @@ impl ContainerAdvice {
                 usage.and_then(|usage| Distribution::of_sketch(usage.sketch(advice.resource), advice.resource));
         }
         self.evidence = usage.and_then(Evidence::of);
-        self.oom_kills = usage.map_or(0, |usage| usage.kills);
+        self.oom_kills = usage.map_or(0, |usage| usage.kills.max(usage.kernel_kills));
+        self.has_killed_children = usage.is_some_and(|usage| usage.kernel_kills > usage.kills);
         let kills = usage.iter().flat_map(|usage| usage.usage.kills());
         self.killed_at = kills.map(|kill| kill.memory).max().map(Quantity::from_bytes);
         self.throttled_percent = usage.and_then(ContainerUsage::throttled_percent);

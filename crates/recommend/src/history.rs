@@ -37,6 +37,8 @@ pub struct ContainerUsage {
     pub course: Course,
     pub throttling: Throttling,
     pub kills: u64,
+    /// Processes that the kernel killed, each container's first one or its children.
+    pub kernel_kills: u64,
     /// True if the store does not know the memory limit at a kill.
     pub lacks_kill_limit: bool,
 }
@@ -116,6 +118,12 @@ impl Histories {
         of.course.add_pod(pod, age, observed);
     }
 
+    /// Adds kills of processes that did not end their container.
+    #[cfg(test)]
+    pub fn kill_children(&mut self, workload: usize, container: &str, kills: u64) {
+        self.containers.entry((workload, container.to_owned())).or_default().kernel_kills += kills;
+    }
+
     /// Says that the limit at the kills of a container is unknown.
     #[cfg(test)]
     pub fn lose_kill_limit(&mut self, workload: usize, container: &str, is_lost: bool) {
@@ -135,6 +143,9 @@ impl Histories {
             let throttling = &mut self.containers.entry(container).or_default().throttling;
             throttling.periods += counted.periods;
             throttling.throttled += counted.throttled;
+        }
+        for (container, kills) in part.kernel_kills {
+            self.containers.entry(container).or_default().kernel_kills += kills;
         }
         for container in part.killed_at_unknown_limit {
             self.containers.entry(container).or_default().lacks_kill_limit = true;

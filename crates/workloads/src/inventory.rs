@@ -9,6 +9,8 @@ mod top_owner;
 
 mod classify;
 
+use std::collections::BTreeSet;
+
 use headroom_objects::manifest::Origin;
 use serde_json::Value;
 
@@ -49,6 +51,8 @@ pub struct WorkloadEntry {
 #[derive(Debug, Default)]
 pub struct Inventory {
     pub entries: Vec<WorkloadEntry>,
+    /// Those of them that were not asked for, and may be peers of others.
+    pub peers: BTreeSet<WorkloadRef>,
     pub pods: PodOwners,
     pub autoscalers: Autoscalers,
     pub notes: Vec<String>,
@@ -256,6 +260,16 @@ impl Inventory {
     pub fn renumber(&mut self) {
         let numbered = self.entries.iter().enumerate();
         self.pods.numbers = numbered.map(|(number, entry)| (entry.key.clone(), number)).collect();
+    }
+
+    /// Keeps some workloads, and beside them those that have the same containers in the same namespace.
+    pub fn keep(&mut self, wanted: Vec<WorkloadEntry>) {
+        let runs = |of: &WorkloadEntry| (of.key.namespace.clone(), of.containers());
+        let keys: BTreeSet<WorkloadRef> = wanted.iter().map(|of| of.key.clone()).collect();
+        let programs: BTreeSet<_> = wanted.iter().map(runs).collect();
+        self.entries.retain(|of| !keys.contains(&of.key) && programs.contains(&runs(of)));
+        self.peers = self.entries.iter().map(|of| of.key.clone()).collect();
+        self.entries.splice(0..0, wanted);
     }
 
     /// The namespaces of the entries, each once.

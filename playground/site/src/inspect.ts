@@ -131,7 +131,7 @@ function workloadsOf(advice: Advice): Workload[] {
     }
     if (line.resource !== "cpu" && line.resource !== "memory") continue;
     workload[line.resource] = line;
-    const saved = line.recommended ? ((line.request?.value ?? 0) - line.recommended.value) * line.pods : 0;
+    const saved = line.recommended && !line.savesNothing ? ((line.request?.value ?? 0) - line.recommended.value) * line.pods : 0;
     if (line.resource === "cpu") workload.savedCpu = saved;
     else workload.savedMemory = saved;
     workload.saved = workload.savedCpu * 8 * 1024 ** 3 + workload.savedMemory;

@@ -111,6 +111,8 @@ export interface AdviceLine {
   evidence?: string | null;
   /** Too little usage was measured to recommend anything. */
   tooBrief?: boolean;
+  /** Nobody else can use what is requested less, as beside a GPU. */
+  savesNothing?: boolean;
   /** `oom 3`, `throttled 31%`, `hpa` */
   flags?: string[];
   change: string;

@@ -12,6 +12,7 @@ pub fn advised(error: ReadError, all_namespaces: bool) -> String {
         _ if resource == "tenantquotas" => {
             "bind this account to the ClusterRole headroom-tenants by a ClusterRoleBinding"
         }
+        _ if resource == "configmaps" => "the ClusterRole headroom-config-reader allows it, where the chart creates it",
         true => {
             "-A needs permission to list in all namespaces: bind this account to the ClusterRole headroom-reader by a \
              ClusterRoleBinding, or look at one namespace with -n"
@@ -36,6 +37,7 @@ mod tests {
         assert!(advised(refused("usageprofiles"), false).ends_with(
             "; usage history is in the collector's namespace: bind this account to the Role headroom-pool-reader there"
         ));
+        assert!(advised(refused("configmaps"), true).contains("; the ClusterRole headroom-config-reader allows it"));
         assert_eq!(advised(ReadError::Failed("no answer".to_owned()), true), "no answer");
     }
 }

@@ -250,7 +250,8 @@ fn changes(
         TextForm::Markdown => markdown::text(&report),
         TextForm::Kustomize => {
             let file = patches::kustomize(&report.changes())?;
-            patches::commented(&report.left_out_of_kustomize(), file).text(None, Paint::OFF)
+            let comments = [report.left_out_of_kustomize(), report.beside_changes()].concat();
+            patches::commented(&comments, file).text(None, Paint::OFF)
         }
         TextForm::Patch => recommend::as_command(&target, &report)?,
     };

@@ -11,6 +11,7 @@ use headroom_usage::sample;
 use serde::Serialize;
 
 use crate::advice::amounts::{readable, resource_name, text};
+use crate::advice::kept::Kept;
 use crate::history::course::Growth;
 use crate::history::evidence::Evidence;
 
@@ -39,7 +40,11 @@ pub enum Flag {
     OnDelete,
     Paused,
     Recreate,
-    Heap(Quantity),
+    /// The settings that its program is told.
+    Reads(String),
+    Kept(Kept),
+    /// Its node has a device that it asks for.
+    Device(String),
     AtLimit,
     Limit,
     Blocked,
@@ -82,7 +87,9 @@ impl fmt::Display for Flag {
             Self::OnDelete => f.write_str("on delete"),
             Self::Paused => f.write_str("paused"),
             Self::Recreate => f.write_str("recreate"),
-            Self::Heap(heap) => write!(f, "heap {heap}"),
+            Self::Reads(settings) => write!(f, "reads {settings}"),
+            Self::Kept(kept) => write!(f, "{kept}"),
+            Self::Device(name) => write!(f, "device {name}"),
             Self::AtLimit => f.write_str("at its limit"),
             Self::Limit => f.write_str("limit"),
             Self::Blocked => f.write_str("blocked"),
@@ -107,7 +114,7 @@ impl Flag {
     /// True if whoever applies a patch should know it, who may not see the report.
     pub fn goes_beside_patches(&self) -> bool {
         let is_of_rollout = matches!(self, Self::OnDelete | Self::Paused | Self::Recreate);
-        is_of_rollout || matches!(self, Self::WholeCpus | Self::Heap(_) | Self::Thin(_))
+        is_of_rollout || matches!(self, Self::WholeCpus | Self::Device(_) | Self::Thin(_))
     }
 
     /// A line that explains the flag; none for a flag that needs no explanation.
@@ -164,8 +171,21 @@ impl Flag {
             Self::OnDelete => "on delete: its pods get a changed template only once somebody deletes them",
             Self::Paused => "paused: a changed template is not rolled out until the rollout is resumed",
             Self::Recreate => "recreate: a changed template stops its pods before new ones start, so it is an outage",
-            Self::Heap(_) => {
-                "heap: its arguments allow a heap of so much, all of which it may come to use: the request covers what it used so far"
+            Self::Reads(_) => {
+                "reads: its program is told how much it may use, or reads its own request: change that together with the request \
+                 (see Notes)"
+            }
+            Self::Kept(Kept::Reserve(_)) => {
+                "reserve: a placeholder that others displace, by a negative priority or as a pause image: its request is not lowered"
+            }
+            Self::Kept(Kept::Twin(_)) => {
+                "twin of: it runs the same as the one that a Service selects, and may be switched to: its request is not lowered"
+            }
+            Self::Kept(Kept::Standby(_)) => {
+                "standby of: a database that may take over from a busy one: its request is not lowered"
+            }
+            Self::Device(_) => {
+                "device: its node is there for that, so less CPU and memory may be of use to nobody, and do not count as saved"
             }
             Self::AtLimit => {
                 "at its limit: memory fills the limit most of the time without a kill, so much of it is page cache, which would fill \

@@ -23,6 +23,8 @@ pub struct AdviceReason {
     pub skipped: Vec<RejectedHistory>,
     /// The counts of the history, if the basis is one.
     pub counted: ObservationCounts,
+    /// The setting that allows the program the amount.
+    pub allowed_by: Option<String>,
 }
 
 /// Counts of the observations in a history.
@@ -49,6 +51,7 @@ impl AdviceReason {
                 namespaces: measured.namespaces,
                 oom_kills: measured.oom_kills.len(),
             }),
+            allowed_by: None,
         }
     }
 
@@ -81,7 +84,8 @@ impl AdviceReason {
     /// `p80 of 7d nginx:1.27 in this namespace, 800 samples, 5h old; 118m + 10% + 25m`, as admission words it.
     fn text(&self) -> String {
         let adjustments = self.adjustments.iter().map(|adjustment| format!("; {adjustment}"));
-        format!("{}{}", self.basis, adjustments.collect::<String>())
+        let allowed = self.allowed_by.iter().map(|setting| format!("; not below what {setting} allows"));
+        format!("{}{}", self.basis, adjustments.chain(allowed).collect::<String>())
     }
 }
 

@@ -136,7 +136,8 @@ fn killed(container: &ContainerAdvice) -> Option<(String, String)> {
         kills => format!("{kills} times"),
     };
     let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
-    Some((format!("OOM-killed {times}{at}"), fix))
+    let children = if container.has_killed_children { ", child processes and not the container" } else { "" };
+    Some((format!("OOM-killed {times}{at}{children}"), fix))
 }
 
 /// By how much usage is above a request, in percent, and what helps: what is recommended, a bound that keeps that too low, or at

@@ -54,10 +54,14 @@ pub fn merge_resources(object: &mut Value, patch: &Value) {
     }
 }
 
+/// The JSON pointer of a field of the pod in an object.
+pub fn in_pod(path: &[&str], field: &str) -> String {
+    path.iter().chain(&[field]).map(|key| format!("/{key}")).collect()
+}
+
 /// The JSON pointer of an object's containers.
 pub fn containers_at(path: &[&str], is_init: bool) -> String {
-    let list = if is_init { "initContainers" } else { "containers" };
-    path.iter().chain(&["spec", list]).map(|key| format!("/{key}")).collect()
+    in_pod(path, if is_init { "spec/initContainers" } else { "spec/containers" })
 }
 
 /// A container of an object that makes pods.

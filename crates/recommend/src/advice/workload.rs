@@ -21,6 +21,7 @@ use crate::history::evidence::Evidence;
 use crate::history::timeline::Timeline;
 use headroom_admission::recommend::NoRecommendation;
 use headroom_workloads::WorkloadRef;
+use headroom_workloads::program::{Setting, Told};
 
 /// From this share of throttled periods on, in percent, CPU usage shows less than the container wanted.
 pub const MUCH_THROTTLED: u64 = 5;
@@ -81,6 +82,9 @@ pub struct Workload {
     /// The node whose kubelet runs it from a file there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub static_on: Option<String>,
+    /// The device of its node that it asks for: less CPU and memory beside it saves nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// The flags of all of its containers: who else decides about it.
     #[serde(skip)]
     pub shared_flags: Vec<Flag>,
@@ -102,6 +106,9 @@ pub struct ContainerAdvice {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
     pub oom_kills: u64,
+    /// True if some of them ended a child process, and not the container.
+    #[serde(skip)]
+    pub has_killed_children: bool,
     /// The memory at which it was last killed: its limit then, as far as it is known.
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
     pub killed_at: Option<Quantity>,
@@ -112,9 +119,9 @@ pub struct ContainerAdvice {
     /// True if all of its pods end again and again.
     #[serde(skip)]
     pub is_crash_looping: bool,
-    /// The heap that its arguments give to a runtime such as a JVM.
-    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
-    pub heap: Option<Quantity>,
+    /// The settings by which its program is told how much it may use.
+    #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<Setting>,
     pub severity: Severity,
     /// The reasons to look closer.
     #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
@@ -338,12 +345,6 @@ impl ContainerAdvice {
             .is_some_and(|of| of.recommended.as_ref().zip(of.used.as_ref()).is_some_and(|(to, used)| to < used.peak()))
     }
 
-    /// True if less memory is recommended than this.
-    fn is_below(&self, amount: &Quantity) -> bool {
-        let memory = self.resource(Resource::Memory);
-        memory.and_then(|of| of.recommended.as_ref()).is_some_and(|recommended| recommended < amount)
-    }
-
     /// True if its memory mostly fills its limit without a kill, as page cache does, which is given back when needed.
     pub fn stays_at_limit(&self) -> bool {
         let memory = self.resource(Resource::Memory);
@@ -394,7 +395,7 @@ impl ContainerAdvice {
 
     /// True if enough is known of it that a memory limit may be lowered.
     pub fn may_lower_limit(&self, usage: Option<&ContainerUsage>) -> bool {
-        self.heap.is_none()
+        self.reads.iter().all(|of| matches!(of.told, Told::Cpus))
             && self.evidence.is_some_and(|evidence| evidence.may_lower_limits())
             && usage.is_some_and(|usage| !usage.course.has_rising_memory())
     }
@@ -435,13 +436,14 @@ impl Workload {
         let held = |resource| pod_request::held_by_init(&self.parts(resource), place);
         let of_new = |of: &ResourceAdvice| Some(format!("{} {}", of.resource.name(), of.request_of_new_pods()?));
         let of_new: Vec<String> = container.resources.iter().filter_map(of_new).collect();
+        let told: Vec<&str> = container.told().map(|setting| setting.text.as_str()).collect();
         let last = [
             container.injected.is_some().then_some(Flag::Injected),
             (!of_new.is_empty()).then(|| Flag::NewPodsGet(of_new.join(", "))),
             held(Resource::Cpu).or_else(|| held(Resource::Memory)).map(Flag::Init),
             (!self.pod_level.is_empty()).then(|| Flag::PodLevel(self.pod_level.join(", "))),
             container.is_below_peak().then_some(Flag::BelowPeak),
-            container.heap.clone().filter(|heap| container.is_below(heap)).map(Flag::Heap),
+            (!told.is_empty()).then(|| Flag::Reads(told.join(", "))),
             container.stays_at_limit().then_some(Flag::AtLimit),
             has_limit.then_some(Flag::Limit),
             (!self.autoscalers.is_empty()).then_some(Flag::Autoscaler),
@@ -511,10 +513,11 @@ impl Workload {
         }
     }
 
-    /// The amount that a container's recommendation saves over all pods.
+    /// The amount that a container's recommendation saves over all pods; none where nobody else can use it.
     pub fn saved_by(&self, container: &ContainerAdvice, resource: Resource) -> Option<Quantity> {
         let place = self.place_of(container)?;
-        Some(pod_request::saved(&self.parts(resource), place)?.times_count(self.pods))
+        let saved = pod_request::saved(&self.parts(resource), place)?.times_count(self.pods);
+        Some(saved).filter(|saved| self.device.is_none() || !saved.is_positive())
     }
 
     fn parts(&self, resource: Resource) -> Vec<PodPart<'_>> {

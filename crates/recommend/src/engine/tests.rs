@@ -9,7 +9,8 @@ use crate::advice::risk;
 use crate::advice::workload::Workload;
 use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::{Verdict, evaluate};
-use headroom_objects::cluster_reader::{Folder, List};
+use headroom_objects::cluster_reader::{CompressedObject, Folder, List};
+use headroom_objects::manifest::documents;
 use headroom_usage::DAY;
 use headroom_usage::observed::{Kill, Observed};
 
@@ -76,8 +77,9 @@ fn advised_with(
     (estimates["namespace"], estimates["replayTime"]) = (json!("headroom"), json!(now.to_string()));
     let settings = ParsedSettings::of(&json!({"estimates": estimates}));
     let autoscalers = &Autoscalers::default();
-    let engine =
-        Engine { usage, autoscalers, settings: &settings, admission: None, now, lowers_limits, declined: None };
+    let (configs, kept) = (&ConfigMaps::default(), BTreeMap::new());
+    let (settings, admission, declined) = (&settings, None, None);
+    let engine = Engine { usage, autoscalers, settings, admission, now, lowers_limits, declined, configs, kept };
     engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
 }
 
@@ -390,8 +392,9 @@ fn what_a_container_is_told_by_its_state_and_arguments() {
     };
     let requests = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
     let both = json!({"requests": {"cpu": "100m", "memory": "4Gi"}, "limits": {"memory": "4Gi"}});
-    // A heap that it may still fill: lowering the limit below it would kill.
-    check(both.clone(), |_| 500, &|_| {}, [Some("566Mi"), None], "heap 1Gi");
+    // A heap that it may still fill: lowering request or limit below it would kill.
+    check(both.clone(), |_| 500, &|_| {}, [Some("1Gi"), None], "reads -Xmx1g");
+    check(requests("100m", "700Mi"), |_| 500, &|_| {}, [Some("700Mi"), None], "reads -Xmx1g");
     check(requests("100m", "4Gi"), |_| 1_500, &|_| {}, [Some("1666Mi"), None], "");
     // Page cache fills whatever limit there is.
     check(both.clone(), |_| 4_080, &|_| {}, [Some("4Gi"), None], "at its limit");
@@ -744,4 +747,65 @@ fn no_question_about_a_workload_is_asked_twice() {
     // And with the author's again, where a LimitRange refuses the new one.
     let refuses = limits(json!({"type": "Container", "max": {"memory": "64Mi"}}));
     check(read, &limited("1", "64Mi", "64Mi"), &[refuses], 6);
+}
+
+/// A workload with more fields of its container and its pod, and its advice.
+fn peer(of: &Value, used: Observed, around: &mut Overlay) -> (Workload, WorkloadEntry) {
+    let mut workload = workload(json!([]));
+    let mut object = workload.object.value();
+    let add = |to: &mut Value, more: &Value| {
+        to.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+    };
+    let mut container = json!({"name": "a", "image": "example.com/a:1",
+        "resources": {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": of["limits"]}});
+    add(&mut container, &of["container"]);
+    add(&mut object["spec"]["template"]["spec"], &of["pod"]);
+    object["spec"]["template"]["spec"]["containers"] = json!([container]);
+    object["spec"]["template"]["metadata"] = json!({"labels": of["labels"]});
+    workload.object = CompressedObject::from(&object);
+    workload.running.priority = of["priority"].as_i64();
+    workload.key.name = of["name"].as_str().unwrap_or("web").to_owned();
+    (advised(&workload, &[("a", used)], around), workload)
+}
+
+#[test]
+fn what_is_kept_on_purpose_or_read_by_its_program_is_not_lowered_without_a_word() {
+    let cases = documents::parse(include_str!("tests/kept.yaml")).unwrap();
+    for case in cases["workloads"].as_array().unwrap() {
+        let (row, _) = peer(case, observed(100, 1_000, None), &mut around(&[cases["class"].clone()]));
+        let mut gives = recommended(&row)[0].clone();
+        let flags = row.flags(&row.containers[0]).into_iter().filter(|flag| !matches!(flag, Flag::Thin(_)));
+        gives["flags"] = json!(flags.map(|flag| flag.to_string()).collect::<Vec<_>>().join(", "));
+        gives["saves"] = json!(row.saved(Resource::Cpu).is_positive());
+        if let Some(note) = row.notes.iter().find(|note| note.starts_with("container a: ")) {
+            gives["note"] = json!(note);
+        }
+        assert_eq!(gives, case["gives"], "{case}");
+    }
+    for case in cases["peers"].as_array().unwrap() {
+        let mut around = around(case["services"].as_array().unwrap());
+        let peers = case["of"].as_array().unwrap().iter();
+        let peers = peers.map(|of| peer(of, observed(of["cpu"].as_u64().unwrap(), 100, None), &mut around));
+        let (mut workloads, entries): (Vec<Workload>, Vec<WorkloadEntry>) = peers.unzip();
+        workloads.iter_mut().enumerate().for_each(|(number, of)| of.entry = number);
+        let found = kept::by_peers(&workloads, &entries, &mut around);
+        let found: Vec<String> = found.iter().map(|(number, kept)| format!("{number} is {kept}")).collect();
+        assert_eq!(json!(found), case["gives"], "{case}");
+    }
+}
+
+#[test]
+fn killed_children_are_kills_without_a_restart() {
+    let resources = json!({"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}});
+    let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
+    let mut histories = Histories::default();
+    histories.observe(0, "a", 0, &observed(100, 400, None));
+    histories.kill_children(0, "a", 12);
+    let row = advised_by(&workload, &histories, &mut around(&[]));
+    let container = &row.containers[0];
+    assert_eq!(row.flags(container).first(), Some(&Flag::OomKills(12)));
+    assert!(container.resource(Resource::Memory).unwrap().recommended_limit > Some("1Gi".parse().unwrap()));
+    let risks: Vec<String> = crate::advice::risk::of_all(&[row]).iter().map(ToString::to_string).collect();
+    let expected = "shop deployment/web a: OOM-killed 12 times at 1Gi, child processes and not the container; raise the memory limit to";
+    assert!(risks[0].starts_with(expected), "{risks:?}");
 }

@@ -34,6 +34,7 @@ pub struct PartialHistory {
     pub usage: HashMap<(usize, String), BTreeMap<u32, Observed>>,
     pub courses: HashMap<(usize, String), Course>,
     pub throttling: HashMap<(usize, String), Throttling>,
+    pub kernel_kills: HashMap<(usize, String), u64>,
     pub killed_at_unknown_limit: HashSet<(usize, String)>,
     /// Pods that no workload stands for, by the kind of their owner, which is empty if nobody tells it.
     pub strangers: BTreeMap<String, cardinality::Distinct>,
@@ -86,6 +87,11 @@ impl PartialHistory {
         let sum = self.throttling.entry((workload, place.container.clone())).or_default();
         sum.periods += counted.periods;
         sum.throttled += counted.throttled;
+    }
+
+    pub fn add_kernel_kills(&mut self, place: &ContainerRef, kills: u64, pods: &PodsRead) {
+        let Some(workload) = pods.workload(place) else { return };
+        *self.kernel_kills.entry((workload, place.container.clone())).or_default() += kills;
     }
 
     /// The course of a container, and the number of its pod in it.

@@ -203,6 +203,9 @@ impl Shared {
                 for (place, counted) in store.throttling(&namespaces, window).await? {
                     part.add_throttling(&place, counted, pods);
                 }
+                for (place, kills) in store.kernel_kills(&namespaces, window).await? {
+                    part.add_kernel_kills(&place, kills, pods);
+                }
             }
             Question::Course => {
                 for (place, hour, cpu) in store.busy_hours(&namespaces, window).await? {

@@ -85,7 +85,8 @@ impl Recommendations {
                 .then(|| format!("decided by {} too, which may change or revert this", of.decided_by.join(" and ")));
             let flags = of.containers.iter().flat_map(|of| &of.flags).filter(|flag| flag.goes_beside_patches());
             let flags: BTreeSet<&str> = flags.filter_map(Flag::explained).collect();
-            let lines = deciders.into_iter().chain(flags.into_iter().map(str::to_owned));
+            let told = of.containers.iter().flat_map(ContainerAdvice::told_in_words);
+            let lines = deciders.into_iter().chain(flags.into_iter().map(str::to_owned)).chain(told);
             lines.map(|line| format!("{} {}: {line}", of.key.namespace, of.key)).collect::<Vec<_>>()
         };
         self.changes().into_iter().flat_map(beside).collect()

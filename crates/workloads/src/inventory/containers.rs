@@ -15,12 +15,15 @@ pub struct Running {
     pub killed: BTreeMap<String, u64>,
     /// Containers that wait to be started again because they ended again and again.
     pub crash_loops: BTreeMap<String, u64>,
+    /// The least of their priorities.
+    pub priority: Option<i64>,
 }
 
 impl Running {
     /// The facts of one pod that has not ended.
     pub fn of_pod(pod: &Value) -> Self {
-        let mut running = Self { pods: 1, ..Self::default() };
+        let priority = pod.pointer("/spec/priority").and_then(Value::as_i64);
+        let mut running = Self { pods: 1, priority, ..Self::default() };
         for list in ["/status/containerStatuses", "/status/initContainerStatuses"] {
             for status in pod.pointer(list).and_then(Value::as_array).into_iter().flatten() {
                 let name = status.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -43,6 +46,7 @@ impl Running {
 
     pub fn add(&mut self, other: Self) {
         self.pods += other.pods;
+        self.priority = self.priority.into_iter().chain(other.priority).min();
         let add = |to: &mut BTreeMap<String, u64>, of: BTreeMap<String, u64>| {
             of.into_iter().for_each(|(name, count)| *to.entry(name).or_default() += count);
         };

@@ -1,5 +1,7 @@
 //! Recommends for every workload of an inventory.
 
+use std::collections::BTreeMap;
+
 use anyhow::{anyhow, bail};
 use headroom_admission::cluster::usage::Resource;
 use headroom_dry_run::evaluate::admission::PolicySource;
@@ -11,13 +13,15 @@ use headroom_recommend::advice::quota_effect::{self, QuotaEffect};
 use headroom_recommend::advice::workload::Workload;
 use headroom_recommend::bounds::quota::Past;
 use headroom_recommend::engine::declined::Declined;
+use headroom_recommend::engine::kept;
 use headroom_recommend::engine::{Engine, UsageSource};
 use headroom_recommend::history::Histories;
 use headroom_recommend::report::rule;
 use headroom_recommend::report::{Order, Recommendations};
 use headroom_recommend::write::trial;
-use headroom_workloads::inventory::Inventory;
+use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::owner::WorkloadRef;
+use headroom_workloads::program::ConfigMaps;
 use serde_json::{Value, json};
 
 use super::arguments::{From, UsageArgs};
@@ -84,7 +88,9 @@ pub fn recommend_workloads(
     let is_it = |key: &WorkloadRef, wanted: &WorkloadRef| {
         key.namespace == wanted.namespace && key.to_string() == wanted.to_string()
     };
-    inventory.entries.retain(|entry| workloads.iter().any(|wanted| is_it(&entry.key, wanted)));
+    let is_wanted = |entry: &&WorkloadEntry| workloads.iter().any(|wanted| is_it(&entry.key, wanted));
+    let wanted = inventory.entries.iter().filter(is_wanted).cloned().collect();
+    inventory.keep(wanted);
     inventory.renumber();
     if inventory.entries.is_empty() {
         bail!("these workloads are not in the cluster any more");
@@ -96,7 +102,7 @@ pub fn recommend_workloads(
 /// evaluated becomes a note.
 pub fn recommend(
     opened: &mut Opened,
-    inventory: Inventory,
+    mut inventory: Inventory,
     history: Option<StoreHistory>,
     choices: &Choices<'_>,
     progress: &Progress,
@@ -111,7 +117,8 @@ pub fn recommend(
         None => (profiles(opened), None, Vec::new(), Vec::new()),
     };
     let read = histories.as_ref().map_or(UsageSource::Profiles, UsageSource::Read);
-    let mut run = InventoryRun { inventory, usage: read, lowers_limits, declined, notes: Vec::new() };
+    let configs = configs(opened, &mut inventory);
+    let mut run = InventoryRun { inventory, usage: read, lowers_limits, declined, configs, notes: Vec::new() };
     let (workloads, effects) = run.evaluate(opened, &settings, is_admission, progress)?;
     let entries = std::mem::take(&mut run.inventory.entries);
     source.is_partial |= run.is_partial() || !opened.unread.is_empty();
@@ -143,12 +150,24 @@ fn with_history(opened: &Opened, reads_storage: bool) -> Value {
     settings
 }
 
+/// ConfigMaps with settings of programs. It is said if they may not be read.
+fn configs(opened: &mut Opened, inventory: &mut Inventory) -> ConfigMaps {
+    let namespaces = inventory.namespaces();
+    let all = opened.scope.is_all();
+    let parts = if all { vec![None] } else { namespaces.iter().map(|name| Some(name.as_str())).collect() };
+    let (configs, problem) = ConfigMaps::read(&mut opened.cluster, &parts);
+    let without = "settings of programs in ConfigMaps are not looked at";
+    inventory.notes.extend(problem.map(|problem| rbac_hint::advised(problem.context(without), all)));
+    configs
+}
+
 /// A run over an inventory.
 struct InventoryRun<'a> {
     inventory: Inventory,
     usage: UsageSource<'a>,
     lowers_limits: bool,
     declined: Option<&'a Declined>,
+    configs: ConfigMaps,
     /// Objects that could not be read.
     notes: Vec<ReadError>,
 }
@@ -165,7 +184,9 @@ impl InventoryRun<'_> {
         let Inventory { entries, autoscalers, .. } = &self.inventory;
         let (cluster, admission) = (&mut opened.cluster, (!is_admission).then_some(&opened.admission));
         let (lowers_limits, declined) = (self.lowers_limits, self.declined);
-        let engine = Engine { usage: self.usage, autoscalers, settings, admission, now, lowers_limits, declined };
+        let (configs, kept) = (&self.configs, BTreeMap::new());
+        let engine =
+            Engine { usage: self.usage, autoscalers, settings, admission, now, lowers_limits, declined, configs, kept };
         let (mut workloads, mut effects, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         progress.begin(entries.len() as u64, "Recommending");
         for (number, entry) in entries.iter().enumerate() {
@@ -173,7 +194,7 @@ impl InventoryRun<'_> {
                 (Ok(None), _) => {}
                 (Ok(Some((workload, of_workload))), _) => {
                     workloads.push(workload);
-                    effects.extend(of_workload);
+                    effects.push(of_workload);
                 }
                 (Err(problem), Some(origin)) => {
                     // Kubernetes' own words, if its validation knows the problem too.
@@ -193,7 +214,18 @@ impl InventoryRun<'_> {
         if !unreadable.is_empty() {
             return Err(ErrorList(unreadable).into());
         }
-        Ok((workloads, effects))
+        // Peers are known once all are.
+        let engine = Engine { kept: kept::by_peers(&workloads, entries, cluster), ..engine };
+        for (workload, effects) in workloads.iter_mut().zip(&mut effects) {
+            let entry = entries.get(workload.entry).filter(|_| engine.kept.contains_key(&workload.entry));
+            let again = entry.map(|entry| engine.recommend(workload.entry, entry, cluster, &mut self.notes));
+            if let Some(Ok(Some(again))) = again {
+                (*workload, *effects) = again;
+            }
+        }
+        let asked = workloads.into_iter().zip(effects).filter(|(of, _)| !self.inventory.peers.contains(&of.key));
+        let (workloads, effects): (_, Vec<Vec<QuotaEffect>>) = asked.unzip();
+        Ok((workloads, effects.into_iter().flatten().collect()))
     }
 
     /// True if something that the recommendations depend on could not be read.

@@ -19,6 +19,9 @@ use crate::command::rbac_hint;
 const RULES: [(&str, &str); 3] =
     [("v1", "LimitRange"), ("v1", "ResourceQuota"), ("autoscaling/v2", "HorizontalPodAutoscaler")];
 
+/// Kinds that say more of the workloads beside them.
+const READ: [&str; 4] = ["HorizontalPodAutoscaler", "ConfigMap", "PriorityClass", "Service"];
+
 pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Result<Inventory> {
     let mut inventory = if args.is_of_files() {
         of_files(args, opened)?
@@ -30,7 +33,7 @@ pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Re
         }
         inventory
     };
-    select(args, &mut inventory.entries)?;
+    select(args, &mut inventory)?;
     if inventory.entries.is_empty() && args.is_of_files() {
         bail!("no workloads found in the manifests");
     }
@@ -47,14 +50,12 @@ pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Re
 }
 
 /// Keeps the workloads with the given labels.
-fn select(args: &Args, entries: &mut Vec<WorkloadEntry>) -> anyhow::Result<()> {
-    if entries.is_empty() {
-        return Ok(());
-    }
-    if let Some(selector) = &args.selector {
-        entries.retain(|entry| selector.matches(&labels_of(&entry.object.value())));
-    }
-    if entries.is_empty() {
+fn select(args: &Args, inventory: &mut Inventory) -> anyhow::Result<()> {
+    let Some(selector) = args.selector.as_ref().filter(|_| !inventory.entries.is_empty()) else { return Ok(()) };
+    let asked = inventory.entries.iter().filter(|entry| !inventory.peers.contains(&entry.key));
+    let wanted = asked.filter(|entry| selector.matches(&labels_of(&entry.object.value()))).cloned().collect();
+    inventory.keep(wanted);
+    if inventory.entries.is_empty() {
         bail!(
             "no workload here has the labels that --selector asks for: `kubectl get deployments --show-labels` lists labels"
         );
@@ -104,7 +105,7 @@ fn keep_named(args: &Args, opened: &mut Opened, inventory: &mut Inventory) -> an
             None => wanted.push(WorkloadEntry::of_cluster(&object(opened, &kind, &name)?)),
         }
     }
-    inventory.entries = wanted;
+    inventory.keep(wanted);
     Ok(())
 }
 
@@ -121,8 +122,8 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
     for manifest in args.manifests.read()? {
         let kind = ApiKind::of(&manifest.object);
         let object = in_namespace(manifest.object, &opened.namespace);
-        // The manifests' own autoscalers count, whatever the cluster has.
-        if kind.kind == "HorizontalPodAutoscaler" {
+        // The manifests' own count, whatever the cluster has.
+        if READ.contains(&kind.kind.as_str()) {
             opened.cluster.put(object).map_err(|malformed| anyhow!("{}: {malformed}", manifest.origin))?;
         } else if kind.kind == "ScaledObject" {
             inventory.autoscalers.add(&object);

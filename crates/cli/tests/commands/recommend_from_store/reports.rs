@@ -54,6 +54,57 @@ fn without_kube_state_metrics_workloads_are_derived_from_pod_names() {
 }
 
 #[test]
+fn swapped_memory_and_killed_children_count() {
+    let labels = r#"{namespace="shop",pod="web-6d4cf56db6-x7x2k",container="worker"}"#;
+    let times = || (cluster::NOW - 86_400..=cluster::NOW).step_by(60);
+    let swapped: String =
+        times().map(|time| format!("container_memory_swap{labels} {} {time}\n", 900_u64 << 20)).collect();
+    let kills = |time: i64| (time - cluster::NOW + 86_400) / 21_600;
+    let kills: String =
+        times().map(|time| format!("container_oom_events_total{labels} {} {time}\n", kills(time))).collect();
+    let more =
+        format!("# TYPE container_memory_swap gauge\n{swapped}# TYPE container_oom_events counter\n{kills}# EOF\n");
+    let server = prometheus(cluster::history(false).replace("# EOF\n", &more));
+    let said = recommend(&format!("deployment/web -n shop --cluster-dir world -o json --prometheus {}", server.url()));
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    let containers = report["workloads"][0]["containers"].as_array().unwrap();
+    let worker = containers.iter().find(|of| of["name"] == "worker").unwrap();
+    // 320Mi resident at most, and three kills before the end.
+    assert_eq!(
+        (&worker["resources"][1]["used"]["peak"], &worker["oomKills"]),
+        (&"1220Mi".into(), &3.into()),
+        "{worker}"
+    );
+}
+
+#[test]
+fn a_standby_that_is_asked_for_alone_is_known_by_its_busy_peer() {
+    let mut text = String::new();
+    for (metric, kind, each) in [("cpu_usage_seconds", "counter", true), ("memory_working_set_bytes", "gauge", false)] {
+        text.push_str(&format!("# TYPE container_{metric} {kind}\n"));
+        for (pod, cores) in [("a-0", 0.8), ("b-0", 0.01)] {
+            for second in (0..=86_400).step_by(60) {
+                let (time, name) = (cluster::NOW - 86_400 + second, if each { "_total" } else { "" });
+                let value = if each { cores * second as f64 } else { 2e8 };
+                let place = format!(r#"namespace="shop",pod="{pod}",container="db""#);
+                text.push_str(&format!("container_{metric}{name}{{{place}}} {value} {time}\n"));
+            }
+        }
+    }
+    let server = prometheus(text + "# EOF\n");
+    let said = recommend(&format!("statefulset/b -n shop --cluster-dir standby -o json --prometheus {}", server.url()));
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(report["workloads"].as_array().unwrap().len(), 1, "{said:?}");
+    let container = &report["workloads"][0]["containers"][0];
+    assert_eq!(container["flags"], serde_json::json!(["standby of statefulset/a"]));
+    let why = "it may take over from statefulset/a, so its request is not lowered: size both alike";
+    assert_eq!(
+        (&container["resources"][0]["unknown"], report["total"]["cpu"]["saved"].as_str()),
+        (&why.into(), Some("0"))
+    );
+}
+
+#[test]
 fn the_error_for_a_store_without_usage_has_advice() {
     let server = prometheus("# TYPE up gauge\nup 1 1795219200\n# EOF\n".to_owned());
     check("no-usage.txt", "-n shop --cluster-dir world", &server.url());

@@ -1,0 +1,131 @@
+//! Finds the workloads that are kept empty on purpose: room for others, and those that take over from a peer.
+
+use std::collections::BTreeMap;
+
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::Resource;
+use headroom_admission::image::ImageName;
+use headroom_objects::cluster_reader::ClusterReader;
+use headroom_workloads::inventory::WorkloadEntry;
+use serde_json::{Map, Value};
+
+use crate::advice::flag::Flag;
+use crate::advice::kept::Kept;
+use crate::advice::template::in_pod;
+use crate::advice::workload::Workload;
+
+/// A peer that uses so many times the CPU is busy, and the other one idle.
+const BUSIER: i64 = 5;
+/// Parts of the image names of databases, of which one leads and others follow.
+const DATABASES: [&str; 8] = ["postgres", "spilo", "mysql", "mariadb", "percona", "mongo", "redis", "valkey"];
+
+/// True of a pod of negative priority, or whose containers only pause.
+pub fn of_pod(entry: &WorkloadEntry, pod: &Value, cluster: &mut dyn ClusterReader) -> Option<Kept> {
+    let mut of_class = || {
+        let class = pod.get("priorityClassName")?.as_str()?;
+        // OK because the pods say it as soon as they run.
+        cluster.get(("scheduling.k8s.io/v1", "PriorityClass", None), class).ok()??.get("value")?.as_i64()
+    };
+    let written = pod.get("priority").and_then(Value::as_i64);
+    if let Some(priority) = entry.running.priority.or(written).or_else(&mut of_class).filter(|of| *of < 0) {
+        return Some(Kept::Reserve(format!("priority {priority}")));
+    }
+    let pauses = |image: String| image.rsplit('/').next().is_some_and(|of| of.split('-').any(|word| word == "pause"));
+    let mut images = containers(pod).map(repository).peekable();
+    (images.peek().is_some() && images.all(pauses)).then(|| Kept::Reserve("pause image".to_owned()))
+}
+
+fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    pod.get("containers").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn repository(container: &Value) -> String {
+    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
+    ImageName::parse(image).map_or_else(|_| image.to_owned(), |name| name.repository().to_owned())
+}
+
+/// The device of a pod's node that others do not use meanwhile: `nvidia.com/gpu`.
+pub fn device_of(pod: &Value) -> Option<String> {
+    let lists = containers(pod).flat_map(|of| [of.pointer("/resources/limits"), of.pointer("/resources/requests")]);
+    let mut names = lists.flatten().filter_map(Value::as_object).flat_map(Map::keys);
+    let is_device = |name: &&String| name.split_once('/').is_some_and(|(domain, _)| !domain.ends_with("kubernetes.io"));
+    let claims = pod.get("resourceClaims").and_then(Value::as_array).filter(|claims| !claims.is_empty());
+    names.find(is_device).cloned().or_else(|| claims.map(|_| "resource claim".to_owned()))
+}
+
+/// A workload among those beside it.
+struct Peer {
+    entry: usize,
+    name: String,
+    labels: Map<String, Value>,
+    arguments: String,
+    /// The installation to which a database belongs.
+    database_of: Option<String>,
+    cpu: i64,
+}
+
+impl Peer {
+    /// With the namespace and what its containers run.
+    fn of(workload: &Workload, object: &Value) -> Option<((String, String), Self)> {
+        let pod = object.pointer(&in_pod(&workload.path, "spec"))?;
+        let labels = object.pointer(&in_pod(&workload.path, "metadata/labels")).and_then(Value::as_object);
+        let labels = labels.cloned().unwrap_or_default();
+        let fields =
+            |names: [&str; 2]| containers(pod).map(|of| format!("{:?}", names.map(|name| of.get(name)))).collect();
+        let images: String = containers(pod).map(|of| format!("{:?} {};", of.get("name"), repository(of))).collect();
+        let is_database = DATABASES.iter().any(|name| images.contains(name));
+        let instance = || Some(labels.get("app.kubernetes.io/instance")?.to_string());
+        let database_of = workload.managed_by.clone().or_else(instance).filter(|_| is_database);
+        let used = workload.containers.iter().filter(|of| !of.is_init);
+        let cpu = used.filter_map(|of| of.resource(Resource::Cpu)?.mostly_used()).map(Quantity::milli_value).sum();
+        let (entry, name, arguments) = (workload.entry, workload.key.to_string(), fields(["command", "args"]));
+        Some(((workload.key.namespace.clone(), images), Self { entry, name, labels, arguments, database_of, cpu }))
+    }
+}
+
+/// The number of a Service's labels that pods have with another value; none if they lack one, or it has none.
+fn differing(service: &Value, labels: &Map<String, Value>) -> Option<usize> {
+    let selector = service.pointer("/spec/selector")?.as_object().filter(|selector| !selector.is_empty())?;
+    selector.iter().try_fold(0, |differing, (key, value)| Some(differing + usize::from(labels.get(key)? != value)))
+}
+
+/// The workloads that take over from a busy peer, by their numbers. Where Services may not be read, twins are not known.
+pub fn by_peers(
+    workloads: &[Workload],
+    entries: &[WorkloadEntry],
+    cluster: &mut dyn ClusterReader,
+) -> BTreeMap<usize, Kept> {
+    let mut groups: BTreeMap<(String, String), Vec<Peer>> = BTreeMap::new();
+    for workload in workloads.iter().filter(|of| !of.shared_flags.iter().any(|flag| matches!(flag, Flag::Kept(_)))) {
+        let found = entries.get(workload.entry).and_then(|entry| Peer::of(workload, &entry.object.value()));
+        found.into_iter().for_each(|(runs, peer)| groups.entry(runs).or_default().push(peer));
+    }
+    let (mut found, mut services) = (BTreeMap::new(), BTreeMap::new());
+    for ((namespace, _), peers) in &groups {
+        for idle in peers {
+            let is_busier = |peer: &&Peer| peer.cpu > 0 && peer.cpu >= BUSIER.saturating_mul(idle.cpu);
+            let busier: Vec<&Peer> = peers.iter().filter(is_busier).collect();
+            let leads = |peer: &&&Peer| peer.database_of.is_some() && peer.database_of == idle.database_of;
+            if let Some(leader) = busier.iter().find(leads) {
+                found.insert(idle.entry, Kept::Standby(leader.name.clone()));
+                continue;
+            }
+            let alike: Vec<&Peer> = busier.into_iter().filter(|peer| peer.arguments == idle.arguments).collect();
+            if alike.is_empty() {
+                continue;
+            }
+            let read = || cluster.list(("v1", "Service", Some(namespace))).unwrap_or_default();
+            let services: &mut Vec<Value> = services.entry(namespace).or_insert_with(read);
+            let may_switch = |peer: &&Peer| {
+                let selects = |of: &&Value, differs: usize| {
+                    differing(of, &peer.labels) == Some(0) && differing(of, &idle.labels) == Some(differs)
+                };
+                let own = services.iter().filter(|of| differing(of, &idle.labels) == Some(0));
+                services.iter().any(|of| selects(&of, 1)) && own.into_iter().all(|of| selects(&of, 0))
+            };
+            let twin = alike.into_iter().find(may_switch);
+            found.extend(twin.map(|twin| (idle.entry, Kept::Twin(twin.name.clone()))));
+        }
+    }
+    found
+}
