@@ -82,6 +82,12 @@ pub enum NoRecommendation {
     CrashLoop,
     /// Its usage grows day by day, so a lower request would soon be too low.
     Grows,
+    /// It was seen for too short a time to lower a request: `30h, 1 pod`
+    ShortHistory {
+        seen: String,
+    },
+    /// A node gives it whole CPUs of its own, which it would lose.
+    WholeCpus,
     /// Every amount would be refused.
     NoAmountFits,
     /// It requests more than it uses for a purpose.
@@ -109,6 +115,13 @@ impl fmt::Display for NoRecommendation {
             Self::NoMemoryMeasured => f.write_str("each sample of its memory is 0: what measures it does not work"),
             Self::CrashLoop => f.write_str("it is in a crash loop, so its usage is that of starts"),
             Self::Grows => f.write_str("its usage grows day by day, so its request stays"),
+            Self::ShortHistory { seen } => {
+                write!(
+                    f,
+                    "short history ({seen}): what it uses at other times is not known, so its request is not lowered"
+                )
+            }
+            Self::WholeCpus => f.write_str("it may have whole CPUs of its own, which it keeps only as it is"),
             Self::NoAmountFits => f.write_str("no amount near its usage satisfies the LimitRanges"),
             Self::Kept { why } => f.write_str(why),
             Self::Declined { on } => write!(f, "declined on {on}"),

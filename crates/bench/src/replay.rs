@@ -68,7 +68,7 @@ fn measured(set: &Set, others: &[&Requests]) -> Result<String> {
 fn killed(used: &[Used], ours: &Ours) -> String {
     let of = |requests: &Requests, one: &Used| requests.of(&one.moment, &one.image, TraceColumn::Memory);
     let limits = used.iter().filter_map(|one| {
-        let limit = memory_limit::of_usage(of(&ours.peaks, one)? as u64, None).value() as f64;
+        let limit = memory_limit::of_usage(of(&ours.peaks, one)? as u64, None, 0).value() as f64;
         Some((one, limit.max(of(&ours.manifests, one)?)))
     });
     let limited: Vec<(&Used, f64)> = limits.collect();

@@ -16,7 +16,7 @@ pub mod by_image;
 use std::collections::BTreeMap;
 
 use headroom_admission::amount::Quantity;
-use headroom_admission::cluster::usage::{Resource, workload};
+use headroom_admission::cluster::usage::{Resource, Window, workload};
 use headroom_admission::image::ImageName;
 use headroom_admission::recommend::NoRecommendation;
 use headroom_admission::request::Requirement;
@@ -25,7 +25,7 @@ use headroom_dry_run::evaluate::{Admission, request as review};
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_usage::profile::OomKill;
+use headroom_usage::profile::{History, OomKill};
 use serde_json::{Value, json};
 
 use self::declined::Declined;
@@ -37,6 +37,7 @@ use crate::advice::kept::Kept;
 use crate::advice::quota_effect::{self, QuotaEffect};
 use crate::advice::template::{CustomResource, container_in, in_pod, set_amount};
 use crate::advice::workload::{ContainerAdvice, CurrentRequest, RequestOrigin, ResourceAdvice, Workload};
+use crate::history::description::Description;
 use crate::history::distribution::Distribution;
 use crate::history::evidence::Evidence;
 use crate::history::overlay::{self, HistoryOverlay};
@@ -101,13 +102,11 @@ impl Engine<'_> {
         let nothing = Value::Null;
         let pod = object.pointer(&in_pod(&now.path, "spec")).unwrap_or(&nothing);
         evaluator.kept = self.kept.get(&number).cloned().or_else(|| kept::of_pod(entry, pod, cluster));
-        let usage: Vec<Option<&ContainerUsage>> = match self.usage {
-            UsageSource::Profiles => now.containers.iter().map(|_| None).collect(),
-            UsageSource::Read(all) => now.containers.iter().map(|container| all.get(number, &container.name)).collect(),
-        };
-        for (container, usage) in now.containers.iter_mut().zip(&usage) {
-            if let UsageSource::Read(_) = self.usage {
-                container.add_usage(*usage);
+        let described = self.described(number, entry, &now)?;
+        for (container, described) in now.containers.iter_mut().zip(&described) {
+            let usage = described.as_ref().map(|described| described.usage);
+            if let UsageSource::Read(all) = self.usage {
+                container.add_usage(usage, self.end(all));
             }
             let lacks_limit = usage.is_some_and(|usage| usage.lacks_kill_limit);
             container.add_kills(count(&entry.running.killed, &container.name), lacks_limit);
@@ -135,21 +134,19 @@ impl Engine<'_> {
                 container.take_running(running);
             }
         }
-        let Advised { advice, after, limits_refused } = evaluator.advise(&now, &usage, cluster)?;
+        let Advised { advice, after, limits_refused } = evaluator.advise(&now, &described, cluster)?;
         let as_it_runs = evaluator.as_it_runs(&now, cluster)?;
-        let pod_level = evaluator.pod_level(&now, &usage, cluster)?;
+        let pod_level = evaluator.pod_level(&now, &described, cluster)?;
         let AdvisedContainers { mut containers, notes: mut of_workload, missing } = advice;
         for problem in missing {
             if !notes.contains(&problem) {
                 notes.push(problem);
             }
         }
-        for (container, usage) in containers.iter_mut().zip(&usage) {
-            if let Some(usage) = usage {
-                container.add_patterns(usage, self.now);
-                if let UsageSource::Read(all) = self.usage {
-                    container.timeline = Timeline::of_days(usage, all.to);
-                }
+        for (container, described) in containers.iter_mut().zip(&described) {
+            if let (Some(described), UsageSource::Read(all)) = (described, self.usage) {
+                container.add_patterns(&described.description, self.now, self.end(all));
+                container.timeline = Timeline::of_days(described.usage, all.to);
             }
         }
         let (pods, is_from_spec) = pods_of(entry, &now);
@@ -201,7 +198,7 @@ impl Engine<'_> {
             let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
             workload.notes.push(format!("its pods would be rejected if they were created again: {first}{more}"));
         }
-        if let (UsageSource::Read(_), true) = (self.usage, usage.iter().all(Option::is_none)) {
+        if let (UsageSource::Read(_), true) = (self.usage, described.iter().all(Option::is_none)) {
             let last_run = object.pointer("/status/lastScheduleTime").and_then(Value::as_str);
             let note = |time| format!("its last run, at {time}, was before what was read: --days reads up to 30 days");
             workload.notes.extend(last_run.map(note));
@@ -223,6 +220,30 @@ impl Engine<'_> {
         workload.notes.extend(refusal.map(|message| format!("blocked now: {message}")));
         workload.notes.extend(vertical);
         Ok(Some((workload, quotas)))
+    }
+
+    /// The usage of each container of a workload, and what it shows.
+    fn described<'h>(
+        &'h self,
+        number: usize,
+        entry: &WorkloadEntry,
+        now: &Evaluated,
+    ) -> Result<Vec<Option<Described<'h>>>, String> {
+        let (settings, are_runs) = (self.settings.read()?, runs_once(&entry.key.kind));
+        let described = |container: &ContainerAdvice| {
+            let UsageSource::Read(all) = self.usage else { return None };
+            let usage = all.get(number, &container.name)?;
+            let description = Description::of(&usage.course, are_runs);
+            let is_chosen = |resource| !settings.estimates.has_default_percentile(resource);
+            let history = description.history(usage, are_runs, is_chosen);
+            Some(Described { usage, description, history })
+        };
+        Ok(now.containers.iter().map(described).collect())
+    }
+
+    /// The end of what was read.
+    fn end(&self, all: &Histories) -> i64 {
+        if all.to > 0 { all.to } else { self.now.unix_seconds() }
     }
 
     /// The age of the newest sample of a container, in seconds, where a store says when that was.
@@ -262,6 +283,14 @@ fn held_rollout(object: &Value) -> Option<Flag> {
         () if is("/spec/strategy/type", json!("Recreate")) => Some(Flag::Recreate),
         () => None,
     }
+}
+
+/// The usage of a container, and what it shows.
+struct Described<'h> {
+    usage: &'h ContainerUsage,
+    description: Description,
+    /// The part that a request covers.
+    history: Option<History>,
 }
 
 fn count(counts: &BTreeMap<String, u64>, container: &str) -> u64 {
@@ -351,7 +380,7 @@ impl Evaluator<'_> {
     fn advise(
         &self,
         now: &Evaluated,
-        usage: &[Option<&ContainerUsage>],
+        usage: &[Option<Described<'_>>],
         cluster: &mut dyn ClusterReader,
     ) -> Result<Advised, String> {
         let with_authors = self.recommended(self.object, now, usage, cluster)?;
@@ -363,6 +392,13 @@ impl Evaluator<'_> {
                 set_amount(&mut limited, &now.path, container.place(), MEMORY_LIMIT, limit.as_ref());
             }
             let mut advice = self.recommended(&limited, now, usage, cluster)?;
+            for (container, limit) in advice.containers.iter_mut().zip(&limits) {
+                let memory = container.resources.iter_mut().find(|of| of.resource == Resource::Memory);
+                // Request and limit stay equal, or its CPUs would no more be its own.
+                if let Some(memory) = memory.filter(|of| of.unknown == Some(NoRecommendation::WholeCpus)) {
+                    memory.recommend(limit.clone());
+                }
+            }
             let after = self.admit_with(&limited, now, &advice.containers, cluster)?;
             limits_refused = after.new_breach(&now.admitted);
             if limits_refused.is_none() {
@@ -401,7 +437,7 @@ impl Evaluator<'_> {
     fn pod_level(
         &self,
         now: &Evaluated,
-        usage: &[Option<&ContainerUsage>],
+        usage: &[Option<Described<'_>>],
         cluster: &mut dyn ClusterReader,
     ) -> Result<Vec<String>, String> {
         let at: String = now.path.iter().map(|key| format!("/{key}")).collect();
@@ -432,7 +468,7 @@ impl Evaluator<'_> {
         &self,
         now: &Evaluated,
         with_authors: &[ContainerAdvice],
-        usage: &[Option<&ContainerUsage>],
+        usage: &[Option<Described<'_>>],
         cluster: &mut dyn ClusterReader,
     ) -> Result<Vec<Option<Quantity>>, String> {
         let containers = &now.containers;
@@ -463,7 +499,8 @@ impl Evaluator<'_> {
                 *limit = limit.clone().max(request);
             }
             // A limit that falls saves nothing on a node, and kills when usage rises.
-            let may_fall = self.engine.lowers_limits && self.kept.is_none() && container.may_lower_limit(*usage);
+            let is_steady = usage.as_ref().is_some_and(|usage| !usage.description.has_rising_memory);
+            let may_fall = self.engine.lowers_limits && self.kept.is_none() && is_steady && container.may_lower_limit();
             limit.take_if(|limit| {
                 written_memory_limit(container).is_some_and(|written| {
                     let is_close = container.oom_kills == 0 && is_about(written, limit, Resource::Memory);
@@ -479,7 +516,7 @@ impl Evaluator<'_> {
         &self,
         object: &Value,
         now: &Evaluated,
-        usage: &[Option<&ContainerUsage>],
+        usage: &[Option<Described<'_>>],
         cluster: &mut dyn ClusterReader,
     ) -> Result<AdvisedContainers, String> {
         let (containers, notes, missing) = (now.containers.clone(), now.notes.clone(), now.missing.clone());
@@ -493,14 +530,14 @@ impl Evaluator<'_> {
             }
             UsageSource::Read(_) => self.take_advice_from(usage, object, now, &mut advice, cluster)?,
         }
-        self.withdraw(&mut advice.containers, usage);
+        self.withdraw(&mut advice.containers, usage, now.admitted.qos);
         Ok(advice)
     }
 
     /// The same from usage that was read from a source.
     fn take_advice_from(
         &self,
-        usage: &[Option<&ContainerUsage>],
+        usage: &[Option<Described<'_>>],
         object: &Value,
         now: &Evaluated,
         advice: &mut AdvisedContainers,
@@ -511,9 +548,9 @@ impl Evaluator<'_> {
             let is_its_turn = |place: usize| turns.get(place) == Some(&turn);
             let containers = now.containers.iter().enumerate();
             let containers = containers.filter_map(|(place, container)| {
-                let usage = usage.get(place).copied().flatten()?;
-                let mut history = usage.history(runs_once(&self.kind.kind))?;
-                if let Some(killed_at) = container.killed_at.as_ref().filter(|_| usage.lacks_kill_limit) {
+                let described = usage.get(place)?.as_ref()?;
+                let mut history = described.history.clone()?;
+                if let Some(killed_at) = container.killed_at.as_ref().filter(|_| described.usage.lacks_kill_limit) {
                     history.oom_kills.iter_mut().for_each(|kill| kill.memory = killed_at.clone());
                 }
                 let killed_at = container.killed_at.clone().filter(|_| container.has_killed_children);
@@ -527,7 +564,9 @@ impl Evaluator<'_> {
             found.into_iter().for_each(|found| advice.take(found, is_its_turn));
         }
         for (container, usage) in advice.containers.iter_mut().zip(usage) {
-            let age = usage.and_then(|usage| self.engine.age(usage));
+            let age = usage.as_ref().and_then(|described| self.engine.age(described.usage));
+            let month = usage.as_ref().and_then(|of| of.history.as_ref()?.windows.get(&Window::MONTH));
+            container.peak_to_cover = month.and_then(|month| month.memory.as_ref()?.peak.clone());
             let reasons = container.resources.iter_mut().filter_map(|advice| advice.reason.as_mut());
             reasons.zip(age.into_iter().cycle()).for_each(|(reason, age)| reason.set_age(age));
         }
@@ -535,9 +574,11 @@ impl Evaluator<'_> {
     }
 
     /// Takes back what a person declined, what usage does not support, and less than is kept for a purpose.
-    fn withdraw(&self, containers: &mut [ContainerAdvice], usage: &[Option<&ContainerUsage>]) {
+    fn withdraw(&self, containers: &mut [ContainerAdvice], usage: &[Option<Described<'_>>], qos: &str) {
         for (container, usage) in containers.iter_mut().zip(usage) {
-            let why = |advice| self.why_not(container, advice, *usage);
+            let description = usage.as_ref().map(|usage| &usage.description);
+            let has_cpus = qos == "Guaranteed" && container.is_limited_to_whole_cpus();
+            let why = |advice| self.why_not(container, advice, description, has_cpus);
             let reasons: Vec<Option<NoRecommendation>> = container.resources.iter().map(why).collect();
             for (advice, why) in container.resources.iter_mut().zip(reasons) {
                 if why.is_some() {
@@ -554,7 +595,8 @@ impl Evaluator<'_> {
         &self,
         of: &ContainerAdvice,
         advice: &ResourceAdvice,
-        usage: Option<&ContainerUsage>,
+        description: Option<&Description>,
+        has_cpus: bool,
     ) -> Option<NoRecommendation> {
         let recommended = advice.recommended.as_ref().and_then(|_| {
             let is_memory = advice.resource == Resource::Memory;
@@ -567,11 +609,17 @@ impl Evaluator<'_> {
                 Some(NoRecommendation::CrashLoop)
             } else if let Some(kept) = self.kept.as_ref().filter(|_| advice.is_lowered()) {
                 Some(NoRecommendation::Kept { why: kept.reason() })
+            } else if has_cpus {
+                Some(NoRecommendation::WholeCpus)
             } else if is_memory
                 && advice.is_lowered()
-                && usage.is_some_and(|usage| usage.course.growth(Resource::Memory).is_some())
+                && description.is_some_and(|description| description.growth(Resource::Memory).is_some())
             {
                 Some(NoRecommendation::Grows)
+            } else if let Some(seen) =
+                evidence.filter(|of| of.is_thin() && advice.is_lowered() && advice.written.is_some())
+            {
+                Some(NoRecommendation::ShortHistory { seen: seen.to_string() })
             } else {
                 let declined = self.declined(&of.name, advice.resource, advice.is_raised());
                 declined
@@ -649,12 +697,12 @@ impl ContainerAdvice {
     }
 
     /// Takes over what was read of it.
-    fn add_usage(&mut self, usage: Option<&ContainerUsage>) {
+    fn add_usage(&mut self, usage: Option<&ContainerUsage>, to: i64) {
         for advice in &mut self.resources {
             advice.used =
                 usage.and_then(|usage| Distribution::of_sketch(usage.sketch(advice.resource), advice.resource));
         }
-        self.evidence = usage.and_then(Evidence::of);
+        self.evidence = usage.and_then(|usage| Evidence::of(usage, to));
         self.oom_kills = usage.map_or(0, |usage| usage.kills.max(usage.kernel_kills));
         self.has_killed_children = usage.is_some_and(|usage| usage.kernel_kills > usage.kills);
         let kills = usage.iter().flat_map(|usage| usage.usage.kills());
@@ -711,7 +759,8 @@ fn limit_of_usage(container: &ContainerAdvice) -> Option<Quantity> {
     let written = written_memory_limit(container).filter(|_| !container.stays_at_limit())?;
     let bytes = |amount: &Quantity| u64::try_from(amount.value()).unwrap_or(0);
     let peak = container.resource(Resource::Memory)?.used.as_ref()?.peak();
-    let limit = memory_limit::of_usage(bytes(peak), container.killed_at.as_ref().map(bytes));
+    let killed_at = container.killed_at.as_ref().map(bytes);
+    let limit = memory_limit::of_usage(bytes(peak), killed_at, container.oom_kills);
     Some(if container.oom_kills > 0 { limit.max(written.clone()) } else { limit })
 }
 

@@ -1,10 +1,11 @@
 //! The usage of containers, read into memory and kept by workload and container, however often the pods have changed since.
 //!
 //! `discover` finds a metrics store, `query_plan` cuts what is to be read, and `read` reads it, or the metrics API once. `part`
-//! assigns what one answer has to workloads, `course` tells pods and days apart; `distribution`,
+//! assigns what one answer has to workloads, `course` tells pods and days apart, and `description` says what that shows; `distribution`,
 //! `timeline` and `evidence` are what is shown of it, and `overlay` shows it to the policy as a UsageProfile.
 
 pub mod course;
+pub mod description;
 pub mod discover;
 pub mod distribution;
 pub mod evidence;
@@ -21,7 +22,6 @@ use headroom_admission::cluster::usage::{Resource, Window as Span};
 use headroom_metrics_stores::prometheus::reader::Throttling;
 use headroom_usage::DAY;
 use headroom_usage::observed::Observed;
-use headroom_usage::profile::History;
 use headroom_usage::sketch::Sketch;
 use headroom_usage::window_merge::OpenHistory;
 
@@ -47,17 +47,6 @@ impl ContainerUsage {
     /// The days of the whole reading, whatever their number.
     pub fn sketch(&self, resource: Resource) -> &Sketch {
         self.usage.sketch(Span::MONTH, resource)
-    }
-
-    /// The history as a profile would have it, and what each pod needs, or each run of a Job; none if nothing was observed.
-    pub fn history(&self, are_runs: bool) -> Option<History> {
-        let mut history = self.usage.history()?;
-        history.days = self.days();
-        let cpu = history.windows.get_mut(&Span::MONTH).and_then(|month| month.cpu.as_mut());
-        if let Some(cpu) = cpu {
-            cpu.each_pod = self.course.each_pod(self.sketch(Resource::Cpu), are_runs).map(Box::new);
-        }
-        Some(history)
     }
 
     /// The days from the first sample to the last, begun ones included.
@@ -108,6 +97,12 @@ impl Histories {
         of.kills += observed.kills().len() as u64;
         of.usage.add_observed(age, observed);
         of.course.add_day(age, observed);
+    }
+
+    /// Adds an hour in which a pod was far above its mean, by the age of the day.
+    #[cfg(test)]
+    pub fn observe_busy_hour(&mut self, pod: u32, at: (u32, u32), cpu: u64) {
+        self.containers.entry((0, "a".to_owned())).or_default().course.add_busy_hour(pod, at, cpu);
     }
 
     /// Adds what one pod was observed to use on one day.

@@ -9,6 +9,7 @@ use std::fmt;
 
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Resource;
+use headroom_admission::recommend::NoRecommendation;
 use headroom_admission::truncate::count_of;
 use serde::Serialize;
 
@@ -195,11 +196,22 @@ impl Recommendations {
     /// The containers that no output changes, counted by the reason.
     pub fn left_alone(&self) -> Vec<String> {
         let all = count_of(self.total.containers, "container");
+        let withheld = |is_why: fn(&NoRecommendation) -> bool| {
+            let is_withheld =
+                |of: &ContainerAdvice| of.resources.iter().any(|of| of.unknown.as_ref().is_some_and(is_why));
+            self.containers().filter(|(_, container)| is_withheld(container)).count() as u64
+        };
         let counts = [
-            (self.total.without_usage, format!("no usage data for {} of {all}", self.total.without_usage)),
-            (self.brief(), format!("too little data for {} of {all}", self.brief())),
+            ("no usage data", self.total.without_usage),
+            ("too little data", self.brief()),
+            ("short history", withheld(|why| matches!(why, NoRecommendation::ShortHistory { .. }))),
+            ("whole cpus", withheld(|why| *why == NoRecommendation::WholeCpus)),
         ];
-        counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect()
+        counts
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(why, count)| format!("{why} for {count} of {all}"))
+            .collect()
     }
 
     /// True if all containers are left alone.
@@ -255,6 +267,15 @@ impl Recommendations {
     pub fn scaled(&self) -> Vec<String> {
         let all = self.workloads.iter().flat_map(|of| of.autoscalers.iter().map(move |scaled| (of, scaled)));
         all.map(|(of, scaled)| format!("{} {}: {scaled}", of.key.namespace, of.key)).collect()
+    }
+
+    /// The flags of each container that has some.
+    pub fn flagged(&self) -> Vec<String> {
+        let flagged = self.containers().filter(|(_, container)| !container.flags.is_empty());
+        let text = |(of, container): (&Workload, &ContainerAdvice)| {
+            format!("{} {} {}: {}", of.key.namespace, of.key, container.name, container.flag_text())
+        };
+        flagged.map(text).collect()
     }
 
     /// A line for each kind of flag.

@@ -39,10 +39,10 @@ const MEBI: u64 = 1 << 20;
 type Used = (&'static str, &'static str, u64, u64, u64, Option<u64>);
 
 const USED: [Used; 5] = [
-    ("deployment/web", "front", 200, 220, 2_880, None),
-    ("deployment/web", "worker", 50, 320, 2_880, None),
-    ("statefulset/db", "postgres", 20, 250, 2_880, Some(256)),
-    ("deployment/canary", "canary", 100, 110, 1_440, Some(128)),
+    ("deployment/web", "front", 200, 220, 5_760, None),
+    ("deployment/web", "worker", 50, 320, 5_760, None),
+    ("statefulset/db", "postgres", 20, 250, 5_760, Some(256)),
+    ("deployment/canary", "canary", 100, 110, 5_760, Some(128)),
     ("deployment/new", "new", 10, 20, 30, None),
 ];
 
@@ -95,7 +95,7 @@ fn report() -> Recommendations {
 #[test]
 fn who_else_decides_is_flagged_and_patches_suit_the_kind() {
     let all = ["rollout/canary", "pod/etcd", "deployment/sized", "deployment/scaled"];
-    let report = report_on(include_str!("tests/others.yaml"), &all.map(|of| (of, "a", 100, 100, 2_880, None)));
+    let report = report_on(include_str!("tests/others.yaml"), &all.map(|of| (of, "a", 100, 100, 5_760, None)));
     let mut told: Vec<String> =
         report.containers().map(|(of, container)| format!("{}: {}", of.key, container.flag_text())).collect();
     told.sort();

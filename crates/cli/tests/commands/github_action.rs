@@ -272,10 +272,10 @@ fn recommendations_are_one_pull_request_that_a_second_run_leaves_as_it_is() {
     expect![[r#"
         **Changes**
 
-        | Workload | Container | | Change | Peak | Seen | Reason | Fingerprint |
-        |---|---|---|---|---:|---|---|---|
-        | shop deployment/web | nginx | cpu request | 1.00 cores → **0.16 cores** | 0.31 cores | 30d, 2 pods | p80 of 7d nginx:1.27 in this namespace, 800 samples, 5h old; 118m + 10% + 25m | `4d88c00ecd7c` |
-        | shop deployment/web | nginx | memory request | 1.0 GiB → **283 MiB** | 199 MiB | 30d, 2 pods | p99 of 30d nginx:1.27 in this namespace, 800 samples, 5h old; 199Mi + 10% + 64Mi | `954f4fa1f760` |
+        | Workload | Container | | Change | Peak | Seen | Flags | Reason | Fingerprint |
+        |---|---|---|---|---:|---|---|---|---|
+        | shop deployment/web | nginx | cpu request | 1.00 cores → **0.16 cores** | 0.31 cores | 30d, 2 pods |  | p80 of 7d nginx:1.27 in this namespace, 800 samples, 5h old; 118m + 10% + 25m | `4d88c00ecd7c` |
+        | shop deployment/web | nginx | memory request | 1.0 GiB → **283 MiB** | 199 MiB | 30d, 2 pods |  | p99 of 30d nginx:1.27 in this namespace, 800 samples, 5h old; 199Mi + 10% + 64Mi | `954f4fa1f760` |
 
         **Quotas**
 

@@ -247,12 +247,6 @@ impl<'a> Queries<'a> {
         )))
     }
 
-    /// The memory that a container exceeded in a ten-thousandth of its samples: in two weeks scraped by the minute, for two.
-    pub fn lasting_memory(&self, namespaces: &[&str], seconds: i64) -> Option<PromQl> {
-        let of = |selector: &Selector| format!("quantile_over_time(0.9999, {selector}[{seconds}s])");
-        self.memory(namespaces, &self.usage_labels(false), of).map(PromQl)
-    }
-
     /// The daily increase of a counter of cAdvisor.
     pub fn rise(&self, namespaces: &[&str], metric: &str) -> PromQl {
         self.of_containers(&format!("increase({}[1d])", self.usage_selector(metric, namespaces)))

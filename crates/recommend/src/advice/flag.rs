@@ -10,10 +10,10 @@ use headroom_usage::DAY;
 use headroom_usage::sample;
 use serde::Serialize;
 
-use crate::advice::amounts::{readable, resource_name, text};
+use crate::advice::amounts::{readable, resource_name, short, text};
 use crate::advice::kept::Kept;
-use crate::history::course::Growth;
-use crate::history::evidence::Evidence;
+use crate::history::description::{Difference, Growth, Once, Recurrence, Rhythm};
+use crate::history::evidence::{Evidence, weekday};
 
 /// A reason to look closer before taking a recommendation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,13 +22,11 @@ pub enum Flag {
     Throttled(u64),
     Restarts(u64),
     CrashLoop,
-    PodsDiffer,
+    PodsDiffer(Difference),
     Grows(Growing),
-    /// With the CPU of the busiest hour.
-    Nightly(Quantity),
-    Weekly(Quantity),
-    Bursts,
-    BriefPeak,
+    /// With the end of what was read.
+    Recurs(Recurrence, i64),
+    Once(Once, i64),
     BelowPeak,
     Injected,
     /// Running pods have other requests than the template.
@@ -73,12 +71,39 @@ impl fmt::Display for Flag {
             Self::Throttled(percent) => write!(f, "throttled {percent}%"),
             Self::Restarts(restarts) => write!(f, "restarts {restarts}"),
             Self::CrashLoop => f.write_str("crash loop"),
-            Self::PodsDiffer => f.write_str("pods differ"),
+            Self::PodsDiffer(differ) => {
+                let Difference { resource, pods: (some, all), is_covered, .. } = differ;
+                let [amount, others] = [differ.amount, differ.others].map(|amount| people_read(amount, *resource));
+                let only = if *is_covered { "" } else { ", not covered" };
+                write!(f, "pods differ ({amount} in {some} of {all}, {others} in others{only})")
+            }
             Self::Grows(growing) => write!(f, "{growing}"),
-            Self::Nightly(cpu) => write!(f, "nightly {cpu}"),
-            Self::Weekly(cpu) => write!(f, "weekly {cpu}"),
-            Self::Bursts => f.write_str("bursts"),
-            Self::BriefPeak => f.write_str("only one minute"),
+            Self::Recurs(recurs, to) => {
+                let cpu = people_read(recurs.amount, Resource::Cpu);
+                match &recurs.rhythm {
+                    Rhythm::AtStart => write!(f, "at start {cpu}"),
+                    Rhythm::Daily(hours) => {
+                        let at = hours.iter().map(|hour| format!("{hour:02}:00")).collect::<Vec<_>>().join(", ");
+                        match hours.len() {
+                            0 | 1 => write!(f, "nightly {cpu} (at {at} UTC)"),
+                            times => write!(f, "{times} times a day {cpu} (at {at} UTC)"),
+                        }
+                    }
+                    Rhythm::Weekly(ages) => {
+                        let days: Vec<&str> = ages.iter().rev().map(|age| weekday(*to, *age)).collect();
+                        write!(f, "weekly {cpu} (on {})", days.join(", "))
+                    }
+                    Rhythm::Bursts => write!(f, "bursts {cpu}"),
+                }
+            }
+            Self::Once(once, to) => {
+                write!(
+                    f,
+                    "once {} on {}",
+                    people_read(once.amount, once.resource),
+                    date(to - 1 - i64::from(once.age) * DAY)
+                )
+            }
             Self::BelowPeak => f.write_str("below peak"),
             Self::Injected => f.write_str("injected"),
             Self::NewPodsGet(requests) => write!(f, "new pods get {requests}"),
@@ -127,28 +152,31 @@ impl Flag {
                  run this again"
             }
             Self::Restarts(_) => "restarts: of its pods that run now",
-            Self::PodsDiffer => {
-                "pods differ: one pod uses over one and a half times the CPU of the others on the same days, and all get a \
-                 request for it: split the workload, spread its load, or resize that pod in place"
+            Self::PodsDiffer(_) => {
+                "pods differ: some pods use over one and a half times as much as the others on the same days, and all get a \
+                 request for it, unless it is `not covered`: single pods of many that use over three times as much. Split the \
+                 workload, spread its load, or resize such a pod in place"
             }
             Self::Grows(_) => {
                 "grows: usage rises steadily; the CPU request covers a week of that, the memory request is not lowered"
             }
-            Self::Nightly(_) => {
-                "nightly: it uses so much CPU in the same few hours of each day, and little otherwise; the request does not cover \
-                 them: if it must not be slowed down then, use --cpu p99"
-            }
-            Self::Weekly(_) => {
-                "weekly: it uses so much CPU on the same days of each week, and little otherwise; the request does not cover \
-                 them: if it must not be slowed down then, use --cpu p99"
-            }
-            Self::Bursts => {
-                "bursts: it uses over three times its usual CPU for minutes at a time; the request covers 95% of the time: if \
-                 it must not be slowed down in the rest, use --cpu p99"
-            }
-            Self::BriefPeak => {
-                "only one minute: memory was at the peak that the request covers for a minute or two, and is far below else: \
-                 look what happened then"
+            Self::Recurs(recurs, _) => match recurs.rhythm {
+                Rhythm::AtStart => {
+                    "at start: it uses so much CPU for minutes when a pod starts, and little otherwise; the request does not cover \
+                     that: starts take longer where a node has no CPU to spare"
+                }
+                Rhythm::Daily(_) | Rhythm::Weekly(_) => {
+                    "nightly, times a day, weekly: it uses so much CPU in the same hours of each day or week, and little otherwise; the \
+                     request covers all but a twentieth of the time: if it must not be slowed down then, use --cpu p99"
+                }
+                Rhythm::Bursts => {
+                    "bursts: it uses so much CPU for minutes at a time, over three times the usual; the request covers 95% of the \
+                     time: if it must not be slowed down in the rest, use --cpu p99"
+                }
+            },
+            Self::Once(..) => {
+                "once: on that day it used over three times as much as on all others, and neither a week before nor after; the \
+                 request does not cover it: --cpu p95 and --memory peak cover all days"
             }
             Self::BelowPeak => {
                 "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \
@@ -219,9 +247,21 @@ impl Flag {
             Self::Custom(_) => {
                 "rollout and other kinds of custom resources: patched by operations, since their lists cannot be merged"
             }
-            Self::Thin(_) => "short history: measured for less than a day, so daily peaks are not known",
+            Self::Thin(_) => {
+                "short history: measured for less than three days, so it may be busier on others: no request is lowered"
+            }
         })
     }
+}
+
+fn people_read(amount: u64, resource: Resource) -> String {
+    short(resource, &readable(amount, resource))
+}
+
+/// `2026-11-22`
+fn date(unix_seconds: i64) -> String {
+    let moment = Timestamp::from_unix_seconds(unix_seconds).map(|moment| moment.to_string()).unwrap_or_default();
+    moment.split('T').next().unwrap_or_default().to_owned()
 }
 
 /// A resource whose usage grows steadily.
@@ -258,8 +298,7 @@ impl Growing {
         let reached = |bound: &Quantity| {
             let left = sample::amount(resource, bound)?.saturating_sub(growth.now);
             let days = i64::try_from(left / growth.a_day.max(1)).ok().filter(|days| *days < 365)?;
-            let day = Timestamp::from_unix_seconds(now.unix_seconds() + days * DAY)?.to_string();
-            day.split_once('T').map(|(day, _)| day.to_owned())
+            Some(date(now.unix_seconds() + days * DAY))
         };
         Self {
             resource,

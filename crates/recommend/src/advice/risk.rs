@@ -156,7 +156,9 @@ fn above_request(advice: &ResourceAdvice, are_runs: bool) -> Option<(&ResourceAd
             .filter(|_| recommended < used)
             .unwrap_or_else(|| format!("raise the {name} request to {recommended}")),
         Some(recommended) => bound(recommended)?,
-        None if are_runs => format!("raise the {name} request to {}", distribution::shown(used, advice.resource)),
+        None if are_runs || advice.unknown == Some(NoRecommendation::WholeCpus) => {
+            format!("raise the {name} request to {}", distribution::shown(used, advice.resource))
+        }
         None => return None,
     };
     let (used, request) = (used.milli_value().max(0) as u64, request.milli_value().max(1) as u64);

@@ -7,15 +7,14 @@ use headroom_admission::cluster::usage::Resource;
 use headroom_admission::timestamp::Timestamp;
 use serde::Serialize;
 
-use crate::advice::amounts::{Delta, is_about, percent_more, readable, resource_name, some_text, text, texts};
+use crate::advice::amounts::{Delta, is_about, percent_more, resource_name, some_text, text, texts};
 use crate::advice::autoscaler::{Requested, Scaled};
 use crate::advice::blocked::Blocked;
 use crate::advice::flag::{Flag, Growing};
 use crate::advice::pod_request::{self, PodPart};
 use crate::advice::reason::AdviceReason;
 use crate::advice::template::CustomResource;
-use crate::history::ContainerUsage;
-use crate::history::course::Rhythm;
+use crate::history::description::{Description, Growth};
 use crate::history::distribution::Distribution;
 use crate::history::evidence::Evidence;
 use crate::history::timeline::Timeline;
@@ -131,6 +130,9 @@ pub struct ContainerAdvice {
     /// The flags for how usage runs over pods and days, as far as those are known.
     #[serde(skip)]
     pub patterns: Vec<Flag>,
+    /// The peak of memory that a request covers, where not all is covered that was used.
+    #[serde(skip)]
+    pub peak_to_cover: Option<Quantity>,
     #[serde(skip)]
     pub timeline: Option<Timeline>,
 }
@@ -287,6 +289,13 @@ impl ResourceAdvice {
         self.written.as_ref().filter(|_| is_running)
     }
 
+    /// Sets the recommended request.
+    pub fn recommend(&mut self, amount: Option<Quantity>) {
+        self.recommended = amount;
+        let request = self.request.take();
+        self.set_current(request);
+    }
+
     /// Takes a recommendation that is not wanted back.
     pub fn withdraw(&mut self) {
         (self.recommended, self.recommended_limit, self.change, self.reason) = (None, None, None, None);
@@ -338,11 +347,12 @@ impl ContainerAdvice {
         self.evidence.is_some_and(|evidence| evidence.is_too_brief)
     }
 
-    /// True if less memory is recommended than it used at its peak, as a bound or a chosen percentile has it.
+    /// True if less memory is recommended than the peak that a request covers, as a bound or a chosen percentile has it.
     pub fn is_below_peak(&self) -> bool {
         let memory = self.resource(Resource::Memory);
-        memory
-            .is_some_and(|of| of.recommended.as_ref().zip(of.used.as_ref()).is_some_and(|(to, used)| to < used.peak()))
+        let used =
+            memory.and_then(|of| of.used.as_ref()).map(|used| self.peak_to_cover.as_ref().unwrap_or(used.peak()));
+        used.is_some_and(|used| self.is_below(used))
     }
 
     /// True if its memory mostly fills its limit without a kill, as page cache does, which is given back when needed.
@@ -366,38 +376,30 @@ impl ContainerAdvice {
         }
     }
 
-    /// Adds what its usage by pod and day shows, beside what is recommended now.
-    pub fn add_patterns(&mut self, usage: &ContainerUsage, now: Timestamp) {
-        let course = &usage.course;
-        let growing = |advice: &ResourceAdvice| {
+    /// Adds what its usage shows, read up to a moment, beside what is recommended now.
+    pub fn add_patterns(&mut self, of: &Description, now: Timestamp, to: i64) {
+        let growing = |(resource, growth): &(Resource, Growth)| {
+            let advice = self.resource(*resource)?;
             let request = advice.recommended.as_ref().or(advice.request.as_ref().map(|request| &request.value));
             let limit = advice.recommended_limit.as_ref().or(advice.limit.as_ref());
-            let growth = course.growth(advice.resource)?;
-            Some(Growing::new(growth, advice.resource, [request, limit], now))
+            Some(Growing::new(*growth, *resource, [request, limit], now))
         };
-        self.grows = self.resources.iter().filter_map(growing).collect();
-        let rhythm = course.rhythm();
-        let has_bursts =
-            rhythm.is_none() && self.grows.iter().all(|of| of.resource != Resource::Cpu) && course.has_bursts();
-        self.patterns = [
-            course.has_pods_that_differ().then_some(Flag::PodsDiffer),
-            rhythm.map(|rhythm| match rhythm {
-                Rhythm::Nightly(most) => Flag::Nightly(readable(most, Resource::Cpu)),
-                Rhythm::Weekly(most) => Flag::Weekly(readable(most, Resource::Cpu)),
-            }),
-            has_bursts.then_some(Flag::Bursts),
-            course.has_brief_peak(usage.sketch(Resource::Memory).peak()).then_some(Flag::BriefPeak),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+        self.grows = of.grows.iter().filter_map(growing).collect();
+        let pods = of.pods.iter().cloned().map(Flag::PodsDiffer);
+        let recurs = of.recurs.iter().cloned().map(|recurs| Flag::Recurs(recurs, to));
+        self.patterns = pods.chain(recurs).chain(of.once.iter().cloned().map(|once| Flag::Once(once, to))).collect();
     }
 
     /// True if enough is known of it that a memory limit may be lowered.
-    pub fn may_lower_limit(&self, usage: Option<&ContainerUsage>) -> bool {
+    pub fn may_lower_limit(&self) -> bool {
         self.reads.iter().all(|of| matches!(of.told, Told::Cpus))
             && self.evidence.is_some_and(|evidence| evidence.may_lower_limits())
-            && usage.is_some_and(|usage| !usage.course.has_rising_memory())
+    }
+
+    /// True if its author limits it to whole CPUs, which may be its own if its pod is Guaranteed.
+    pub fn is_limited_to_whole_cpus(&self) -> bool {
+        let cpu = self.resource(Resource::Cpu).and_then(|advice| advice.written_limit.as_ref());
+        cpu.is_some_and(|cpu| cpu.milli_value() > 0 && cpu.milli_value() % 1000 == 0)
     }
 
     /// True if throttling hides how much CPU it needs.
@@ -431,7 +433,10 @@ impl Workload {
             container.is_crash_looping.then_some(Flag::CrashLoop),
             container.evidence.and_then(|of| of.silent_days).map(Flag::Stale),
         ];
-        let thin = container.evidence.filter(|of| of.is_thin() && !of.is_too_brief && !container.is_without_advice());
+        let thin = container.evidence.filter(|of| of.is_thin() && !of.is_too_brief);
+        let keeps = |of: &ResourceAdvice| of.unknown == Some(NoRecommendation::WholeCpus);
+        let is_other_class = self.qos != self.qos_after;
+        let has_cpus = is_other_class && self.has_whole_cpus(container) || container.resources.iter().any(keeps);
         let place = self.place_of(container).unwrap_or(0);
         let held = |resource| pod_request::held_by_init(&self.parts(resource), place);
         let of_new = |of: &ResourceAdvice| Some(format!("{} {}", of.resource.name(), of.request_of_new_pods()?));
@@ -447,7 +452,8 @@ impl Workload {
             container.stays_at_limit().then_some(Flag::AtLimit),
             has_limit.then_some(Flag::Limit),
             (!self.autoscalers.is_empty()).then_some(Flag::Autoscaler),
-            (self.qos != self.qos_after).then(|| self.lost_class(container)),
+            has_cpus.then_some(Flag::WholeCpus),
+            (is_other_class && !has_cpus).then_some(Flag::QosClass),
             container.is_without_usage().then_some(Flag::NoUsageData),
             container.evidence.filter(|of| of.is_too_brief).map(Flag::TooBrief),
             thin.map(Flag::Thin),
@@ -463,11 +469,6 @@ impl Workload {
             .chain(last.into_iter().flatten())
             .chain(shared)
             .collect()
-    }
-
-    /// The change of the QoS class, which may take away whole CPUs.
-    fn lost_class(&self, container: &ContainerAdvice) -> Flag {
-        if self.has_whole_cpus(container) { Flag::WholeCpus } else { Flag::QosClass }
     }
 
     /// True if a node may give a container whole CPUs of its own.

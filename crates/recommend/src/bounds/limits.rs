@@ -236,7 +236,7 @@ impl ContainersOf {
             let Some(peak) = peak_of(&size.who) else {
                 return (None, format!("{} has no limit and no usage data: a default would be a guess", size.who));
             };
-            let of_usage = memory_limit::of_usage(u64::try_from(peak.value()).unwrap_or(0), None);
+            let of_usage = memory_limit::of_usage(u64::try_from(peak.value()).unwrap_or(0), None, 0);
             let need = of_usage.max(size.request.clone().unwrap_or(Quantity::ZERO));
             if needed.as_ref().is_none_or(|needed| *needed < need) {
                 reason = format!("{} has no limit and used {peak} at its peak", size.who);

@@ -93,7 +93,7 @@ impl SizeByImage {
             memory: Some(request(memory, Resource::Memory)),
             ephemeral_storage: usage.storage.map(|storage| request(storage, Resource::EphemeralStorage)),
         };
-        let limit = |used: &Distribution, killed_at| memory_limit::of_usage(bytes(used.peak()), killed_at);
+        let limit = |used: &Distribution, killed_at| memory_limit::of_usage(bytes(used.peak()), killed_at, 1);
         let limits = ImageAmounts {
             cpu: None,
             memory: Some(limit(memory, usage.killed_at.map(bytes))),

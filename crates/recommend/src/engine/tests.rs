@@ -18,11 +18,14 @@ use headroom_usage::observed::{Kill, Observed};
 const NOW: i64 = 1_795_348_800;
 const MEBI: u64 = 1 << 20;
 
+mod shapes;
+
 fn observed(cpu_milli: u64, memory_mebi: u64, kill: Option<u64>) -> Observed {
     let mut observed = Observed::default();
     observed.pods.add(1);
-    observed.add(Resource::Cpu, NOW - 600, cpu_milli * 1_000_000, 7_200);
-    observed.add(Resource::Memory, NOW - 600, memory_mebi * MEBI, 7_200);
+    // Enough to lower a request.
+    observed.add(Resource::Cpu, NOW - 600, cpu_milli * 1_000_000, 3 * 86_400);
+    observed.add(Resource::Memory, NOW - 600, memory_mebi * MEBI, 3 * 86_400);
     if let Some(memory) = kill {
         observed.add_kill(Kill { at: NOW - 3_000, memory: memory * MEBI, of: 1 });
     }
@@ -33,6 +36,18 @@ fn workload(containers: Value) -> WorkloadEntry {
     let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"replicas": 3, "template": {"spec": {"containers": containers}}}});
     WorkloadEntry::of_cluster(&object)
+}
+
+/// The same, or a CronJob of such pods.
+fn entry_of(kind: &str, containers: Value) -> WorkloadEntry {
+    let entry = workload(containers);
+    if kind != "CronJob" {
+        return entry;
+    }
+    let object = entry.object.value();
+    let template = json!({"spec": {"template": object["spec"]["template"]}});
+    WorkloadEntry::of_cluster(&json!({"apiVersion": "batch/v1", "kind": kind, "metadata": object["metadata"],
+        "spec": {"schedule": "0 1 * * *", "jobTemplate": template}}))
 }
 
 fn around(objects: &[Value]) -> Overlay {
@@ -300,54 +315,25 @@ fn no_risk_is_fixed_by_less_than_is_used_or_by_parts_of_whole_cpus() {
     check(4_100, 100, whole, json!({"type": "Container"}), together);
 }
 
-/// The millicores that a pod uses in an hour, by the age of the day and the hour of it.
-type CpuOf = fn(pod: u32, age: u32, hour: u32) -> u64;
-
-/// The advice for a container with a limit of 2Gi whose pods ran for two weeks.
-fn advised_over_days(pods: u32, cpu: CpuOf, memory: fn(age: u32) -> u64) -> ContainerAdvice {
+/// The advice for a container with a limit of 2Gi that ran for two weeks, with its millicores and mebibytes by the age of the day.
+fn advised_over_days(cpu: fn(age: u32) -> u64, memory: fn(age: u32) -> u64) -> ContainerAdvice {
     let workload =
         workload(json!([{"name": "a", "image": "example.com/a:1", "resources": {"limits": {"memory": "2Gi"}}}]));
     let mut histories = Histories::default();
     for age in 0..=14 {
-        for pod in 0..pods {
-            let mut observed = Observed::default();
-            observed.pods.add(pod);
-            for hour in 0..24 {
-                observed.add(Resource::Cpu, NOW, cpu(pod, age, hour) * 1_000_000, 3_600);
-            }
-            observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
-            histories.observe_pod(0, "a", age, pod, &observed);
-        }
+        let mut observed = Observed::default();
+        observed.add(Resource::Cpu, NOW, cpu(age) * 1_000_000, 86_400);
+        observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
+        histories.observe_pod(0, "a", age, 0, &observed);
     }
     advised_by(&workload, &histories, &mut around(&[])).containers.remove(0)
 }
 
-fn cpu_of(container: &ContainerAdvice) -> u64 {
-    container.resource(Resource::Cpu).unwrap().recommended.as_ref().unwrap().milli_value() as u64
-}
-
-#[test]
-fn each_pod_s_p95_over_all_days_counts_for_one_pod_as_for_many() {
-    // A day in each week, so 14 % of the time; and so in a pod alone.
-    let saturday: CpuOf = |_, age, _| if age % 7 == 3 { 1_000 } else { 100 };
-    let check = |pods, cpu, expected: std::ops::RangeInclusive<u64>, differ| {
-        let container = advised_over_days(pods, cpu, |_| 100);
-        assert!(expected.contains(&cpu_of(&container)), "{pods} pods: {}m", cpu_of(&container));
-        assert_eq!(container.patterns.contains(&Flag::PodsDiffer), differ, "{pods} pods");
-    };
-    check(1, saturday, 1_000..=1_016, false);
-    check(2, saturday, 1_000..=1_016, false);
-    // Half a day once is 3.6 %.
-    check(1, |_, age, hour| if age == 9 && hour < 12 { 1_000 } else { 100 }, 100..=106, false);
-    // A leader, and a load that roams.
-    check(5, |pod, _, _| if pod == 3 { 900 } else { 180 }, 900..=915, true);
-    check(5, |pod, age, _| if age % 5 == pod { 900 } else { 180 }, 900..=915, false);
-}
-
 #[test]
 fn steady_growth_is_covered_for_a_week_and_told_with_the_day_of_the_limit() {
-    let container = advised_over_days(1, |_, age, _| 300 - 10 * u64::from(age), |age| 1_500 - 100 * u64::from(age));
-    assert!((365..=375).contains(&cpu_of(&container)), "{}", cpu_of(&container));
+    let container = advised_over_days(|age| 300 - 10 * u64::from(age), |age| 1_500 - 100 * u64::from(age));
+    let cpu = container.resource(Resource::Cpu).unwrap().recommended.as_ref().unwrap().milli_value();
+    assert!((365..=375).contains(&cpu), "{cpu}");
     let grows: Vec<String> = container.grows.iter().map(ToString::to_string).collect();
     assert_eq!(
         grows,
@@ -358,7 +344,7 @@ fn steady_growth_is_covered_for_a_week_and_told_with_the_day_of_the_limit() {
     );
     // Two steps are no growth, nor is a sawtooth.
     for memory in [|age| if age < 6 { 800 } else { 300 }, |age| 800 - 100 * u64::from(age % 4)] {
-        assert_eq!(advised_over_days(1, |_, _, _| 100, memory).grows, []);
+        assert_eq!(advised_over_days(|_| 100, memory).grows, []);
     }
 }
 
@@ -417,10 +403,8 @@ fn what_a_container_is_told_by_its_state_and_arguments() {
     };
     check(requests("100m", "4Gi"), |_| 1_500, &crashes(1), [None, None], "crash loop");
     check(requests("100m", "4Gi"), |_| 1_500, &crashes(2), [Some("1666Mi"), None], "");
-    // Guaranteed, with whole CPUs or not.
-    let guaranteed = |cpu: &str| json!({"limits": {"cpu": cpu, "memory": "2Gi"}});
-    check(guaranteed("2"), |_| 1_500, &|_| {}, [Some("1666Mi"), None], "whole cpus");
-    check(guaranteed("500m"), |_| 1_500, &|_| {}, [Some("1666Mi"), None], "qos");
+    let guaranteed = json!({"limits": {"cpu": "500m", "memory": "2Gi"}});
+    check(guaranteed, |_| 1_500, &|_| {}, [Some("1666Mi"), None], "qos");
 }
 
 #[test]
@@ -530,12 +514,7 @@ fn a_memory_limit_falls_only_if_asked_and_while_peaks_do_not_rise() {
 #[test]
 fn what_is_enough_is_counted_in_time_or_in_runs() {
     let check = |kind: &str, pods: u32, minutes: u64, text: &str, expected: bool| {
-        let mut object = workload(json!([{"name": "a", "image": "example.com/a:1"}])).object.value();
-        if kind == "CronJob" {
-            let template = json!({"spec": {"template": object["spec"]["template"]}});
-            object = json!({"apiVersion": "batch/v1", "kind": kind, "metadata": object["metadata"],
-                "spec": {"schedule": "0 1 * * *", "jobTemplate": template}});
-        }
+        let entry = entry_of(kind, json!([{"name": "a", "image": "example.com/a:1"}]));
         let mut histories = Histories::default();
         for pod in 0..pods {
             let mut observed = Observed::default();
@@ -544,15 +523,14 @@ fn what_is_enough_is_counted_in_time_or_in_runs() {
             observed.add(Resource::Memory, NOW, 400 * MEBI, minutes * 60);
             histories.observe_pod(0, "a", if kind == "CronJob" { pod } else { 0 }, pod, &observed);
         }
-        let container =
-            advised_by(&WorkloadEntry::of_cluster(&object), &histories, &mut around(&[])).containers.remove(0);
+        let container = advised_by(&entry, &histories, &mut around(&[])).containers.remove(0);
         let evidence = container.evidence.unwrap().to_string();
         assert_eq!((evidence.as_str(), container.is_without_advice()), (text, !expected));
     };
     check("Deployment", 12, 20, "20min, 12 pods", false);
-    check("Deployment", 12, 180, "3h, 12 pods", true);
+    check("Deployment", 12, 180, "3h, 12 pods, Sun", true);
     check("CronJob", 14, 2, "13d, 14 runs", true);
-    check("CronJob", 4, 2, "3d, 4 runs", true);
+    check("CronJob", 4, 2, "48h, 4 runs, Thu to Sun", true);
     check("CronJob", 1, 2, "2min, 1 run", false);
 }
 
@@ -707,7 +685,7 @@ fn the_class_of_service_is_told_before_and_after() {
     };
     check(json!({}), ("BestEffort", "Burstable"));
     check(
-        json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}),
+        json!({"limits": {"cpu": "900m", "memory": "1Gi"}, "requests": {"cpu": "900m", "memory": "1Gi"}}),
         ("Guaranteed", "Burstable"),
     );
     check(json!({"requests": {"cpu": "1"}}), ("Burstable", "Burstable"));

@@ -4,6 +4,7 @@ use std::fmt;
 
 use headroom_admission::cluster::usage::{Resource, Window};
 use headroom_admission::truncate::count_of;
+use headroom_usage::day_of;
 use serde::Serialize;
 
 use crate::history::ContainerUsage;
@@ -27,6 +28,9 @@ pub struct Evidence {
     /// The age of the newest sample of pods that run, if it is a day or more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silent_days: Option<u64>,
+    /// The weekdays of the first sample and the last, where they are known.
+    #[serde(skip)]
+    weekdays: Option<[&'static str; 2]>,
 }
 
 /// Minutes of usage that a recommendation needs. On recordings half as many peaks of the following day are above what the
@@ -36,6 +40,9 @@ const ENOUGH_MINUTES: u64 = 120;
 /// Or so many whole runs of a Job, each of which shows all that it does.
 const ENOUGH_RUNS: u64 = 5;
 
+/// Requests are lowered by so much usage: a weekend is shorter.
+const MINUTES_TO_LOWER: u64 = 3 * MINUTES_A_DAY;
+
 /// Memory limits are lowered by this many days of usage, if asked for.
 const DAYS_TO_LOWER: u64 = 7;
 
@@ -43,7 +50,8 @@ const MINUTES_A_DAY: u64 = 1_440;
 
 impl Evidence {
     pub fn new(days: u64, samples: u64, minutes: u64, pods: u64) -> Self {
-        Self { days, samples, minutes, pods, runs: None, is_too_brief: minutes < ENOUGH_MINUTES, silent_days: None }
+        let is_too_brief = minutes < ENOUGH_MINUTES;
+        Self { days, samples, minutes, pods, runs: None, is_too_brief, silent_days: None, weekdays: None }
     }
 
     /// The evidence in a profile, which does not say when a day's samples begin: pods mostly run beside each other.
@@ -52,11 +60,15 @@ impl Evidence {
         Self::new(days, samples, (samples / pods.max(1)).max(between), pods)
     }
 
-    pub fn of(usage: &ContainerUsage) -> Option<Self> {
+    /// None if nothing was observed of what was read up to a moment.
+    pub fn of(usage: &ContainerUsage, to: i64) -> Option<Self> {
         let samples = Resource::ALL.map(|resource| usage.sketch(resource).seconds().div_ceil(60));
         let samples = samples.into_iter().max().filter(|samples| *samples > 0)?;
         let minutes = usage.course.seconds().div_ceil(60);
-        Some(Self::new(usage.days(), samples, minutes, usage.usage.counted(Window::MONTH).pods.count()))
+        let evidence = Self::new(usage.days(), samples, minutes, usage.usage.counted(Window::MONTH).pods.count());
+        let days = usage.course.days.keys();
+        let weekdays = days.clone().next_back().zip(days.clone().next());
+        Some(Self { weekdays: weekdays.map(|(first, last)| [weekday(to, *first), weekday(to, *last)]), ..evidence })
     }
 
     /// The same for pods that are runs of a Job, of which some are not done.
@@ -65,9 +77,9 @@ impl Evidence {
         Self { runs: Some(runs), is_too_brief: self.is_too_brief && runs < ENOUGH_RUNS, ..self }
     }
 
-    /// True if less than a day was seen, and so no daily peak.
+    /// True if so little was seen that it may have been a weekend.
     pub fn is_thin(&self) -> bool {
-        self.minutes < MINUTES_A_DAY && self.runs.is_none_or(|runs| runs < ENOUGH_RUNS)
+        self.minutes < MINUTES_TO_LOWER && self.runs.is_none_or(|runs| runs < ENOUGH_RUNS)
     }
 
     pub fn may_lower_limits(&self) -> bool {
@@ -75,17 +87,29 @@ impl Evidence {
     }
 }
 
-/// `14d, 3 pods`, and of less than a day the hours or minutes: `4h, 1 pod`; of Jobs `14d, 14 runs`
+/// The weekday of the day that is `age` days before that of a moment.
+pub fn weekday(to: i64, age: u32) -> &'static str {
+    // 1970 began on a Thursday.
+    const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    WEEKDAYS.into_iter().cycle().nth(day_of(to - 1).saturating_sub(age) as usize % 7).unwrap_or_default()
+}
+
+/// `14d, 3 pods`, and of less than three days the hours or minutes: `30h, 1 pod, Fri to Sat`; of Jobs `14d, 14 runs`
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.minutes {
             minutes @ ..ENOUGH_MINUTES => write!(f, "{minutes}min, ")?,
-            minutes @ ..MINUTES_A_DAY => write!(f, "{}h, ", minutes / 60)?,
+            minutes @ ..MINUTES_TO_LOWER => write!(f, "{}h, ", minutes / 60)?,
             _ => write!(f, "{}d, ", self.days)?,
         }
         match self.runs {
-            Some(runs) => f.write_str(&count_of(runs, "run")),
-            None => f.write_str(&count_of(self.pods, "pod")),
+            Some(runs) => f.write_str(&count_of(runs, "run"))?,
+            None => f.write_str(&count_of(self.pods, "pod"))?,
+        }
+        match self.weekdays.filter(|_| self.is_thin() && !self.is_too_brief) {
+            Some([first, last]) if first == last => write!(f, ", {first}"),
+            Some([first, last]) => write!(f, ", {first} to {last}"),
+            None => Ok(()),
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct PartialHistory {
 }
 
 impl PartialHistory {
-    /// Adds the usage of one container in a window; CPU also as that of its pod, kept apart from others.
+    /// Adds the usage of one container in a window; also as that of its pod, kept apart from others.
     pub fn add_usage(&mut self, series: &Series, window: Window, pods: &PodsRead) {
         let (place, resource) = (ContainerRef::from(&series.container), series.resource);
         let (workload, pod) = (pods.workload(&place), cardinality::hash(&place.namespace, &place.pod));
@@ -62,12 +62,10 @@ impl PartialHistory {
             let observed = self.day(workload, &place.container, age);
             observed.pods.add(pod);
             observed.merge(&of_pod);
-            if !of_pod.cpu.is_empty() {
-                let course = self.courses.entry((workload, place.container.clone())).or_default();
-                course.add_pod(pod, age, &of_pod);
-                if let Some(template) = owner::template_of(&place.pod) {
-                    course.add_template(cardinality::hash(&place.namespace, template), age);
-                }
+            let course = self.courses.entry((workload, place.container.clone())).or_default();
+            course.add_pod(pod, age, &of_pod);
+            if let Some(template) = owner::template_of(&place.pod) {
+                course.add_template(cardinality::hash(&place.namespace, template), age);
             }
         }
     }

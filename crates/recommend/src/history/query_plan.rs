@@ -29,7 +29,7 @@ pub enum Question {
     Usage(Resource),
     Throttling,
     Kills,
-    /// The hours in which CPU usage was far above its mean, and the memory that lasted. Only flags need them.
+    /// The hours in which CPU usage was far above its mean. Only flags need them.
     Course,
     /// When containers that are gone were last seen.
     Ended,

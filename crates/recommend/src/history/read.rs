@@ -214,9 +214,6 @@ impl Shared {
                         course.add_busy_hour(pod, (pods.age(hour), of_day), cpu);
                     }
                 }
-                for (place, memory) in store.lasting_memory(&namespaces, window).await? {
-                    part.course(&place, pods).into_iter().for_each(|(_, course)| course.add_lasting_memory(memory));
-                }
             }
             Question::Ended => {
                 for (place, last) in store.ended(&namespaces, window.to).await? {

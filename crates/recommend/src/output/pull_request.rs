@@ -37,6 +37,7 @@ pub fn text(report: &Recommendations) -> String {
                 format!("{} → **{}**", amount(from), amount(Some(to))),
                 used.unwrap_or_else(|| "-".to_owned()),
                 container.evidence.map_or_else(|| "-".to_owned(), |evidence| evidence.to_string()),
+                markdown_cell(&container.flag_text()),
                 markdown_cell(&advice.reason.as_ref().map(ToString::to_string).unwrap_or_default()),
                 format!("`{mark}`"),
             ];
@@ -66,7 +67,7 @@ pub fn text(report: &Recommendations) -> String {
     let source = std::iter::once(report.source.to_string()).chain(report.rules.iter().map(RequestRule::to_string));
     list("Evidence", source.collect());
     if let Some(mark) = first {
-        let header = "| Workload | Container | | Change | Peak | Seen | Reason | Fingerprint |\n|---|---|---|---|---:|---|---|---|\n";
+        let header = "| Workload | Container | | Change | Peak | Seen | Flags | Reason | Fingerprint |\n|---|---|---|---|---:|---|---|---|---|\n";
         text.insert_str(0, &format!("**Changes**\n\n{header}{rows}\n"));
         text.push_str(&format!(
             "To decline a change for good, add a line with its fingerprint to `{}`, such as `{mark} YYYY-MM-DD why`.\n",

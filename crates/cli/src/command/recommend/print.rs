@@ -21,7 +21,7 @@ pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
         RecommendFormat::Kustomize => report.left_out_of_kustomize(),
         _ => report.left_out(),
     };
-    let comments = [left_out.as_slice(), &report.beside_changes()].concat();
+    let comments = [left_out.as_slice(), &report.beside_changes(), &report.flagged()].concat();
     let page = match args.output {
         RecommendFormat::Table | RecommendFormat::Wide => {
             let view = View {

@@ -1,8 +1,8 @@
-//! Prometheus data for the small cluster in `world`: two days, up to the time in `moment.yaml`.
+//! Prometheus data for the small cluster in `world`: four days, up to the time in `moment.yaml`.
 
 use std::fmt::Write as _;
 
-/// The time in `moment.yaml`. Output depends on how many calendar days the two days touch, and so on the time of day.
+/// The time in `moment.yaml`. Output depends on how many calendar days these touch, and so on the time of day.
 pub const NOW: i64 = 1_795_255_200;
 const STEP: i64 = 60;
 const MEBI: f64 = 1_048_576.0;
@@ -15,7 +15,7 @@ struct Container {
     cpu: f64,
     memory: f64,
     peak: f64,
-    /// The span of its existence, in percent of the two days.
+    /// The span of its existence, in percent of the four days.
     span: (i64, i64),
 }
 
@@ -26,7 +26,7 @@ const CONTAINERS: [Container; 7] = [
     // A pod of an older revision, which only the store has.
     Container { pod: "web-5d8f7c6b5-bcdfg", name: "front", cpu: 0.4, memory: 300.0, peak: 400.0, span: (0, 20) },
     Container { pod: "db-0", name: "postgres", cpu: 0.02, memory: 180.0, peak: 250.0, span: (0, 100) },
-    Container { pod: "canary-7c9bfd5f4d-qqqqq", name: "canary", cpu: 0.1, memory: 100.0, peak: 110.0, span: (50, 100) },
+    Container { pod: "canary-7c9bfd5f4d-qqqqq", name: "canary", cpu: 0.1, memory: 100.0, peak: 110.0, span: (75, 100) },
     Container { pod: "gone-0", name: "gone", cpu: 0.1, memory: 100.0, peak: 110.0, span: (0, 50) },
 ];
 
@@ -69,7 +69,7 @@ impl Kills {
 
 /// OpenMetrics text.
 pub fn history(with_state: bool) -> String {
-    let (from, to) = (NOW - 2 * 86_400, NOW);
+    let (from, to) = (NOW - 4 * 86_400, NOW);
     let mut text = String::new();
     let times = |span: (i64, i64)| {
         let at = move |percent: i64| from + (to - from) * percent / 100 / STEP * STEP;
@@ -150,10 +150,10 @@ fn state(text: &mut String, from: i64, to: i64, times: &dyn Fn((i64, i64)) -> Ve
     }
     // CPU grows by half a core a day, and memory is counted since this morning.
     text.push_str("# TYPE kube_resourcequota gauge\n");
-    for (resource, span, growth) in [("requests.cpu", (0, 100), 0.5), ("requests.memory", (80, 100), MEBI)] {
+    for (resource, span, growth) in [("requests.cpu", (0, 100), 0.5), ("requests.memory", (90, 100), MEBI)] {
         let quota = format!(r#"namespace="shop",resourcequota="team",resource="{resource}",type="used""#);
         for time in times(span) {
-            let used = 2.5 + growth * (time - from) as f64 / 86_400.0;
+            let used = 2.5 + growth * (2.0 + (time - to) as f64 / 86_400.0);
             let _ = writeln!(text, "kube_resourcequota{{{quota}}} {used} {time}");
         }
     }
@@ -162,7 +162,7 @@ fn state(text: &mut String, from: i64, to: i64, times: &dyn Fn((i64, i64)) -> Ve
     for (pod, span) in [("ledger-0", (0, 50)), ("ledger-1", (50, 100))] {
         let quota = format!(r#"pod="{pod}",quota="commerce",resource="requests.cpu",type="used""#);
         for time in times(span) {
-            let used = 10.0 + 2.0 * (time - from) as f64 / 86_400.0;
+            let used = 10.0 + 2.0 * (2.0 + (time - to) as f64 / 86_400.0);
             let _ = writeln!(text, "headroom_tenantquota{{{quota}}} {used} {time}");
         }
     }

@@ -116,18 +116,6 @@ impl StoreReader {
         Ok(found)
     }
 
-    /// Reads the memory that each container exceeded for a minute or two at most.
-    pub async fn lasting_memory(
-        &self,
-        namespaces: &[&str],
-        window: Window,
-    ) -> Result<Vec<(ContainerRef, u64)>, SourceError> {
-        let question = self.queries().lasting_memory(namespaces, window.seconds());
-        let Some(question) = question else { return Ok(Vec::new()) };
-        let rows = self.api.moment(&question, Some(window.to)).await?;
-        Ok(rows.iter().filter_map(|row| Some((self.container(row), row.value()?.max(0.0) as u64))).collect())
-    }
-
     /// Reads the throttling of containers with a CPU limit.
     pub async fn throttling(
         &self,
