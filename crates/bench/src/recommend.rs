@@ -46,7 +46,7 @@ pub fn run() -> Result<()> {
             let (advice, _) = ours.get(&of.name).cloned().unwrap_or_default();
             let (chosen, _) = like_krr.get(&of.name).cloned().unwrap_or_default();
             let all = [advice, chosen, of.krr(), of.vpa()];
-            if all.iter().all(|(cpu, _)| cpu.is_some()) {
+            if all.iter().all(|(cpu, memory)| cpu.is_some() && memory.is_some()) {
                 rules.iter_mut().zip(all).for_each(|((_, accuracy), advice)| accuracy.add(of, advice));
             }
         }

@@ -7,12 +7,13 @@ export interface Mark {
   label: string;
   tone: "bad" | "warn" | "usage" | "";
   holds: (workload: Workload) => boolean;
-  /** It begins the flags' text, where it is one. */
-  flag?: string;
+  /** It finds the flag's text, where it is one. */
+  flag?: RegExp;
 }
 
 const risk = (name: string, label: string, tone: Mark["tone"]): Mark => ({ name, label, tone, holds: ({ risks }) => risks.some((one) => one.risk === name) });
-const flag = (name: string, label: string, tone: Mark["tone"], start = label): Mark => ({ name, label, tone, flag: start, holds: ({ flags }) => flags.some((one) => one.startsWith(start)) });
+const flagged = (name: string, label: string, tone: Mark["tone"], flag: RegExp): Mark => ({ name, label, tone, flag, holds: ({ flags }) => flags.some((one) => flag.test(one)) });
+const flag = (name: string, label: string, tone: Mark["tone"], start = label): Mark => flagged(name, label, tone, RegExp(`^${start}`));
 
 export const MARKS: Mark[] = [
   { name: "risk", label: "At risk", tone: "", holds: ({ risks }) => risks.length > 0 },
@@ -23,9 +24,13 @@ export const MARKS: Mark[] = [
   risk("aboveRequest", "above request", "warn"),
   risk("noRequest", "no request", "warn"),
   flag("stale", "last seen", "warn"),
-  { name: "grows", label: "growing", tone: "usage", flag: "", holds: ({ flags }) => flags.some((one) => /^(cpu|memory) grows/.test(one)) },
+  flagged("grows", "growing", "usage", /^(cpu|memory) grows/),
   flag("nightly", "nightly", "usage"),
   flag("weekly", "weekly", "usage"),
+  flagged("times", "times a day", "usage", / times a day /),
+  flag("at-start", "at start", "usage"),
+  flag("once", "once", "usage"),
+  flag("short-history", "short history", "warn"),
   flag("pods-differ", "pods differ", "usage"),
   flag("bursts", "bursts", "usage"),
   flag("below-peak", "below peak", "warn"),
@@ -52,7 +57,7 @@ const SETS = ["risk", "saves", "unmeasured"];
 export function marksOf(workload: Workload): { mark: Mark; label: string; title: string }[] {
   return MARKS.filter(({ name, holds }) => !SETS.includes(name) && holds(workload)).map((mark) => {
     const risks = workload.risks.filter(({ risk }) => risk === mark.name).map(({ text }) => text);
-    const flags = mark.flag === undefined ? [] : workload.flags.filter((one) => (mark.name === "grows" ? / grows /.test(one) : one.startsWith(mark.flag!)));
+    const flags = workload.flags.filter((one) => mark.flag?.test(one));
     const [first] = flags;
     const label = first && ["stale", "restarts"].includes(mark.name) ? first : mark.label;
     return { mark, label, title: [...risks, ...flags].join("; ") || mark.label };

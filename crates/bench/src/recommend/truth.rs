@@ -82,8 +82,8 @@ const SHAPES: [(&str, &str); 21] = [
     ("daily-job", ""),
     ("young", "short history"),
     ("minutes-old", "too little data"),
-    ("java", ""),
-    ("spike", "only one minute"),
+    ("java", "at start"),
+    ("spike", "once"),
     ("app", ""),
 ];
 
@@ -216,7 +216,9 @@ impl Accuracy {
         let named = |share: u64| (share > 100).then(|| format!("{} {}%", of.name, share / 10));
         self.starved.extend(named(of.starved(cpu, Pod::past)));
         self.starved_next.extend(named(of.starved(cpu, Pod::next)));
-        self.below_peak.extend((memory < of.memory_peak(Pod::past)).then(|| of.name.clone()));
+        // No request covers what happened once.
+        let is_below = memory < of.memory_peak(Pod::past) && of.flag != "once";
+        self.below_peak.extend(is_below.then(|| of.name.clone()));
         self.below_peak_next += usize::from(memory < of.memory_peak(Pod::next));
         self.cores += cpu / 1000.0 * of.replicas as f64;
         self.gibibytes += memory / MIB / 1024.0 * of.replicas as f64;
