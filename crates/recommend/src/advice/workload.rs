@@ -349,10 +349,10 @@ impl ContainerAdvice {
 
     /// True if less memory is recommended than the peak that a request covers, as a bound or a chosen percentile has it.
     pub fn is_below_peak(&self) -> bool {
-        let memory = self.resource(Resource::Memory);
-        let used =
-            memory.and_then(|of| of.used.as_ref()).map(|used| self.peak_to_cover.as_ref().unwrap_or(used.peak()));
-        used.is_some_and(|used| self.is_below(used))
+        self.resource(Resource::Memory).is_some_and(|of| {
+            let recommended = of.recommended.as_ref().zip(of.used.as_ref());
+            recommended.is_some_and(|(to, used)| to < self.peak_to_cover.as_ref().unwrap_or(used.peak()))
+        })
     }
 
     /// True if its memory mostly fills its limit without a kill, as page cache does, which is given back when needed.
