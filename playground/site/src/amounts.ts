@@ -2,7 +2,24 @@
 // Kubernetes itself says. All values are in thousandths, as the engine and the snapshot have them.
 
 const KIB = 1024;
-const SUFFIXES: Record<string, number> = { n: 1e-9, u: 1e-6, m: 1e-3, "": 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18, Ki: KIB, Mi: KIB ** 2, Gi: KIB ** 3, Ti: KIB ** 4, Pi: KIB ** 5, Ei: KIB ** 6 };
+const SUFFIXES: Record<string, number> = {
+  n: 1e-9,
+  u: 1e-6,
+  m: 1e-3,
+  "": 1,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  P: 1e15,
+  E: 1e18,
+  Ki: KIB,
+  Mi: KIB ** 2,
+  Gi: KIB ** 3,
+  Ti: KIB ** 4,
+  Pi: KIB ** 5,
+  Ei: KIB ** 6,
+};
 
 /** A quantity in thousandths, to be drawn and compared; undefined for a text that is none. */
 export function thousandths(quantity: unknown): number | undefined {
@@ -12,7 +29,8 @@ export function thousandths(quantity: unknown): number | undefined {
   return Number.isFinite(value) ? value * 1000 : undefined;
 }
 
-const rounded = (value: number, decimals: number) => value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+const rounded = (value: number, decimals: number) =>
+  value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 
 /** What an amount is counted in. Below each bound it has so many decimals, as in `kubectl headroom`. */
 interface Unit {
@@ -21,9 +39,24 @@ interface Unit {
   decimals: [below: number, decimals: number][];
 }
 
-const CORES: Unit = { name: "cores", size: 1, decimals: [[0.1, 3], [9.995, 2], [99.95, 1]] };
+const CORES: Unit = {
+  name: "cores",
+  size: 1,
+  decimals: [
+    [0.1, 3],
+    [9.995, 2],
+    [99.95, 1],
+  ],
+};
 const MEBIBYTES: Unit = { name: "MiB", size: KIB ** 2, decimals: [[99.95, 1]] };
-const GIBIBYTES: Unit = { name: "GiB", size: KIB ** 3, decimals: [[0.995, 2], [99.95, 1]] };
+const GIBIBYTES: Unit = {
+  name: "GiB",
+  size: KIB ** 3,
+  decimals: [
+    [0.995, 2],
+    [99.95, 1],
+  ],
+};
 const ONES: Unit = { name: "", size: 1, decimals: [] };
 
 /** The unit of a resource, or of a quota's name for it: one in which none of these amounts is below 1. */
@@ -48,8 +81,11 @@ function numberIn({ size, decimals }: Unit, value: number): string {
 export function inOneUnit(resource: string, values: number[]): { numbers: string[]; unit: string } {
   const unit = unitOf(resource, values);
   const numbers = values.map((value) => numberIn(unit, value));
-  const readAlike = numbers.some((number, index) => number === numbers[index + 1] && values[index] !== values[index + 1]);
-  if (unit === GIBIBYTES && readAlike) return { numbers: values.map((value) => numberIn(MEBIBYTES, value)), unit: MEBIBYTES.name };
+  const readAlike = numbers.some(
+    (number, index) => number === numbers[index + 1] && values[index] !== values[index + 1],
+  );
+  if (unit === GIBIBYTES && readAlike)
+    return { numbers: values.map((value) => numberIn(MEBIBYTES, value)), unit: MEBIBYTES.name };
   return { numbers, unit: unit.name };
 }
 
@@ -60,7 +96,8 @@ export function amount(resource: string, value: number): string {
 }
 
 /** `cores` behind amounts of CPU, where no column says it. */
-export const withUnit = (resource: string, value: number): string => amount(resource, value) + (/(^|\.)cpu$/.test(resource) ? " cores" : "");
+export const withUnit = (resource: string, value: number): string =>
+  amount(resource, value) + (/(^|\.)cpu$/.test(resource) ? " cores" : "");
 
 /** `81%`; from ten times on `20 ×`. */
 export function share(part: number, whole: number): string {
@@ -79,7 +116,8 @@ export function forecast({ used, hard, perDay }: { used: number; hard: number; p
 }
 
 /** `1 pod`, `2 pods` */
-export const count = (number: number, noun: string): string => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+export const count = (number: number, noun: string): string =>
+  `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
 /** `88.0 of 160 GiB`, `0.60 → 2.35 of 2.00 cores`: in the unit of the whole. */
 export function ofHard(resource: string, used: number, hard: number, after = used): string {

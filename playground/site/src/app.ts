@@ -10,7 +10,19 @@ import { Located } from "./locate.js";
 import { LABELS, TRIED } from "./panels.js";
 import { type Stray, strays } from "./schema.js";
 import { type Beginning, filled, isTooLong, keep, pack, putIntoAddress } from "./state.js";
-import { PANELS, type Bounds, type Changing, type Example, type Outcome, type Overview, type Panel, type Panels, type Row, type State, type Trial } from "./types.js";
+import {
+  PANELS,
+  type Bounds,
+  type Changing,
+  type Example,
+  type Outcome,
+  type Overview,
+  type Panel,
+  type Panels,
+  type Row,
+  type State,
+  type Trial,
+} from "./types.js";
 import type { Place } from "./view/verdicts.js";
 import type { Command } from "./view/palette.js";
 import { EFFECTS } from "./view/whatif.js";
@@ -108,7 +120,9 @@ export class App {
   }
 
   draw() {
-    const place = this.cluster ? [this.list.at && this.tab === "workloads" ? this.list.at : TABS[this.tab], this.cluster.name] : [];
+    const place = this.cluster
+      ? [this.list.at && this.tab === "workloads" ? this.list.at : TABS[this.tab], this.cluster.name]
+      : [];
     document.title = [...place, "Headroom"].join(" · ");
     this.render(this);
   }
@@ -184,11 +198,19 @@ export class App {
     const marks = new Map(PANELS.map((panel) => [panel, [] as ReturnType<typeof marksOf>]));
     for (const { panel, line, text } of problems) marks.get(panel)!.push({ line, severity: "error", text });
     const objects = this.editor.text("objects");
-    if (!this.cluster && this.outcome && objects.trim() !== "" && objects.length < LONG) marks.get("objects")!.push(...marksOf(this.outcome.rows, this.outcome.details, objects));
+    if (!this.cluster && this.outcome && objects.trim() !== "" && objects.length < LONG)
+      marks.get("objects")!.push(...marksOf(this.outcome.rows, this.outcome.details, objects));
     for (const panel of PANELS) {
       const text = this.editor.text(panel);
-      if (text !== this.#searched.get(panel)?.text) this.#searched.set(panel, { text, found: text.length < LONG ? strays(panel, text) : [] });
-      marks.get(panel)!.push(...this.#searched.get(panel)!.found.map(({ line, text }) => ({ line: line + 1, severity: "warning" as const, text })));
+      if (text !== this.#searched.get(panel)?.text)
+        this.#searched.set(panel, { text, found: text.length < LONG ? strays(panel, text) : [] });
+      marks
+        .get(panel)!
+        .push(
+          ...this.#searched
+            .get(panel)!
+            .found.map(({ line, text }) => ({ line: line + 1, severity: "warning" as const, text })),
+        );
       this.problems.set(panel, problems.filter((problem) => problem.panel === panel).length);
     }
     this.editor.mark(marks);
@@ -254,7 +276,9 @@ export class App {
   /** Opens a file: a list of a cluster's objects as a snapshot, anything else as manifests. */
   async open(file: File) {
     const text = await file.text();
-    const isSnapshot = /"kind":\s*"Snapshot"|^kind:\s*List\b/m.test(text) || /^\s*\{\s*"apiVersion":\s*"v1",\s*"kind":\s*"List"|"kind":\s*"List"\s*,?\s*[^]{0,40}\}?\s*$/.test(text);
+    const isSnapshot =
+      /"kind":\s*"Snapshot"|^kind:\s*List\b/m.test(text) ||
+      /^\s*\{\s*"apiVersion":\s*"v1",\s*"kind":\s*"List"|"kind":\s*"List"\s*,?\s*[^]{0,40}\}?\s*$/.test(text);
     if (!isSnapshot) {
       if (this.isCluster) this.leave();
       this.example = undefined;
@@ -276,7 +300,16 @@ export class App {
     const { result: inspection, milliseconds } = await engine.inspect(text);
     const before = this.cluster?.scope === scope ? this.cluster : undefined;
     const { context } = inspection;
-    this.cluster = { name: context || name, context, scope, text: scope === undefined ? text : undefined, inspection, readAt: new Date(), missed, ...(before?.opened ? { opened: before.opened } : {}) };
+    this.cluster = {
+      name: context || name,
+      context,
+      scope,
+      text: scope === undefined ? text : undefined,
+      inspection,
+      readAt: new Date(),
+      missed,
+      ...(before?.opened ? { opened: before.opened } : {}),
+    };
     this.milliseconds = milliseconds;
     clearTimeout(this.#settled);
     if (this.tab === "what-if" || before?.opened) await this.#openInEngine();
@@ -294,12 +327,17 @@ export class App {
       return this.draw();
     }
     if (this.cluster !== cluster) return;
-    const loaded: Panels = { limitRanges: overview.limitRanges, quotas: overview.quotaManifests, settings: overview.settings };
+    const loaded: Panels = {
+      limitRanges: overview.limitRanges,
+      quotas: overview.quotaManifests,
+      settings: overview.settings,
+    };
     const { opened } = cluster;
     cluster.opened = { overview, loaded };
-    if (opened) for (const panel of TRIED) {
-      if (this.editor.text(panel) === (opened.loaded[panel] ?? "")) this.editor.replace(panel, loaded[panel] ?? "");
-    }
+    if (opened)
+      for (const panel of TRIED) {
+        if (this.editor.text(panel) === (opened.loaded[panel] ?? "")) this.editor.replace(panel, loaded[panel] ?? "");
+      }
     if (opened) this.evaluateSoon();
     else this.load({ namespace: "", panels: loaded }, "limitRanges");
   }
@@ -324,7 +362,8 @@ export class App {
       }
     } catch (error) {
       const { message } = error as Error;
-      this.clusterError = message === "Failed to fetch" ? "kubectl headroom ui has ended, or cannot be reached" : message;
+      this.clusterError =
+        message === "Failed to fetch" ? "kubectl headroom ui has ended, or cannot be reached" : message;
       // What another scope showed is not this one's.
       if (this.cluster && this.cluster.scope !== scope) this.cluster = undefined;
     }
@@ -337,7 +376,12 @@ export class App {
   /** Asks for proposed bounds, unless they are known and not yet old. */
   async #propose() {
     const scope = location.search;
-    if (this.bounds?.scope === scope && this.bounds.problem === undefined && Date.now() - this.bounds.asked < BOUNDS_AGE) return;
+    if (
+      this.bounds?.scope === scope &&
+      this.bounds.problem === undefined &&
+      Date.now() - this.bounds.asked < BOUNDS_AGE
+    )
+      return;
     const asked: Proposing = { scope, asked: Date.now() };
     this.bounds = asked;
     try {
@@ -364,7 +408,11 @@ export class App {
 
   /** Chooses another namespace of the live cluster; none for what it was started with. */
   enter(namespace: string) {
-    history.replaceState(null, "", `${location.pathname}${namespace && `?namespace=${encodeURIComponent(namespace)}`}${location.hash}`);
+    history.replaceState(
+      null,
+      "",
+      `${location.pathname}${namespace && `?namespace=${encodeURIComponent(namespace)}`}${location.hash}`,
+    );
     this.list = { ...this.list, namespace: "", at: undefined, picked: [] };
     void this.refresh();
   }
@@ -418,19 +466,61 @@ export class App {
     const { cluster } = this;
     const view = (tab: Tab): Command => ({ label: TABS[tab], note: "View", run: () => this.show(`#${tab}`) });
     const theme = { label: "Dark or light", note: "Theme", run: this.turnTheme };
-    if (!cluster) return [...this.examples.map((example) => ({ label: example.title, note: "Example", run: () => this.loadExample(example) })), { label: "Share", note: "Link", run: () => void this.share() }, theme];
+    if (!cluster)
+      return [
+        ...this.examples.map((example) => ({
+          label: example.title,
+          note: "Example",
+          run: () => this.loadExample(example),
+        })),
+        { label: "Share", note: "Link", run: () => void this.share() },
+        theme,
+      ];
     const { workloads, quotas, namespaces } = cluster.inspection;
-    const found = search.trim() === "" ? [] : [
-      ...workloads.map((workload) => ({ label: `${workload.namespace} / ${workload.object} ${workload.container}`, note: "Workload", run: () => this.show(linkTo(workload)) })),
-      ...namespaces.map((namespace) => ({ label: namespace, note: "Namespace", run: () => this.show(write({ ...LIST, namespace })) })),
-      ...quotas.map(({ namespace, name }) => ({ label: `${namespace}/${name}`, note: "Quota", run: () => this.show("#quotas") })),
-    ];
+    const found =
+      search.trim() === ""
+        ? []
+        : [
+            ...workloads.map((workload) => ({
+              label: `${workload.namespace} / ${workload.object} ${workload.container}`,
+              note: "Workload",
+              run: () => this.show(linkTo(workload)),
+            })),
+            ...namespaces.map((namespace) => ({
+              label: namespace,
+              note: "Namespace",
+              run: () => this.show(write({ ...LIST, namespace })),
+            })),
+            ...quotas.map(({ namespace, name }) => ({
+              label: `${namespace}/${name}`,
+              note: "Quota",
+              run: () => this.show("#quotas"),
+            })),
+          ];
     return [
       ...(Object.keys(TABS) as Tab[]).map(view),
       { label: "At risk", note: "Filter", run: () => this.show(write({ ...LIST, only: "risk" })) },
       { label: "Search", note: "/", run: this.search },
-      ...(this.isLive ? [{ label: "Proposed quotas and LimitRanges", note: "Quotas", run: () => this.show("#quotas=proposed") }, { label: "Read the cluster again", note: "Refresh", run: () => void this.refresh() }] : [{ label: "Close snapshot", note: "Leave", run: this.leave }]),
-      ...(this.tab === "workloads" ? [{ label: "Select all that are listed", note: "Selection", run: () => this.setList({ picked: listed(workloads, this.list).map(({ id }) => id).slice(0, PICKED) }) }] : []),
+      ...(this.isLive
+        ? [
+            { label: "Proposed quotas and LimitRanges", note: "Quotas", run: () => this.show("#quotas=proposed") },
+            { label: "Read the cluster again", note: "Refresh", run: () => void this.refresh() },
+          ]
+        : [{ label: "Close snapshot", note: "Leave", run: this.leave }]),
+      ...(this.tab === "workloads"
+        ? [
+            {
+              label: "Select all that are listed",
+              note: "Selection",
+              run: () =>
+                this.setList({
+                  picked: listed(workloads, this.list)
+                    .map(({ id }) => id)
+                    .slice(0, PICKED),
+                }),
+            },
+          ]
+        : []),
       theme,
       ...found,
     ];
@@ -444,7 +534,9 @@ export class App {
 
   /** Keys that mean the same everywhere. */
   press = (event: KeyboardEvent) => {
-    const isTyped = (event.target as HTMLElement | null)?.closest?.("input:not([type=checkbox]), select, textarea, #editor");
+    const isTyped = (event.target as HTMLElement | null)?.closest?.(
+      "input:not([type=checkbox]), select, textarea, #editor",
+    );
     if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) {
       this.isPaletteOpen = !this.isPaletteOpen;
       this.draw();
@@ -500,7 +592,8 @@ export class App {
 
   share = async () => {
     const packed = await pack(this.state());
-    if (isTooLong(packed)) return this.say(`This is too large for a link (${Math.ceil(packed.length / 1024)} KiB when packed).`, "bad");
+    if (isTooLong(packed))
+      return this.say(`This is too large for a link (${Math.ceil(packed.length / 1024)} KiB when packed).`, "bad");
     await this.copy(new URL("#" + packed, location.href).href, "Link");
   };
 
@@ -553,7 +646,10 @@ const MOST_PODS = 30_000;
 async function objectsOf({ scope, inspection: { workloads } }: Cluster): Promise<string> {
   const pods = new Map(workloads.map(({ namespace, object, pods }) => [`${namespace}/${object}`, pods]));
   const all = [...pods.values()].reduce((sum, pods) => sum + pods, 0);
-  if (all > MOST_PODS) throw new Error(`there are ${count(all, "Pod")}, and at most ${count(MOST_PODS, "Pod")} can be evaluated here: choose a namespace as the scope`);
+  if (all > MOST_PODS)
+    throw new Error(
+      `there are ${count(all, "Pod")}, and at most ${count(MOST_PODS, "Pod")} can be evaluated here: choose a namespace as the scope`,
+    );
   const response = await fetch(`objects.json${scope}`, { cache: "no-store" });
   const text = await response.text();
   if (!response.ok) throw new Error(text.trim());

@@ -3,13 +3,29 @@
 // It stands in a shadow root, where its styles are sheets made by script and not `<style>` elements, so that the page's
 // Content Security Policy need not allow inline styles.
 
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  completionKeymap,
+  type CompletionContext,
+  type CompletionResult,
+} from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { HighlightStyle, bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, forEachDiagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { EditorState, type Extension } from "@codemirror/state";
-import { EditorView, ViewPlugin, drawSelection, highlightActiveLine, hoverTooltip, keymap, lineNumbers, placeholder } from "@codemirror/view";
+import {
+  EditorView,
+  ViewPlugin,
+  drawSelection,
+  highlightActiveLine,
+  hoverTooltip,
+  keymap,
+  lineNumbers,
+  placeholder,
+} from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { amount, thousandths } from "./amounts.js";
 import type { Edit, Mark } from "./explain.js";
@@ -39,7 +55,8 @@ export class Editor {
   load(panels: Panels) {
     this.#states.clear();
     this.#marks.clear();
-    for (const [panel, text] of Object.entries(panels) as [Panel, string][]) this.#states.set(panel, this.#state(panel, text));
+    for (const [panel, text] of Object.entries(panels) as [Panel, string][])
+      this.#states.set(panel, this.#state(panel, text));
     this.#view.setState(this.#stateOf(this.#panel));
   }
 
@@ -85,11 +102,25 @@ export class Editor {
   }
 
   #state(panel: Panel, doc: string): EditorState {
-    return EditorState.create({ doc, extensions: [extensions, completion(panel), hover(panel), placeholder(HINTS[panel]), this.#names(panel), this.#listener] });
+    return EditorState.create({
+      doc,
+      extensions: [
+        extensions,
+        completion(panel),
+        hover(panel),
+        placeholder(HINTS[panel]),
+        this.#names(panel),
+        this.#listener,
+      ],
+    });
   }
 
   #names(panel: Panel): Extension {
-    return EditorView.contentAttributes.of({ "aria-label": `${LABELS[panel]} (YAML)`, "data-panel": panel, tabindex: "0" });
+    return EditorView.contentAttributes.of({
+      "aria-label": `${LABELS[panel]} (YAML)`,
+      "data-panel": panel,
+      tabindex: "0",
+    });
   }
 
   /** A plugin hears of a change before the editor draws it, so the engine evaluates it meanwhile; a listener hears of it afterwards. */
@@ -106,7 +137,14 @@ export class Editor {
       const at = doc.line(Math.min(Math.max(line, 1), doc.lines));
       const whole = { from: at.from + (at.text.length - at.text.trimStart().length), to: at.to };
       const { from, to } = span && span.to <= doc.length ? span : whole;
-      const actions = fix ? [{ name: fix.name, apply: (view: EditorView) => view.dispatch({ changes: fix.changes, userEvent: "input.fix" }) }] : [];
+      const actions = fix
+        ? [
+            {
+              name: fix.name,
+              apply: (view: EditorView) => view.dispatch({ changes: fix.changes, userEvent: "input.fix" }),
+            },
+          ]
+        : [];
       return { from, to, severity, message: text, actions };
     });
     // Each setting of marks draws the editor anew.
@@ -116,7 +154,8 @@ export class Editor {
 
 /** Whether a state has these marks already, and no others. */
 function isMarked(state: EditorState, wanted: Diagnostic[]): boolean {
-  const told = ({ severity, message }: Diagnostic, from: number, to: number) => JSON.stringify([from, to, severity, message]);
+  const told = ({ severity, message }: Diagnostic, from: number, to: number) =>
+    JSON.stringify([from, to, severity, message]);
   const marked: string[] = [];
   forEachDiagnostic(state, (mark, from, to) => marked.push(told(mark, from, to)));
   const missing = new Set(wanted.map((mark) => told(mark, mark.from, mark.to)));
@@ -131,7 +170,8 @@ function completion(panel: Panel): Extension {
     // Enough of the text to find the document's beginning, however long the text is.
     const first = Math.max(1, line.number - 2_000);
     const lines: string[] = [];
-    for (let number = first; number <= Math.min(doc.lines, line.number + 200); number++) lines.push(doc.line(number).text);
+    for (let number = first; number <= Math.min(doc.lines, line.number + 200); number++)
+      lines.push(doc.line(number).text);
     const at = line.number - first;
     const value = /^(\s*(?:- +)*[^\s:]+:\s+)(\S*)$/.exec(before);
     const key = /^(\s*(?:- +)*)([^\s:]*)$/.exec(before);
@@ -141,14 +181,23 @@ function completion(panel: Panel): Extension {
       const values = schemaAt(panel, { ...place, path: [...place.path, field] })?.values;
       if (!values) return null;
       const quoted = (label: string) => (label === "off" ? '"off"' : label);
-      return { from: line.from + value[1]!.length, options: values.map((label) => ({ label, apply: quoted(label), type: "enum" })), validFor: /^\S*$/ };
+      return {
+        from: line.from + value[1]!.length,
+        options: values.map((label) => ({ label, apply: quoted(label), type: "enum" })),
+        validFor: /^\S*$/,
+      };
     }
     if (!key || (!context.explicit && key[2] === "")) return null;
     lines[at] = before;
     const schema = schemaAt(panel, placeOf(lines, at));
     const fields = Object.entries(schema?.fields ?? {});
     const options = [
-      ...fields.map(([label, of]) => ({ label, ...(of.info ? { info: of.info } : {}), apply: label + (of.fields || of.items || of.$ref || of.keys ? ":" : ": "), type: "property" })),
+      ...fields.map(([label, of]) => ({
+        label,
+        ...(of.info ? { info: of.info } : {}),
+        apply: label + (of.fields || of.items || of.$ref || of.keys ? ":" : ": "),
+        type: "property",
+      })),
       ...(schema?.keys ?? []).map((label) => ({ label, apply: `${label}: `, type: "property" })),
     ];
     return options.length > 0 ? { from: line.from + key[1]!.length, options, validFor: /^[^\s:]*$/ } : null;
@@ -164,7 +213,9 @@ function hover(panel: Panel): Extension {
     for (const match of line.text.matchAll(/[^\s:,{}[\]"']+/g)) {
       const [from, to] = [line.from + match.index, line.from + match.index + match[0].length];
       if (position < from || position > to) continue;
-      const told = /^\s*["']?:/.test(line.text.slice(to - line.from)) ? fieldAt(panel, view.state, line.number, match[0]) : amountOf(match[0]);
+      const told = /^\s*["']?:/.test(line.text.slice(to - line.from))
+        ? fieldAt(panel, view.state, line.number, match[0])
+        : amountOf(match[0]);
       if (!told) return null;
       const dom = document.createElement("div");
       dom.className = "hover";
@@ -209,19 +260,53 @@ const theme = EditorView.theme({
   ".cm-cursor": { borderLeftColor: "var(--text)" },
   ".cm-gutters": { backgroundColor: "var(--sheet)", color: "var(--muted)", borderRight: "1px solid var(--line)" },
   ".cm-activeLine": { backgroundColor: "var(--active)" },
-  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--selection)" },
-  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--line)", borderRadius: "var(--radius)", overflow: "hidden", maxWidth: "30rem", boxShadow: "0 4px 16px #00000033" },
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": {
+    backgroundColor: "var(--selection)",
+  },
+  ".cm-tooltip": {
+    backgroundColor: "var(--raised)",
+    color: "var(--text)",
+    border: "1px solid var(--line)",
+    borderRadius: "var(--radius)",
+    overflow: "hidden",
+    maxWidth: "30rem",
+    boxShadow: "0 4px 16px #00000033",
+  },
   ".cm-tooltip-autocomplete ul li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
   ".cm-completionInfo, .hover": { padding: "4px 8px", fontSize: "var(--small)" },
   ".cm-placeholder": { color: "var(--muted)" },
-  ".cm-lint-marker": { content: "''", boxSizing: "border-box", width: "10px", height: "10px", margin: "5px 2px", borderRadius: "5px" },
+  ".cm-lint-marker": {
+    content: "''",
+    boxSizing: "border-box",
+    width: "10px",
+    height: "10px",
+    margin: "5px 2px",
+    borderRadius: "5px",
+  },
   ".cm-lint-marker-error": { background: "var(--bad-fill)" },
-  ".cm-lint-marker-warning": { background: "var(--warn-fill)", borderRadius: "2px", transform: "rotate(45deg) scale(0.8)" },
-  ".cm-lintRange-error, .cm-lintRange-warning": { backgroundImage: "none", paddingBottom: "0", textDecoration: "underline wavy 1px", textUnderlineOffset: "3px" },
+  ".cm-lint-marker-warning": {
+    background: "var(--warn-fill)",
+    borderRadius: "2px",
+    transform: "rotate(45deg) scale(0.8)",
+  },
+  ".cm-lintRange-error, .cm-lintRange-warning": {
+    backgroundImage: "none",
+    paddingBottom: "0",
+    textDecoration: "underline wavy 1px",
+    textUnderlineOffset: "3px",
+  },
   ".cm-lintRange-error": { textDecorationColor: "var(--bad-fill)" },
   ".cm-lintRange-warning": { textDecorationColor: "var(--warn-fill)" },
   ".cm-diagnostic": { padding: "8px 12px", fontFamily: "var(--sans)", fontSize: "var(--small)" },
-  ".cm-diagnosticAction": { backgroundColor: "var(--accent)", color: "var(--on-accent)", borderRadius: "var(--radius)", padding: "2px 8px", cursor: "pointer", font: "inherit", fontWeight: "600" },
+  ".cm-diagnosticAction": {
+    backgroundColor: "var(--accent)",
+    color: "var(--on-accent)",
+    borderRadius: "var(--radius)",
+    padding: "2px 8px",
+    cursor: "pointer",
+    font: "inherit",
+    fontWeight: "600",
+  },
 });
 
 const extensions: Extension = [

@@ -20,7 +20,14 @@ export function grouped(effects: Effect[]): EffectGroup[] {
     const text = textOf(effect).join("\n");
     const group = groups.get(key);
     if (!group) {
-      groups.set(key, { change: effect.change, effects: [effect], namespaces: [effect.namespace], running: effect.running, isSame: true, text });
+      groups.set(key, {
+        change: effect.change,
+        effects: [effect],
+        namespaces: [effect.namespace],
+        running: effect.running,
+        isSame: true,
+        text,
+      });
       continue;
     }
     group.effects.push(effect);
@@ -34,9 +41,18 @@ export function grouped(effects: Effect[]): EffectGroup[] {
 /** What is said of an effect, without the name of its object. */
 function textOf({ object, reasons = [], values = [], warnings = [] }: Effect): string[] {
   const name = object.slice(object.indexOf("/") + 1);
-  const nameless = (text: string) => text.replaceAll(`"${name}"`, '""').replaceAll(`"${name}-"`, '""').replaceAll(`/${name}`, "/");
-  return [...reasons.map(nameless), ...values.map(({ container, field, now, then, reason }) => `${container}: ${field} ${now ?? "not set"} ${then ?? "not set"} ${reason}`), ...warnings.map(nameless)];
+  const nameless = (text: string) =>
+    text.replaceAll(`"${name}"`, '""').replaceAll(`"${name}-"`, '""').replaceAll(`/${name}`, "/");
+  return [
+    ...reasons.map(nameless),
+    ...values.map(
+      ({ container, field, now, then, reason }) =>
+        `${container}: ${field} ${now ?? "not set"} ${then ?? "not set"} ${reason}`,
+    ),
+    ...warnings.map(nameless),
+  ];
 }
 
 /** A text without amounts and names of containers. */
-const shape = (text: string): string => text.replaceAll(/\bcontainer [^\s:]+:/g, "container:").replaceAll(/-?\b\d[\w.]*/g, "#");
+const shape = (text: string): string =>
+  text.replaceAll(/\bcontainer [^\s:]+:/g, "container:").replaceAll(/-?\b\d[\w.]*/g, "#");

@@ -121,7 +121,10 @@ function trusted(address: "worker.js"): string {
 }
 
 interface TrustedTypeFactory {
-  createPolicy(name: string, rules: { createScriptURL(address: string): string }): { createScriptURL(address: string): string };
+  createPolicy(
+    name: string,
+    rules: { createScriptURL(address: string): string },
+  ): { createScriptURL(address: string): string };
 }
 
 /** The one engine of the page. */

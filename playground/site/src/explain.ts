@@ -33,8 +33,21 @@ export function findings({ story }: Detail): Finding[] {
   for (const charge of chargesOf(story)) {
     for (const { name, before, added, hard, left } of charge.added) {
       if (!left.startsWith("-")) continue;
-      const [used, more, most] = [before, added, hard].map((text) => thousandths(text) ?? 0) as [number, number, number];
-      found.push({ headline: "Quota has no room", words: ["quota ", code(charge.quota), ` has ${withUnit(name, Math.max(0, most - used))} of `, code(name), ` left, ${withUnit(name, more)} needed.`] });
+      const [used, more, most] = [before, added, hard].map((text) => thousandths(text) ?? 0) as [
+        number,
+        number,
+        number,
+      ];
+      found.push({
+        headline: "Quota has no room",
+        words: [
+          "quota ",
+          code(charge.quota),
+          ` has ${withUnit(name, Math.max(0, most - used))} of `,
+          code(name),
+          ` left, ${withUnit(name, more)} needed.`,
+        ],
+      });
     }
   }
   return found;
@@ -46,23 +59,52 @@ function named(range: string): Words {
   return [range.slice(0, at), code(range.slice(at))];
 }
 
-function ofContainer(container: string, field: string, value: string | undefined, { edge, bound, range }: CheckedBound): Finding {
+function ofContainer(
+  container: string,
+  field: string,
+  value: string | undefined,
+  { edge, bound, range }: CheckedBound,
+): Finding {
   const [kind, resource] = field.startsWith("limits.") ? ["limit", field.slice(7)] : ["request", field.slice(9)];
   const what = `${resource === "cpu" ? "CPU" : resource[0]!.toUpperCase() + resource.slice(1)} ${kind}`;
-  const sets: Words = value === undefined ? ["container ", code(container), ` sets no ${what.toLowerCase()}`] : ["container ", code(container), " sets ", code(value)];
+  const sets: Words =
+    value === undefined
+      ? ["container ", code(container), ` sets no ${what.toLowerCase()}`]
+      : ["container ", code(container), " sets ", code(value)];
   const path = code(`resources.${field}`);
   if (edge === "max" || edge === "min") {
-    const [high, allows, verb, way] = edge === "max" ? ["too high", "at most", "Lower", "less"] : ["too low", "at least", "Raise", "more"];
+    const [high, allows, verb, way] =
+      edge === "max" ? ["too high", "at most", "Lower", "less"] : ["too low", "at least", "Raise", "more"];
     const headline = value === undefined ? `${what} is missing` : `${what} is ${high}`;
     const words: Words = [...sets, ", ", ...named(range), ` allows ${allows} `, code(bound), "."];
-    return { headline, words, fix: { container, field, to: bound, words: [value === undefined ? "Set " : `${verb} `, path, " to ", code(bound), ` or ${way}.`] } };
+    return {
+      headline,
+      words,
+      fix: {
+        container,
+        field,
+        to: bound,
+        words: [value === undefined ? "Set " : `${verb} `, path, " to ", code(bound), ` or ${way}.`],
+      },
+    };
   }
-  return { headline: `${what} is too far above the request`, words: [...sets, ", ", ...named(range), " allows at most ", code(bound), " times the request."] };
+  return {
+    headline: `${what} is too far above the request`,
+    words: [...sets, ", ", ...named(range), " allows at most ", code(bound), " times the request."],
+  };
 }
 
 function ofAll({ resource, edge, bound, range, request, limit }: CheckedBound): Finding {
   const sum = edge === "max" ? limit : request;
-  const words: Words = ["in total ", code(sum ?? "nothing"), ", ", ...named(range), ` allows ${edge === "min" ? "at least" : "at most"} `, code(bound), "."];
+  const words: Words = [
+    "in total ",
+    code(sum ?? "nothing"),
+    ", ",
+    ...named(range),
+    ` allows ${edge === "min" ? "at least" : "at most"} `,
+    code(bound),
+    ".",
+  ];
   return { headline: `${resource === "cpu" ? "CPU" : resource} is too ${edge === "min" ? "low" : "high"}`, words };
 }
 
@@ -117,7 +159,8 @@ export function marksOf(rows: Row[], details: Detail[], text: string): Mark[] {
   return rows.flatMap((row, index): Mark[] => {
     const detail = of.get(index);
     const { tone } = VERDICTS[row.verdict];
-    if (!detail) return tone === "bad" ? [{ line: row.line, severity: "error", text: `${row.object}: ${row.verdict}` }] : [];
+    if (!detail)
+      return tone === "bad" ? [{ line: row.line, severity: "error", text: `${row.object}: ${row.verdict}` }] : [];
     const severity = tone === "bad" ? "error" : "warning";
     const found = isFailure(row.verdict) ? findings(detail) : [];
     const warnings = tone === "bad" ? [] : (detail.story.warnings ?? []).map(({ message }) => message);
@@ -130,12 +173,20 @@ export function marksOf(rows: Row[], details: Detail[], text: string): Mark[] {
       const at = fix && located && (located.resource(fix.container, fix.field) ?? located.name(fix.container));
       if (!fix || !located || !at) return { ...place, severity, text: said };
       const changes = edits(located, fix, text);
-      return { line: row.line, span: at, severity, text: said, ...(changes.length > 0 ? { fix: { name: `Set to ${fix.to}`, changes } } : {}) };
+      return {
+        line: row.line,
+        span: at,
+        severity,
+        text: said,
+        ...(changes.length > 0 ? { fix: { name: `Set to ${fix.to}`, changes } } : {}),
+      };
     });
-    if (tone === "bad" && marks.length === 0) marks.push({ ...place, severity, text: detail.message || `${row.object}: ${row.verdict}` });
+    if (tone === "bad" && marks.length === 0)
+      marks.push({ ...place, severity, text: detail.message || `${row.object}: ${row.verdict}` });
     marks.push(...warnings.map((warning): Mark => ({ ...place, severity: "warning", text: warning })));
     return marks;
   });
 }
 
-export const plain = (words: Words): string => words.map((word) => (typeof word === "string" ? word : word.code)).join("");
+export const plain = (words: Words): string =>
+  words.map((word) => (typeof word === "string" ? word : word.code)).join("");

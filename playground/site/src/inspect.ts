@@ -82,7 +82,8 @@ export function inspect(text: string): Inspection {
   const advice = (about?.spec?.advice ?? null) as Advice | null;
   const objects = items.filter((item) => item && item !== about);
   const trends = new Map<string, number>();
-  for (const { namespace, quota, resource, perDay } of about?.spec?.trends ?? []) trends.set(`${namespace}/${quota}/${resource}`, perDay);
+  for (const { namespace, quota, resource, perDay } of about?.spec?.trends ?? [])
+    trends.set(`${namespace}/${quota}/${resource}`, perDay);
   const namespaces = new Set<string>();
   for (const { kind, metadata } of objects) {
     // Usage history stands in a namespace of Headroom's own.
@@ -93,9 +94,15 @@ export function inspect(text: string): Inspection {
   const workloads = advice ? workloadsOf(advice) : [];
   for (const { namespace } of workloads) namespaces.add(namespace);
   const rejections = (about?.spec?.rejections as Rejections | undefined) ?? { groups: [], isCut: false, problem: null };
-  const blocked = new Set(rejections.groups.filter(({ blocked }) => blocked > 0).flatMap(({ namespace, workloads }) => workloads.map((object) => `${namespace}/${object}`)));
+  const blocked = new Set(
+    rejections.groups
+      .filter(({ blocked }) => blocked > 0)
+      .flatMap(({ namespace, workloads }) => workloads.map((object) => `${namespace}/${object}`)),
+  );
   for (const workload of workloads) workload.isBlocked = blocked.has(`${workload.namespace}/${workload.object}`);
-  const quotas = objects.filter(({ kind }) => kind === "ResourceQuota" || kind === "TenantQuota").map((object) => quota(object, trends));
+  const quotas = objects
+    .filter(({ kind }) => kind === "ResourceQuota" || kind === "TenantQuota")
+    .map((object) => quota(object, trends));
   const inUse = [...new Set(workloads.map(({ namespace }) => namespace))].sort();
   const without = (bounded: Iterable<string>) => {
     const those = new Set(bounded);
@@ -113,7 +120,9 @@ export function inspect(text: string): Inspection {
     changes: (about?.spec?.changes ?? []) as Inspection["changes"],
     unbounded: {
       byQuota: without(quotas.flatMap(({ namespace, covers }) => [namespace, ...covers])),
-      byLimitRange: without(objects.filter(({ kind }) => kind === "LimitRange").map(({ metadata }) => String(metadata?.namespace))),
+      byLimitRange: without(
+        objects.filter(({ kind }) => kind === "LimitRange").map(({ metadata }) => String(metadata?.namespace)),
+      ),
     },
   };
 }
@@ -126,20 +135,48 @@ function workloadsOf(advice: Advice): Workload[] {
     let workload = all.get(id);
     if (!workload) {
       const { namespace, object, container, pods } = line;
-      workload = { id, namespace, object, container, pods, evidence: line.evidence ?? "", tooBrief: line.tooBrief ?? false, cpu: undefined, memory: undefined, flags: line.flags ?? [], course: line.course, risks: [], whole: whole.get(`${namespace}/${object}`), rank: Infinity, isBlocked: false, savedCpu: 0, savedMemory: 0, saved: 0, money: undefined };
+      workload = {
+        id,
+        namespace,
+        object,
+        container,
+        pods,
+        evidence: line.evidence ?? "",
+        tooBrief: line.tooBrief ?? false,
+        cpu: undefined,
+        memory: undefined,
+        flags: line.flags ?? [],
+        course: line.course,
+        risks: [],
+        whole: whole.get(`${namespace}/${object}`),
+        rank: Infinity,
+        isBlocked: false,
+        savedCpu: 0,
+        savedMemory: 0,
+        saved: 0,
+        money: undefined,
+      };
       all.set(id, workload);
     }
     if (line.resource !== "cpu" && line.resource !== "memory") continue;
     workload[line.resource] = line;
-    const saved = line.recommended && !line.savesNothing ? ((line.request?.value ?? 0) - line.recommended.value) * line.pods : 0;
+    const saved =
+      line.recommended && !line.savesNothing ? ((line.request?.value ?? 0) - line.recommended.value) * line.pods : 0;
     if (line.resource === "cpu") workload.savedCpu = saved;
     else workload.savedMemory = saved;
     workload.saved = workload.savedCpu * 8 * 1024 ** 3 + workload.savedMemory;
   }
-  const amounts = new Map(advice.lines.flatMap(({ namespace, object, container, savedAMonth }) => (savedAMonth === undefined ? [] : [[`${namespace}/${object}/${container}`, Number(savedAMonth)] as const])));
+  const amounts = new Map(
+    advice.lines.flatMap(({ namespace, object, container, savedAMonth }) =>
+      savedAMonth === undefined ? [] : [[`${namespace}/${object}/${container}`, Number(savedAMonth)] as const],
+    ),
+  );
   const largest = Math.max(0, ...[...amounts.values()].map(Math.abs));
-  for (const [id, amount] of amounts) Object.assign(all.get(id)!, { saved: amount, money: money(amount, advice.total?.currency, largest) });
-  for (const [rank, { namespace, kind, name, container, risk, text, fix, severity = "" }] of (advice.risks ?? []).entries()) {
+  for (const [id, amount] of amounts)
+    Object.assign(all.get(id)!, { saved: amount, money: money(amount, advice.total?.currency, largest) });
+  for (const [rank, { namespace, kind, name, container, risk, text, fix, severity = "" }] of (
+    advice.risks ?? []
+  ).entries()) {
     const workload = all.get(`${namespace}/${kind.toLowerCase()}/${name}/${container}`);
     workload?.risks.push({ risk, text, fix, severity });
     if (workload) workload.rank = Math.min(rank, workload.rank);
@@ -151,20 +188,39 @@ function quota({ kind, metadata, spec, status }: Json, trends: Map<string, numbe
   const hard = (status?.hard ?? spec?.quota?.hard ?? spec?.hard ?? {}) as Json;
   const amounts = Object.keys(hard).map((resource): Level => {
     const perDay = trends.get(`${metadata?.namespace ?? ""}/${metadata?.name}/${resource}`);
-    return { resource, used: thousandths(status?.used?.[resource] ?? "0") ?? 0, hard: thousandths(hard[resource]) ?? 0, ...(perDay === undefined ? {} : { perDay }) };
+    return {
+      resource,
+      used: thousandths(status?.used?.[resource] ?? "0") ?? 0,
+      hard: thousandths(hard[resource]) ?? 0,
+      ...(perDay === undefined ? {} : { perDay }),
+    };
   });
   const covers = ((status?.namespaces ?? []) as Json[]).map(({ name }) => String(name));
-  return { kind, namespace: kind === "TenantQuota" ? "" : (metadata?.namespace ?? ""), name: metadata?.name ?? "", parent: String(spec?.parent ?? ""), amounts, covers };
+  return {
+    kind,
+    namespace: kind === "TenantQuota" ? "" : (metadata?.namespace ?? ""),
+    name: metadata?.name ?? "",
+    parent: String(spec?.parent ?? ""),
+    amounts,
+    covers,
+  };
 }
 
 /** The resource of requests that a name of a quota counts. */
-export const counted = (resource: string): "cpu" | "memory" | undefined => ({ "requests.cpu": "cpu", cpu: "cpu", "requests.memory": "memory", memory: "memory" })[resource] as "cpu" | "memory" | undefined;
+export const counted = (resource: string): "cpu" | "memory" | undefined =>
+  ({ "requests.cpu": "cpu", cpu: "cpu", "requests.memory": "memory", memory: "memory" })[resource] as
+    | "cpu"
+    | "memory"
+    | undefined;
 
 /** What changing some containers frees in all, in thousandths, and how it fills the quotas of their namespaces. */
 export function freed(changed: Workload[], quotas: Quota[]) {
-  const of = (all: Workload[], resource: "cpu" | "memory") => all.reduce((sum, workload) => sum + (resource === "cpu" ? workload.savedCpu : workload.savedMemory), 0);
+  const of = (all: Workload[], resource: "cpu" | "memory") =>
+    all.reduce((sum, workload) => sum + (resource === "cpu" ? workload.savedCpu : workload.savedMemory), 0);
   const filled = quotas.flatMap(({ namespace, name, amounts, covers }) => {
-    const inside = changed.filter((workload) => workload.namespace === namespace || covers.includes(workload.namespace));
+    const inside = changed.filter(
+      (workload) => workload.namespace === namespace || covers.includes(workload.namespace),
+    );
     return amounts.flatMap(({ resource, used, hard }) => {
       const request = counted(resource);
       const saved = request ? of(inside, request) : 0;

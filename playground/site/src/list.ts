@@ -20,7 +20,16 @@ export interface List {
   picked: string[];
 }
 
-export const LIST: List = { q: "", namespace: "", only: "", sort: "saved", isRising: false, isFlat: false, at: undefined, picked: [] };
+export const LIST: List = {
+  q: "",
+  namespace: "",
+  only: "",
+  sort: "saved",
+  isRising: false,
+  isFlat: false,
+  at: undefined,
+  picked: [],
+};
 
 const isColumn = (text: string): text is Column => ["name", "cpu", "memory", "saved"].includes(text);
 
@@ -32,7 +41,9 @@ export function read(query: string): List {
     q: text("q"),
     namespace: text("ns"),
     only: text("only"),
-    ...(isColumn(sort) ? { sort, isRising: !text("sort").startsWith("-") } : { sort: LIST.sort, isRising: LIST.isRising }),
+    ...(isColumn(sort)
+      ? { sort, isRising: !text("sort").startsWith("-") }
+      : { sort: LIST.sort, isRising: LIST.isRising }),
     isFlat: values.has("flat"),
     at: text("at") || undefined,
     picked: values.getAll("pick"),
@@ -60,13 +71,25 @@ const change = ({ pods, cpu, memory }: Workload, resource: "cpu" | "memory") => 
   const line = resource === "cpu" ? cpu : memory;
   return line?.recommended ? Math.abs((line.request?.value ?? 0) - line.recommended.value) * pods : -1;
 };
-const KEYS: Record<Column, (workload: Workload) => number> = { name: () => 0, cpu: (of) => change(of, "cpu"), memory: (of) => change(of, "memory"), saved: ({ saved }) => saved };
+const KEYS: Record<Column, (workload: Workload) => number> = {
+  name: () => 0,
+  cpu: (of) => change(of, "cpu"),
+  memory: (of) => change(of, "memory"),
+  saved: ({ saved }) => saved,
+};
 
 /** Those that are searched for, in order; by namespace where they are grouped. */
 export function listed(workloads: Workload[], { q, namespace, only, sort, isRising, isFlat }: List): Workload[] {
   const words = q.toLowerCase().split(/\s+/).filter(Boolean);
   const holds = MARKS.find(({ name }) => name === only)?.holds ?? (() => true);
-  const found = workloads.filter((workload) => (namespace === "" || workload.namespace === namespace) && holds(workload) && words.every((word) => workload.id.toLowerCase().includes(word) || workload.flags.some((flag) => flag.includes(word))));
+  const found = workloads.filter(
+    (workload) =>
+      (namespace === "" || workload.namespace === namespace) &&
+      holds(workload) &&
+      words.every(
+        (word) => workload.id.toLowerCase().includes(word) || workload.flags.some((flag) => flag.includes(word)),
+      ),
+  );
   const [key, sign] = [KEYS[sort], isRising ? 1 : -1];
   found.sort((a, b) => (sort === "name" ? sign * (a.id < b.id ? -1 : a.id > b.id ? 1 : 0) : sign * (key(a) - key(b))));
   if (isFlat) return found;

@@ -20,7 +20,10 @@ try {
   }
   (await page).start(examples, first, isLive);
 } catch (error) {
-  const why = location.protocol === "file:" ? "Open this page through a web server: browsers do not let pages in files load their parts." : String((error as Error).message ?? error);
+  const why =
+    location.protocol === "file:"
+      ? "Open this page through a web server: browsers do not let pages in files load their parts."
+      : String((error as Error).message ?? error);
   document.getElementById("loading")!.textContent = `The page could not be loaded. ${why}`;
   document.documentElement.dataset.state = "failed";
 }

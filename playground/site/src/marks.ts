@@ -11,15 +11,37 @@ export interface Mark {
   flag?: RegExp;
 }
 
-const risk = (name: string, label: string, tone: Mark["tone"]): Mark => ({ name, label, tone, holds: ({ risks }) => risks.some((one) => one.risk === name) });
-const flagged = (name: string, label: string, tone: Mark["tone"], flag: RegExp): Mark => ({ name, label, tone, flag, holds: ({ flags }) => flags.some((one) => flag.test(one)) });
-const flag = (name: string, label: string, tone: Mark["tone"], start = label): Mark => flagged(name, label, tone, RegExp(`^${start}`));
+const risk = (name: string, label: string, tone: Mark["tone"]): Mark => ({
+  name,
+  label,
+  tone,
+  holds: ({ risks }) => risks.some((one) => one.risk === name),
+});
+const flagged = (name: string, label: string, tone: Mark["tone"], flag: RegExp): Mark => ({
+  name,
+  label,
+  tone,
+  flag,
+  holds: ({ flags }) => flags.some((one) => flag.test(one)),
+});
+const flag = (name: string, label: string, tone: Mark["tone"], start = label): Mark =>
+  flagged(name, label, tone, RegExp(`^${start}`));
 
 export const MARKS: Mark[] = [
   { name: "risk", label: "At risk", tone: "", holds: ({ risks }) => risks.length > 0 },
   risk("oomKilled", "OOM-killed", "bad"),
-  { name: "blocked", label: "blocked now", tone: "bad", holds: ({ isBlocked, flags }) => isBlocked || flags.includes("blocked now") },
-  { name: "would-be-blocked", label: "advice blocked", tone: "warn", holds: ({ whole }) => whole?.blocked !== undefined },
+  {
+    name: "blocked",
+    label: "blocked now",
+    tone: "bad",
+    holds: ({ isBlocked, flags }) => isBlocked || flags.includes("blocked now"),
+  },
+  {
+    name: "would-be-blocked",
+    label: "advice blocked",
+    tone: "warn",
+    holds: ({ whole }) => whole?.blocked !== undefined,
+  },
   risk("throttled", "throttled", "warn"),
   risk("aboveRequest", "above request", "warn"),
   risk("noRequest", "no request", "warn"),
@@ -47,7 +69,12 @@ export const MARKS: Mark[] = [
   flag("static-pod", "static pod", ""),
   flag("qos", "QoS", "", "qos"),
   { name: "saves", label: "Saves", tone: "", holds: ({ saved }) => saved > 0 },
-  { name: "unmeasured", label: "No usage data", tone: "", holds: ({ evidence, cpu, memory }) => evidence === "" && !cpu?.recommended && !memory?.recommended },
+  {
+    name: "unmeasured",
+    label: "No usage data",
+    tone: "",
+    holds: ({ evidence, cpu, memory }) => evidence === "" && !cpu?.recommended && !memory?.recommended,
+  },
 ];
 
 /** Filters that are no marks of a row. */

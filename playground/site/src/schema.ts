@@ -28,12 +28,36 @@ const parts = data.parts as Record<string, Schema>;
 const kinds = data.kinds as Record<string, Kind>;
 
 const KINDS: Record<Exclude<Panel, "settings">, string[]> = {
-  objects: ["Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "PersistentVolumeClaim", "Service", "LimitRange", "ResourceQuota", "Namespace"],
+  objects: [
+    "Pod",
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "ReplicaSet",
+    "ReplicationController",
+    "Job",
+    "CronJob",
+    "PersistentVolumeClaim",
+    "Service",
+    "LimitRange",
+    "ResourceQuota",
+    "Namespace",
+  ],
   limitRanges: ["LimitRange"],
   quotas: ["ResourceQuota", "TenantQuota"],
   usage: ["UsageProfile"],
   namespaces: ["Namespace"],
-  existing: ["Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob", "PersistentVolumeClaim", "Service"],
+  existing: [
+    "Pod",
+    "Deployment",
+    "StatefulSet",
+    "DaemonSet",
+    "ReplicaSet",
+    "Job",
+    "CronJob",
+    "PersistentVolumeClaim",
+    "Service",
+  ],
 };
 
 /** A line of YAML, taken apart. */

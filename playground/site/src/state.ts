@@ -22,8 +22,12 @@ export async function unpack(text: string): Promise<State> {
   if (!text.startsWith("1.")) throw new Error("the link was made by another version of this page");
   let json: string;
   try {
-    const bytes = Uint8Array.from(atob(text.slice(2).replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
-    json = new TextDecoder("utf-8", { fatal: true }).decode(await through(new DecompressionStream("deflate-raw"), bytes));
+    const bytes = Uint8Array.from(atob(text.slice(2).replaceAll("-", "+").replaceAll("_", "/")), (c) =>
+      c.charCodeAt(0),
+    );
+    json = new TextDecoder("utf-8", { fatal: true }).decode(
+      await through(new DecompressionStream("deflate-raw"), bytes),
+    );
   } catch (error) {
     if (error instanceof RangeError) throw error;
     throw new Error("the link is incomplete");
@@ -51,7 +55,9 @@ export function filled(text: (panel: Panel) => unknown): Panels {
 }
 
 async function through(stream: CompressionStream | DecompressionStream, bytes: Uint8Array): Promise<Uint8Array> {
-  const source = new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(stream as TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>);
+  const source = new Blob([bytes as Uint8Array<ArrayBuffer>])
+    .stream()
+    .pipeThrough(stream as TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>);
   const parts: Uint8Array<ArrayBuffer>[] = [];
   let length = 0;
   for (const reader = source.getReader(); ; ) {

@@ -3,10 +3,36 @@
 import type * as Answers from "./answers.js";
 
 export type {
-  CheckedBound, ContainerValues, Detail, Effect, Level, Limits, Measured, ObjectCharge, Outcome, Overview, Panel, Part, Problem, QuotaEffect, Replay, Report, Row, Trial, Verdict,
+  CheckedBound,
+  ContainerValues,
+  Detail,
+  Effect,
+  Level,
+  Limits,
+  Measured,
+  ObjectCharge,
+  Outcome,
+  Overview,
+  Panel,
+  Part,
+  Problem,
+  QuotaEffect,
+  Replay,
+  Report,
+  Row,
+  Trial,
+  Verdict,
 } from "./answers.js";
 
-export const PANELS = ["objects", "limitRanges", "quotas", "usage", "namespaces", "existing", "settings"] as const satisfies Answers.Panel[];
+export const PANELS = [
+  "objects",
+  "limitRanges",
+  "quotas",
+  "usage",
+  "namespaces",
+  "existing",
+  "settings",
+] as const satisfies Answers.Panel[];
 
 export type Panels = Partial<Record<Answers.Panel, string>>;
 
@@ -17,7 +43,6 @@ export interface State {
 }
 
 export type Example = Answers.Example & State;
-
 
 /** What containers should request, as `kubectl headroom snapshot` wrote it: crates/recommend/src/output/summary.rs. */
 export interface Advice {
@@ -42,7 +67,13 @@ export interface Advice {
 /** What is wrong with a workload now, the worst first: crates/dry-run/src/why.rs. */
 export interface Why {
   state: string;
-  findings: { severity: "critical" | "warning" | "note"; problem: string; details?: string[]; since?: string; command: string }[];
+  findings: {
+    severity: "critical" | "warning" | "note";
+    problem: string;
+    details?: string[];
+    since?: string;
+    command: string;
+  }[];
   deciders: { who: string; decides: string; command?: string }[];
 }
 
@@ -168,7 +199,15 @@ export interface Rejection {
 
 /** What `headroom-controller resize` did and would do, as `kubectl headroom resize -o json` has it: crates/cli/src/command/resize/changes.rs. */
 export interface Resizes {
-  changes: { workload: string; raised: number; lowered: number; quiet: number; last: string; what?: string; why: string }[];
+  changes: {
+    workload: string;
+    raised: number;
+    lowered: number;
+    quiet: number;
+    last: string;
+    what?: string;
+    why: string;
+  }[];
   underWay: { workload: string; pod: string; change: string; why: string; state: string }[];
   leftAlone: { workload: string; container: string; what: string; until: string; why: string; isTakenBack: boolean }[];
   notDone: { namespace: string; object: string; reason: string; time: string; what: string }[];
@@ -191,7 +230,13 @@ export interface Bounds {
   about: string;
   quotas?: ProposedQuota[];
   limitRanges?: ProposedLimits[];
-  trial: { objects: number; changed: number; rejected: { namespace: string; object: string; reasons: string[] }[]; exceeded?: string[]; missed?: string[] };
+  trial: {
+    objects: number;
+    changed: number;
+    rejected: { namespace: string; object: string; reasons: string[] }[];
+    exceeded?: string[];
+    missed?: string[];
+  };
   notes?: string[];
   /** Of each quota, and then of each LimitRange. */
   yaml: string[];
@@ -201,7 +246,17 @@ export interface ProposedQuota {
   kind: string;
   namespace?: string;
   name: string;
-  amounts: { resource: string; used: string; hard?: string; proposed: string; unused?: string; unusedThen: string; full?: string; fullThen?: string; reason: string }[];
+  amounts: {
+    resource: string;
+    used: string;
+    hard?: string;
+    proposed: string;
+    unused?: string;
+    unusedThen: string;
+    full?: string;
+    fullThen?: string;
+    reason: string;
+  }[];
 }
 
 export interface ProposedLimits {

@@ -3,8 +3,11 @@
 import init, { evaluate, open, policy, replay, simulate } from "../engine/engine.js";
 import { inspect } from "./inspect.js";
 
-export type Call =
-  | { id: number; name: "evaluate" | "replay" | "policy" | "open" | "simulate" | "inspect"; input: unknown };
+export type Call = {
+  id: number;
+  name: "evaluate" | "replay" | "policy" | "open" | "simulate" | "inspect";
+  input: unknown;
+};
 /** `text` is what the engine answers: JSON with one of the others. */
 export type Answer = { id: number; milliseconds: number } & ({ text: string } | { ok: unknown } | { error: string });
 
@@ -23,7 +26,11 @@ self.onmessage = async ({ data }: MessageEvent<Call>) => {
     }
     return await ask(id, name, input);
   } catch (error) {
-    self.postMessage({ id, milliseconds: 0, error: error instanceof Error ? error.message : String(error) } satisfies Answer);
+    self.postMessage({
+      id,
+      milliseconds: 0,
+      error: error instanceof Error ? error.message : String(error),
+    } satisfies Answer);
   }
 };
 

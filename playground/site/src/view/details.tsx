@@ -12,39 +12,115 @@ import { toneOf } from "./overview.js";
 import { Change, Legend, Spread, sentence } from "./parts.js";
 import { Fold } from "./verdicts.js";
 
-export function Details({ workload, cluster, close, copy }: { workload: Workload; cluster: Cluster; close: () => void; copy: (text: string, what: string) => void }) {
+export function Details({
+  workload,
+  cluster,
+  close,
+  copy,
+}: {
+  workload: Workload;
+  cluster: Cluster;
+  close: () => void;
+  copy: (text: string, what: string) => void;
+}) {
   const { id, namespace, object, container, pods, evidence, cpu, memory, risks, flags } = workload;
   const course = useCourse(workload, cluster);
   const { whole } = workload;
   const why = useWhy(workload, cluster);
   const patches = whole?.patches ?? [];
-  const rejected = cluster.inspection.rejections.groups.filter((group) => group.blocked > 0 && group.namespace === namespace && group.workloads.includes(object));
+  const rejected = cluster.inspection.rejections.groups.filter(
+    (group) => group.blocked > 0 && group.namespace === namespace && group.workloads.includes(object),
+  );
   const explained = cluster.inspection.advice?.flagsExplained ?? [];
   const others = marksOf(workload).filter(({ mark }) => mark.flag !== undefined);
   return (
     <aside class="card details" aria-label={`Details of ${object}`}>
-      <header><div><h2 tabIndex={-1}>{object}</h2><small>namespace {namespace} · container {container} · {count(pods, "pod")}{evidence !== "" && ` · measured over ${evidence}`}</small></div><button type="button" class="icon" aria-label="Close" title="Close (Esc)" onClick={close}>✕</button></header>
+      <header>
+        <div>
+          <h2 tabIndex={-1}>{object}</h2>
+          <small>
+            namespace {namespace} · container {container} · {count(pods, "pod")}
+            {evidence !== "" && ` · measured over ${evidence}`}
+          </small>
+        </div>
+        <button type="button" class="icon" aria-label="Close" title="Close (Esc)" onClick={close}>
+          ✕
+        </button>
+      </header>
       {why && <Wrong why={why} known={risks.map(({ text }) => `container ${container}: ${text}`)} />}
-      {risks.map((risk) => <div class={`why ${toneOf(risk)}`}><p><b>{sentence(risk.text)}</b></p><p class="fix">{sentence(risk.fix)}</p></div>)}
-      {!why?.findings.length && rejected.map(({ message }) => <div class="why bad"><p><b>Blocked now</b></p><p class="message">{message}</p></div>)}
-      {whole?.blocked !== undefined && <div class="why warn"><p><b>This recommendation would be blocked</b></p><p>{whole.blocked}</p></div>}
-      {[whole?.unpatched, whole?.managedBy && `managed by ${whole.managedBy}`, whole?.qosClass !== whole?.qosClassAfter && `QoS class ${whole?.qosClass} → ${whole?.qosClassAfter}`, ...(whole?.autoscalers ?? []), ...(whole?.notes ?? [])].map((text) => text && <p class="muted">{sentence(text)}</p>)}
-      {others.length > 0 && <ul class="explained">{others.map(({ mark, label, title }) => <li key={mark.name}><span class={`pill ${mark.tone}`}>{label}</span> {about(title, flags, explained)}</li>)}</ul>}
-      {course && <Legend course={course} />}
-      {[cpu, memory].map((line) => line && (
-        <section key={`${id} ${line.resource}`}>
-          <h3>{line.resource === "cpu" ? "CPU" : "Memory"} request <span class="amount"><Change line={line} />{line.resource === "cpu" && " cores"}</span></h3>
-          {course ? <Chart line={line} course={course} /> : <Spread line={line} />}
-          {line.usage.length > 0 && <p>{levels(line)}</p>}
-          {line.recommendedLimit && line.recommendedLimit.text !== line.limit?.text && <p>Limit <Change line={{ ...line, request: line.limit ?? null, recommended: line.recommendedLimit }} /></p>}
-          <p class="muted">{line.source}</p>
-        </section>
+      {risks.map((risk) => (
+        <div class={`why ${toneOf(risk)}`}>
+          <p>
+            <b>{sentence(risk.text)}</b>
+          </p>
+          <p class="fix">{sentence(risk.fix)}</p>
+        </div>
       ))}
+      {!why?.findings.length &&
+        rejected.map(({ message }) => (
+          <div class="why bad">
+            <p>
+              <b>Blocked now</b>
+            </p>
+            <p class="message">{message}</p>
+          </div>
+        ))}
+      {whole?.blocked !== undefined && (
+        <div class="why warn">
+          <p>
+            <b>This recommendation would be blocked</b>
+          </p>
+          <p>{whole.blocked}</p>
+        </div>
+      )}
+      {[
+        whole?.unpatched,
+        whole?.managedBy && `managed by ${whole.managedBy}`,
+        whole?.qosClass !== whole?.qosClassAfter && `QoS class ${whole?.qosClass} → ${whole?.qosClassAfter}`,
+        ...(whole?.autoscalers ?? []),
+        ...(whole?.notes ?? []),
+      ].map((text) => text && <p class="muted">{sentence(text)}</p>)}
+      {others.length > 0 && (
+        <ul class="explained">
+          {others.map(({ mark, label, title }) => (
+            <li key={mark.name}>
+              <span class={`pill ${mark.tone}`}>{label}</span> {about(title, flags, explained)}
+            </li>
+          ))}
+        </ul>
+      )}
+      {course && <Legend course={course} />}
+      {[cpu, memory].map(
+        (line) =>
+          line && (
+            <section key={`${id} ${line.resource}`}>
+              <h3>
+                {line.resource === "cpu" ? "CPU" : "Memory"} request{" "}
+                <span class="amount">
+                  <Change line={line} />
+                  {line.resource === "cpu" && " cores"}
+                </span>
+              </h3>
+              {course ? <Chart line={line} course={course} /> : <Spread line={line} />}
+              {line.usage.length > 0 && <p>{levels(line)}</p>}
+              {line.recommendedLimit && line.recommendedLimit.text !== line.limit?.text && (
+                <p>
+                  Limit <Change line={{ ...line, request: line.limit ?? null, recommended: line.recommendedLimit }} />
+                </p>
+              )}
+              <p class="muted">{line.source}</p>
+            </section>
+          ),
+      )}
       {patches.length > 0 && (
         <Fold title={patches.length > 1 ? "Patches of the workload and its autoscaler" : "Patch"} isOpen>
-          <pre class="difference patch" tabIndex={0} role="group" aria-label="Patch">{patches.map(({ text }) => text).join("---\n")}</pre>
+          <pre class="difference patch" tabIndex={0} role="group" aria-label="Patch">
+            {patches.map(({ text }) => text).join("---\n")}
+          </pre>
           <div class="buttons">
-            <button type="button" onClick={() => copy(commandsOf([workload]), "Patch")}>Copy patch</button>
+            <button type="button" onClick={() => copy(commandsOf([workload]), "Patch")}>
+              Copy patch
+            </button>
           </div>
         </Fold>
       )}
@@ -56,14 +132,29 @@ export function Details({ workload, cluster, close, copy }: { workload: Workload
 const Wrong = ({ why: { state, findings, deciders }, known }: { why: Why; known: string[] }) => (
   <>
     {state !== "" && <p class="muted">{sentence(state)}</p>}
-    {findings.filter(({ problem }) => !known.includes(problem)).map(({ severity, problem, details = [], since, command }) => (
-      <div key={problem} class={`why ${{ critical: "bad", warning: "warn", note: "" }[severity]}`}>
-        <p><b>{sentence(problem)}</b>{since && <span class="muted"> since {since}</span>}</p>
-        {details.map((text) => <p class="message">{text}</p>)}
-        {command !== "" && <p><code>{command}</code></p>}
-      </div>
+    {findings
+      .filter(({ problem }) => !known.includes(problem))
+      .map(({ severity, problem, details = [], since, command }) => (
+        <div key={problem} class={`why ${{ critical: "bad", warning: "warn", note: "" }[severity]}`}>
+          <p>
+            <b>{sentence(problem)}</b>
+            {since && <span class="muted"> since {since}</span>}
+          </p>
+          {details.map((text) => (
+            <p class="message">{text}</p>
+          ))}
+          {command !== "" && (
+            <p>
+              <code>{command}</code>
+            </p>
+          )}
+        </div>
+      ))}
+    {deciders.map(({ who, decides }) => (
+      <p key={who} class="muted">
+        <b>{who}</b> {decides}
+      </p>
     ))}
-    {deciders.map(({ who, decides }) => <p key={who} class="muted"><b>{who}</b> {decides}</p>)}
   </>
 );
 
@@ -74,11 +165,13 @@ function useWhy({ namespace, object }: Workload, { scope, readAt }: Cluster): Wh
   useEffect(() => {
     if (scope === undefined) return;
     let isWanted = true;
-    void fetch(`why.json?${new URLSearchParams({ workload: of })}`, { cache: "no-store" }).then(async (response) => {
-      if (response.ok && isWanted) setTold({ of, why: (await response.json()) as Why });
-    }).catch(() => {
-      // OK because the risks and rejections are shown.
-    });
+    void fetch(`why.json?${new URLSearchParams({ workload: of })}`, { cache: "no-store" })
+      .then(async (response) => {
+        if (response.ok && isWanted) setTold({ of, why: (await response.json()) as Why });
+      })
+      .catch(() => {
+        // OK because the risks and rejections are shown.
+      });
     return () => void (isWanted = false);
   }, [of, readAt]);
   return told?.of === of ? told.why : undefined;
@@ -86,23 +179,31 @@ function useWhy({ namespace, object }: Workload, { scope, readAt }: Cluster): Wh
 
 /** The engine's explanation of a flag, or else the flag as it is. */
 function about(title: string, flags: string[], explained: string[]): string {
-  const line = explained.find((line) => flags.some((flag) => title.includes(flag) && flag.includes(line.slice(0, line.indexOf(":")))));
+  const line = explained.find((line) =>
+    flags.some((flag) => title.includes(flag) && flag.includes(line.slice(0, line.indexOf(":")))),
+  );
   return line ? `${title.includes(" a day") ? `${title}; ` : ""}${line.slice(line.indexOf(":") + 2)}` : title;
 }
 
 /** The course of a container by the hour where the local server has a store to ask, and by the day until then. */
-function useCourse({ id, namespace, object, container, course }: Workload, { scope, readAt }: Cluster): Timeline | undefined {
+function useCourse(
+  { id, namespace, object, container, course }: Workload,
+  { scope, readAt }: Cluster,
+): Timeline | undefined {
   const [hours, setHours] = useState<{ id: string; course: Timeline }>();
   const asked = useRef("");
   useEffect(() => {
     if (scope === undefined || !course || asked.current === id) return;
     asked.current = id;
     const query = new URLSearchParams({ workload: `${namespace}/${object}`, container });
-    void fetch(`hours.json?${query}`, { cache: "no-store" }).then(async (response) => {
-      if (response.ok && asked.current === id) setHours({ id, course: { ...((await response.json()) as Timeline), kills: course.kills } });
-    }).catch(() => {
-      // OK because the days are drawn.
-    });
+    void fetch(`hours.json?${query}`, { cache: "no-store" })
+      .then(async (response) => {
+        if (response.ok && asked.current === id)
+          setHours({ id, course: { ...((await response.json()) as Timeline), kills: course.kills } });
+      })
+      .catch(() => {
+        // OK because the days are drawn.
+      });
   }, [id, readAt]);
   return hours?.id === id ? hours.course : course;
 }
@@ -110,6 +211,9 @@ function useCourse({ id, namespace, object, container, course }: Workload, { sco
 /** `p50 820 · p95 1,000 · peak 1,024 · limit 1,024 MiB` */
 function levels({ resource, usage, limit }: AdviceLine): string {
   const all = [...usage, ...(limit ? [{ at: "limit", value: limit.value }] : [])];
-  const { numbers, unit } = inOneUnit(resource, all.map(({ value }) => value));
+  const { numbers, unit } = inOneUnit(
+    resource,
+    all.map(({ value }) => value),
+  );
   return `${all.map(({ at }, index) => `${at}\u00a0${numbers[index]}`).join(" · ")}\u00a0${unit}`;
 }

@@ -13,7 +13,8 @@ import { Resized } from "./resizes.js";
 const DAY = 86_400_000;
 
 /** Red is what is broken now, amber what is at risk: as the engine rates it, or else by the kind. */
-export const toneOf = ({ risk, severity }: { risk: string; severity: string }): string => ({ critical: "bad", warning: "warn" })[severity] ?? MARKS.find(({ name }) => name === risk)?.tone ?? "";
+export const toneOf = ({ risk, severity }: { risk: string; severity: string }): string =>
+  ({ critical: "bad", warning: "warn" })[severity] ?? MARKS.find(({ name }) => name === risk)?.tone ?? "";
 
 /** The worst marks of a container, and how many more it has. */
 export function Marks({ workload, most = Infinity }: { workload: Workload; most?: number }) {
@@ -21,18 +22,36 @@ export function Marks({ workload, most = Infinity }: { workload: Workload; most?
   const rest = all.slice(most);
   return (
     <span class="pills">
-      {all.slice(0, most).map(({ mark, label, title }) => <span key={mark.name} class={`pill ${mark.tone}`} title={title}>{label}</span>)}
-      {rest.length > 0 && <span class="pill" title={rest.map(({ title }) => title).join("; ")}>+{rest.length}</span>}
+      {all.slice(0, most).map(({ mark, label, title }) => (
+        <span key={mark.name} class={`pill ${mark.tone}`} title={title}>
+          {label}
+        </span>
+      ))}
+      {rest.length > 0 && (
+        <span class="pill" title={rest.map(({ title }) => title).join("; ")}>
+          +{rest.length}
+        </span>
+      )}
     </span>
   );
 }
 
 export function nearlyFull(quotas: Quota[]) {
   const all = quotas.flatMap((quota) => quota.amounts.map((of) => ({ quota, ...of })));
-  return all.filter(({ used, hard }) => used >= hard * 0.8 && used > 0).sort((a, b) => b.used / (b.hard || 1) - a.used / (a.hard || 1));
+  return all
+    .filter(({ used, hard }) => used >= hard * 0.8 && used > 0)
+    .sort((a, b) => b.used / (b.hard || 1) - a.used / (a.hard || 1));
 }
 
-export function Overview({ inspection, missed, show }: { inspection: Inspection; missed: string[]; show: (hash: string) => void }) {
+export function Overview({
+  inspection,
+  missed,
+  show,
+}: {
+  inspection: Inspection;
+  missed: string[];
+  show: (hash: string) => void;
+}) {
   const { advice, workloads, quotas, rejections } = inspection;
   const total = advice?.total;
   const risky = workloads.filter(({ risks }) => risks.length > 0).sort((a, b) => a.rank - b.rank);
@@ -41,38 +60,94 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
   const full = nearlyFull(quotas);
   const stopped = (advice?.workloads ?? []).filter((of) => of.blocked !== undefined).length;
   const blocked = rejections.groups.reduce((sum, group) => sum + group.blocked, 0);
-  const link: Linking = (hash, text) => <a href={hash} onClick={(event) => { event.preventDefault(); show(hash); }}>{text}</a>;
+  const link: Linking = (hash, text) => (
+    <a
+      href={hash}
+      onClick={(event) => {
+        event.preventDefault();
+        show(hash);
+      }}
+    >
+      {text}
+    </a>
+  );
   return (
     <div class="view">
       <section class="stats" aria-label="At a glance">
         {total && <Freed title="CPU" resource="cpu" sum={total.cpu} />}
         {total && <Freed title="Memory" resource="memory" sum={total.memory} />}
-        {total?.savedAMonth && <div class="card stat"><b>{money(total.savedAMonth, total.currency)} <small>per month</small></b><span>Net saving, once nodes are removed</span></div>}
+        {total?.savedAMonth && (
+          <div class="card stat">
+            <b>
+              {money(total.savedAMonth, total.currency)} <small>per month</small>
+            </b>
+            <span>Net saving, once nodes are removed</span>
+          </div>
+        )}
         <div class={`card stat ${inDanger.length > 0 ? "bad" : risky.length > 0 ? "warn" : ""}`}>
-          <b>{risky.length.toLocaleString("en")} <small>at risk</small></b>
-          <span>{risky.length === 0 ? "No container is killed, throttled or without a request" : "Killed, throttled, above their request, or without one: fix these first"}</span>
+          <b>
+            {risky.length.toLocaleString("en")} <small>at risk</small>
+          </b>
+          <span>
+            {risky.length === 0
+              ? "No container is killed, throttled or without a request"
+              : "Killed, throttled, above their request, or without one: fix these first"}
+          </span>
         </div>
         <div class={`card stat ${blocked > 0 ? "bad" : ""}`}>
-          <b>{blocked.toLocaleString("en")} <small>blocked now</small></b>
-          <span>{blocked > 0 ? "Workloads whose Pods the API server rejects" : rejections.groups.length > 0 ? "Pods were rejected recently, see below" : "Every Deployment can create its Pods"}</span>
+          <b>
+            {blocked.toLocaleString("en")} <small>blocked now</small>
+          </b>
+          <span>
+            {blocked > 0
+              ? "Workloads whose Pods the API server rejects"
+              : rejections.groups.length > 0
+                ? "Pods were rejected recently, see below"
+                : "Every Deployment can create its Pods"}
+          </span>
         </div>
       </section>
       {advice?.money && <p class="muted prices">{advice.money}</p>}
 
-      {!advice && <section class="card section empty"><h2>No workloads to size</h2><p>No running workload was found, or its usage could not be read. Quotas and “What if” work all the same.</p></section>}
+      {!advice && (
+        <section class="card section empty">
+          <h2>No workloads to size</h2>
+          <p>No running workload was found, or its usage could not be read. Quotas and “What if” work all the same.</p>
+        </section>
+      )}
 
       <Since inspection={inspection} link={link} />
 
       {risky.length > 0 && (
-        <Section title="Fix first" note={count(risky.length, "container")} more={risky.length > FEW && link("#workloads?only=risk", `All ${risky.length}`)}>
+        <Section
+          title="Fix first"
+          note={count(risky.length, "container")}
+          more={risky.length > FEW && link("#workloads?only=risk", `All ${risky.length}`)}
+        >
           <table class="stack risks">
-            <thead><tr><th scope="col">Workload</th><th scope="col">Why</th><th scope="col">Fix</th></tr></thead>
+            <thead>
+              <tr>
+                <th scope="col">Workload</th>
+                <th scope="col">Why</th>
+                <th scope="col">Fix</th>
+              </tr>
+            </thead>
             <tbody>
               {risky.slice(0, FEW).map((workload) => (
                 <tr key={workload.id}>
                   <th scope="row">{link(linkTo(workload), <Named {...workload} />)}</th>
-                  <td>{workload.risks.map((risk) => <p><span class={`pill ${toneOf(risk)}`}>{sentence(risk.text)}</span></p>)}</td>
-                  <td>{workload.risks.map(({ fix }) => <p>{sentence(fix)}</p>)}</td>
+                  <td>
+                    {workload.risks.map((risk) => (
+                      <p>
+                        <span class={`pill ${toneOf(risk)}`}>{sentence(risk.text)}</span>
+                      </p>
+                    ))}
+                  </td>
+                  <td>
+                    {workload.risks.map(({ fix }) => (
+                      <p>{sentence(fix)}</p>
+                    ))}
+                  </td>
                 </tr>
               ))}
             </tbody>
@@ -82,28 +157,67 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
 
       {advice?.blocked && advice.blocked.length > 0 && (
         <section class="listed" aria-label="Blocked recommendations">
-          <header><h2>Blocked recommendations <small>Left out of patches, because the API server would reject their Pods</small></h2></header>
-          <ul class="card facts">{advice.blocked.slice(0, FEW).map((line) => <li>{line}</li>)}{stopped > FEW && <li>{link("#workloads?only=would-be-blocked", `All ${stopped.toLocaleString("en")}`)}</li>}</ul>
+          <header>
+            <h2>
+              Blocked recommendations <small>Left out of patches, because the API server would reject their Pods</small>
+            </h2>
+          </header>
+          <ul class="card facts">
+            {advice.blocked.slice(0, FEW).map((line) => (
+              <li>{line}</li>
+            ))}
+            {stopped > FEW && (
+              <li>{link("#workloads?only=would-be-blocked", `All ${stopped.toLocaleString("en")}`)}</li>
+            )}
+          </ul>
         </section>
       )}
 
       {rejections.groups.length > 0 && <Rejected rejections={rejections} />}
 
-      {inspection.resizes && <Resized resizes={inspection.resizes} known={new Map(workloads.map((of) => [`${of.namespace}/${of.object}`, of]))} link={link} />}
+      {inspection.resizes && (
+        <Resized
+          resizes={inspection.resizes}
+          known={new Map(workloads.map((of) => [`${of.namespace}/${of.object}`, of]))}
+          link={link}
+        />
+      )}
 
       <div class="pair">
         {full.length > 0 && (
           <Section title="Quotas nearly full" note="80% and more" more={link("#quotas", "All quotas")}>
             <table class="stack levels">
-              <thead><tr><th scope="col">Quota</th><th scope="col" colSpan={2}><span class="hidden">Share</span></th><th scope="col" class="number">Used</th><th scope="col" class="number">Trend</th></tr></thead>
+              <thead>
+                <tr>
+                  <th scope="col">Quota</th>
+                  <th scope="col" colSpan={2}>
+                    <span class="hidden">Share</span>
+                  </th>
+                  <th scope="col" class="number">
+                    Used
+                  </th>
+                  <th scope="col" class="number">
+                    Trend
+                  </th>
+                </tr>
+              </thead>
               <tbody>
                 {full.slice(0, FEW).map(({ quota, resource, used, hard, perDay }) => (
                   <tr key={`${quota.namespace}/${quota.name}/${resource}`} class={used > hard ? "exceeded" : ""}>
-                    <th scope="row"><span class="muted">{quota.namespace || quota.kind} / </span><b>{quota.name}</b> <span class="muted">{resource}</span></th>
-                    <td class="bar-cell"><Bar used={used} hard={hard} /></td>
+                    <th scope="row">
+                      <span class="muted">{quota.namespace || quota.kind} / </span>
+                      <b>{quota.name}</b> <span class="muted">{resource}</span>
+                    </th>
+                    <td class="bar-cell">
+                      <Bar used={used} hard={hard} />
+                    </td>
                     <td class="number">{share(used, hard)}</td>
-                    <td class="number" data-label="Used">{ofHard(resource, used, hard)}</td>
-                    <td class="number" data-label="Trend">{forecast({ used, hard, ...(perDay === undefined ? {} : { perDay }) })}</td>
+                    <td class="number" data-label="Used">
+                      {ofHard(resource, used, hard)}
+                    </td>
+                    <td class="number" data-label="Trend">
+                      {forecast({ used, hard, ...(perDay === undefined ? {} : { perDay }) })}
+                    </td>
                   </tr>
                 ))}
               </tbody>
@@ -114,18 +228,56 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
       </div>
 
       {savers.length > 0 && (
-        <Section title="Largest savings" note={`${count(savers.length, "container")} request more than they need`} more={link("#workloads", "All workloads")}>
+        <Section
+          title="Largest savings"
+          note={`${count(savers.length, "container")} request more than they need`}
+          more={link("#workloads", "All workloads")}
+        >
           <table class="savers stack">
-            <thead><tr><th scope="col">Workload</th><th scope="col" class="number">CPU request, cores</th><th scope="col" class="wide">CPU usage</th><th scope="col" class="number">Memory request</th><th scope="col" class="wide">Memory usage</th><th scope="col" class="number">{advice?.money ? "Saves a month" : "Saves"}</th></tr></thead>
+            <thead>
+              <tr>
+                <th scope="col">Workload</th>
+                <th scope="col" class="number">
+                  CPU request, cores
+                </th>
+                <th scope="col" class="wide">
+                  CPU usage
+                </th>
+                <th scope="col" class="number">
+                  Memory request
+                </th>
+                <th scope="col" class="wide">
+                  Memory usage
+                </th>
+                <th scope="col" class="number">
+                  {advice?.money ? "Saves a month" : "Saves"}
+                </th>
+              </tr>
+            </thead>
             <tbody>
               {savers.slice(0, FEW).map((workload) => (
                 <tr key={workload.id}>
-                  <th scope="row"><span class="named">{link(linkTo(workload), <Named {...workload} below={` · ${count(workload.pods, "pod")}`} />)}<Marks workload={workload} most={2} /></span></th>
-                  <td class="number" data-label="CPU request"><Change line={workload.cpu} /></td>
-                  <td class="wide"><Spread line={workload.cpu} /></td>
-                  <td class="number" data-label="Memory request"><Change line={workload.memory} /></td>
-                  <td class="wide"><Spread line={workload.memory} /></td>
-                  <td class="number" data-label="Saves"><Frees workload={workload} /></td>
+                  <th scope="row">
+                    <span class="named">
+                      {link(linkTo(workload), <Named {...workload} below={` · ${count(workload.pods, "pod")}`} />)}
+                      <Marks workload={workload} most={2} />
+                    </span>
+                  </th>
+                  <td class="number" data-label="CPU request">
+                    <Change line={workload.cpu} />
+                  </td>
+                  <td class="wide">
+                    <Spread line={workload.cpu} />
+                  </td>
+                  <td class="number" data-label="Memory request">
+                    <Change line={workload.memory} />
+                  </td>
+                  <td class="wide">
+                    <Spread line={workload.memory} />
+                  </td>
+                  <td class="number" data-label="Saves">
+                    <Frees workload={workload} />
+                  </td>
                 </tr>
               ))}
             </tbody>
@@ -140,22 +292,55 @@ export function Overview({ inspection, missed, show }: { inspection: Inspection;
 /** What is new in the last day: kills, what the API server rejects, and what was recommended and has happened. */
 function Since({ inspection: { workloads, rejections, changes }, link }: { inspection: Inspection; link: Linking }) {
   const since = Date.now() - DAY;
-  const all = (found: Workload[]) => <>{found.slice(0, NAMED).map((workload, index) => <>{index > 0 && ", "}{link(linkTo(workload), `${workload.namespace} / ${workload.object.split("/")[1]}`)}</>)}{found.length > NAMED && ` and ${found.length - NAMED} more`}</>;
+  const all = (found: Workload[]) => (
+    <>
+      {found.slice(0, NAMED).map((workload, index) => (
+        <>
+          {index > 0 && ", "}
+          {link(linkTo(workload), `${workload.namespace} / ${workload.object.split("/")[1]}`)}
+        </>
+      ))}
+      {found.length > NAMED && ` and ${found.length - NAMED} more`}
+    </>
+  );
   const killed = workloads.filter(({ course }) => course?.kills.some((at) => at * 1000 > since));
   const released = workloads.filter(({ course }) => course?.releases.some((at) => at * 1000 > since - DAY));
   const blocked = rejections.groups.filter(({ first, blocked }) => blocked > 0 && Date.parse(first ?? "") > since);
-  const of = (changed: boolean) => changes.filter(({ isAsRecommended }) => isAsRecommended === changed).flatMap(({ id }) => workloads.find((workload) => workload.id === id) ?? []);
+  const of = (changed: boolean) =>
+    changes
+      .filter(({ isAsRecommended }) => isAsRecommended === changed)
+      .flatMap(({ id }) => workloads.find((workload) => workload.id === id) ?? []);
   const facts: [tone: string, label: string, what: ComponentChildren][] = [];
   if (killed.length > 0) facts.push(["bad", "OOM-killed", all(killed)]);
-  if (blocked.length > 0) facts.push(["bad", "blocked", all(blocked.flatMap((group) => workloads.find(({ namespace, object }) => namespace === group.namespace && group.workloads.includes(object)) ?? []))]);
+  if (blocked.length > 0)
+    facts.push([
+      "bad",
+      "blocked",
+      all(
+        blocked.flatMap(
+          (group) =>
+            workloads.find(
+              ({ namespace, object }) => namespace === group.namespace && group.workloads.includes(object),
+            ) ?? [],
+        ),
+      ),
+    ]);
   if (of(true).length > 0) facts.push(["good", "set as recommended", all(of(true))]);
   if (of(false).length > 0) facts.push(["", "requests changed", all(of(false))]);
   if (released.length > 0) facts.push(["", "new version", all(released)]);
   if (facts.length === 0) return null;
   return (
     <section class="listed" aria-label="Since yesterday">
-      <header><h2>Since yesterday</h2></header>
-      <ul class="card since">{facts.map(([tone, label, what]) => <li><span class={`pill ${tone}`}>{label}</span> {what}</li>)}</ul>
+      <header>
+        <h2>Since yesterday</h2>
+      </header>
+      <ul class="card since">
+        {facts.map(([tone, label, what]) => (
+          <li>
+            <span class={`pill ${tone}`}>{label}</span> {what}
+          </li>
+        ))}
+      </ul>
     </section>
   );
 }
@@ -164,22 +349,60 @@ function Since({ inspection: { workloads, rejections, changes }, link }: { inspe
 function Rejected({ rejections: { groups, isCut } }: { rejections: Rejections }) {
   const [isWhole, setWhole] = useState(false);
   return (
-    <Section title="Recent rejections" note="Pods that the API server did not create" more={<More size={groups.length} isWhole={isWhole} set={setWhole} />}>
+    <Section
+      title="Recent rejections"
+      note="Pods that the API server did not create"
+      more={<More size={groups.length} isWhole={isWhole} set={setWhole} />}
+    >
       <table class="stack">
-        <thead><tr><th scope="col">Workload</th><th scope="col">Kubernetes says</th><th scope="col" class="number">Times</th><th scope="col" class="number">First</th><th scope="col" class="number">Last</th></tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">Workload</th>
+            <th scope="col">Kubernetes says</th>
+            <th scope="col" class="number">
+              Times
+            </th>
+            <th scope="col" class="number">
+              First
+            </th>
+            <th scope="col" class="number">
+              Last
+            </th>
+          </tr>
+        </thead>
         <tbody>
-          {groups.slice(0, isWhole ? groups.length : FEW).map(({ namespace, workloads, workloadCount, blocked, message, count: times, first, last }) => (
-            <tr>
-              <th scope="row">
-                <span class="muted">{namespace} / </span><b>{nameOf(workloads[0])}</b>{blocked > 0 && <> <Pill tone="bad">{workloadCount > 1 ? `${blocked.toLocaleString("en")} blocked now` : "blocked now"}</Pill></>}
-                <small>{kindOf(workloads[0])}{workloadCount > 1 && `, and ${some(workloads.slice(1), workloadCount - 1)}`}</small>
-              </th>
-              <td class="wrap">{message}</td>
-              <td class="number" data-label="Times">{times > 0 ? times.toLocaleString("en") : "–"}</td>
-              <td class="number" data-label="First">{ago(first)}</td>
-              <td class="number" data-label="Last">{blocked > 0 && times === 0 ? "now" : ago(last)}</td>
-            </tr>
-          ))}
+          {groups
+            .slice(0, isWhole ? groups.length : FEW)
+            .map(({ namespace, workloads, workloadCount, blocked, message, count: times, first, last }) => (
+              <tr>
+                <th scope="row">
+                  <span class="muted">{namespace} / </span>
+                  <b>{nameOf(workloads[0])}</b>
+                  {blocked > 0 && (
+                    <>
+                      {" "}
+                      <Pill tone="bad">
+                        {workloadCount > 1 ? `${blocked.toLocaleString("en")} blocked now` : "blocked now"}
+                      </Pill>
+                    </>
+                  )}
+                  <small>
+                    {kindOf(workloads[0])}
+                    {workloadCount > 1 && `, and ${some(workloads.slice(1), workloadCount - 1)}`}
+                  </small>
+                </th>
+                <td class="wrap">{message}</td>
+                <td class="number" data-label="Times">
+                  {times > 0 ? times.toLocaleString("en") : "–"}
+                </td>
+                <td class="number" data-label="First">
+                  {ago(first)}
+                </td>
+                <td class="number" data-label="Last">
+                  {blocked > 0 && times === 0 ? "now" : ago(last)}
+                </td>
+              </tr>
+            ))}
         </tbody>
       </table>
       {isCut && <p class="muted">More were rejected than are listed here: each namespace has the same share.</p>}
@@ -192,23 +415,69 @@ const nameOf = (workload = "") => workload.slice(workload.indexOf("/") + 1);
 
 /** What is freed over all pods, and what that is a month; in red what is needed besides. */
 export function Frees({ workload: { savedCpu, savedMemory, saved, money } }: { workload: Workload }) {
-  const amounts = ([["cpu", savedCpu], ["memory", savedMemory]] as const).filter(([, value]) => value !== 0).map(([resource, value]) => <span class={value > 0 ? "" : "more"}>{value < 0 && "+"}{withUnit(resource, Math.abs(value))}</span>);
+  const amounts = (
+    [
+      ["cpu", savedCpu],
+      ["memory", savedMemory],
+    ] as const
+  )
+    .filter(([, value]) => value !== 0)
+    .map(([resource, value]) => (
+      <span class={value > 0 ? "" : "more"}>
+        {value < 0 && "+"}
+        {withUnit(resource, Math.abs(value))}
+      </span>
+    ));
   if (amounts.length === 0) return <span class="muted">–</span>;
-  if (money === undefined) return <>{amounts.map((amount) => <div>{amount}</div>)}</>;
-  return <><div class={`money ${saved < 0 ? "more" : ""}`}>{money}</div><small>{amounts[0]}{amounts[1] && ", "}{amounts[1]}</small></>;
+  if (money === undefined)
+    return (
+      <>
+        {amounts.map((amount) => (
+          <div>{amount}</div>
+        ))}
+      </>
+    );
+  return (
+    <>
+      <div class={`money ${saved < 0 ? "more" : ""}`}>{money}</div>
+      <small>
+        {amounts[0]}
+        {amounts[1] && ", "}
+        {amounts[1]}
+      </small>
+    </>
+  );
 }
 
 function Freed({ title, resource, sum }: { title: string; resource: string; sum: Sum }) {
-  const [requested, recommended] = [sum.requested, sum.recommended].map((text) => thousandths(text) ?? 0) as [number, number];
+  const [requested, recommended] = [sum.requested, sum.recommended].map((text) => thousandths(text) ?? 0) as [
+    number,
+    number,
+  ];
   const saved = requested - recommended;
   const percent = requested > 0 ? Math.round((saved / requested) * 100) : 0;
-  const { numbers: [before, after], unit } = inOneUnit(resource, [requested, recommended]);
+  const {
+    numbers: [before, after],
+    unit,
+  } = inOneUnit(resource, [requested, recommended]);
   return (
     <div class="card stat">
-      <b>{withUnit(resource, Math.abs(saved))} {percent !== 0 && <small class={saved >= 0 ? "less" : "more"}>{saved >= 0 ? "−" : "+"}{Math.abs(percent)}%</small>}</b>
-      <span>{title} {saved >= 0 ? "you can free" : "needed besides"}</span>
+      <b>
+        {withUnit(resource, Math.abs(saved))}{" "}
+        {percent !== 0 && (
+          <small class={saved >= 0 ? "less" : "more"}>
+            {saved >= 0 ? "−" : "+"}
+            {Math.abs(percent)}%
+          </small>
+        )}
+      </b>
+      <span>
+        {title} {saved >= 0 ? "you can free" : "needed besides"}
+      </span>
       <Bar used={Math.min(requested, recommended)} hard={Math.max(requested, recommended)} isShare />
-      <span>{after} of {before} {unit} needed</span>
+      <span>
+        {after} of {before} {unit} needed
+      </span>
     </div>
   );
 }
@@ -223,25 +492,74 @@ function some(names: string[], all = names.length): string {
 }
 
 /** What the recommendations, LimitRanges and quotas do not reach. */
-function Coverage({ inspection: { advice, workloads, unbounded, rejections }, missed, link }: { inspection: Inspection; missed: string[]; link: Linking }) {
+function Coverage({
+  inspection: { advice, workloads, unbounded, rejections },
+  missed,
+  link,
+}: {
+  inspection: Inspection;
+  missed: string[];
+  link: Linking;
+}) {
   const brief = workloads.filter(({ tooBrief }) => tooBrief);
   const unmeasured = workloads.filter((of) => of.evidence === "" && !of.cpu?.recommended && !of.memory?.recommended);
-  const named = (of: Workload[]) => some(of.map(({ namespace, object, container }) => `${namespace} ${object} ${container}`));
-  const facts: ComponentChildren[] = missed.map((text) => <><b>Could not be read:</b> {text}</>);
-  if (rejections.problem !== null) facts.push(<><b>Only what is blocked now is known of rejections:</b> {rejections.problem}</>);
-  if (unmeasured.length > 0) facts.push(<><b>{unmeasured.length.toLocaleString("en")} of {count(workloads.length, "container")} without usage data:</b> {link("#workloads?only=unmeasured", named(unmeasured))}</>);
-  if (brief.length > 0) facts.push(<><b>{count(brief.length, "container")} measured for less than two hours:</b> {named(brief)}</>);
+  const named = (of: Workload[]) =>
+    some(of.map(({ namespace, object, container }) => `${namespace} ${object} ${container}`));
+  const facts: ComponentChildren[] = missed.map((text) => (
+    <>
+      <b>Could not be read:</b> {text}
+    </>
+  ));
+  if (rejections.problem !== null)
+    facts.push(
+      <>
+        <b>Only what is blocked now is known of rejections:</b> {rejections.problem}
+      </>,
+    );
+  if (unmeasured.length > 0)
+    facts.push(
+      <>
+        <b>
+          {unmeasured.length.toLocaleString("en")} of {count(workloads.length, "container")} without usage data:
+        </b>{" "}
+        {link("#workloads?only=unmeasured", named(unmeasured))}
+      </>,
+    );
+  if (brief.length > 0)
+    facts.push(
+      <>
+        <b>{count(brief.length, "container")} measured for less than two hours:</b> {named(brief)}
+      </>,
+    );
   // What could not be read is not missing.
   if (missed.length === 0) {
-    if (unbounded.byQuota.length > 0) facts.push(<><b>{count(unbounded.byQuota.length, "namespace")} without a quota:</b> {some(unbounded.byQuota)}</>);
-    if (unbounded.byLimitRange.length > 0) facts.push(<><b>{count(unbounded.byLimitRange.length, "namespace")} without a LimitRange:</b> {some(unbounded.byLimitRange)}</>);
+    if (unbounded.byQuota.length > 0)
+      facts.push(
+        <>
+          <b>{count(unbounded.byQuota.length, "namespace")} without a quota:</b> {some(unbounded.byQuota)}
+        </>,
+      );
+    if (unbounded.byLimitRange.length > 0)
+      facts.push(
+        <>
+          <b>{count(unbounded.byLimitRange.length, "namespace")} without a LimitRange:</b>{" "}
+          {some(unbounded.byLimitRange)}
+        </>,
+      );
   }
   facts.push(...(advice?.notes ?? []).slice(0, 5).map((note) => <>{note}</>));
-  if (facts.length === 0) facts.push("Everything that runs has usage data, a LimitRange and a quota, and everything could be read.");
+  if (facts.length === 0)
+    facts.push("Everything that runs has usage data, a LimitRange and a quota, and everything could be read.");
   return (
     <section class="listed" aria-label="Not covered, and notes">
-      <header><h2>Not covered, and notes</h2></header>
-      <ul class="card facts">{facts.map((fact) => <li>{fact}</li>)}</ul>
+      <header>
+        <h2>Not covered, and notes</h2>
+      </header>
+      <ul class="card facts">
+        {facts.map((fact) => (
+          <li>{fact}</li>
+        ))}
+      </ul>
     </section>
   );
 }

@@ -18,7 +18,9 @@ export function Palette({ commands, close }: { commands: (search: string) => Com
   const [at, setAt] = useState(0);
   useEffect(() => dialog.current!.showModal(), []);
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = commands(search).filter(({ label, note }) => words.every((word) => `${label} ${note}`.toLowerCase().includes(word))).slice(0, LISTED);
+  const found = commands(search)
+    .filter(({ label, note }) => words.every((word) => `${label} ${note}`.toLowerCase().includes(word)))
+    .slice(0, LISTED);
   const run = (command: Command | undefined) => {
     if (!command) return;
     close();
@@ -32,10 +34,44 @@ export function Palette({ commands, close }: { commands: (search: string) => Com
     event.preventDefault();
   };
   return (
-    <dialog ref={dialog} class="palette" aria-label="Commands" onClose={close} onClick={(event) => event.target === dialog.current && close()}>
-      <input type="text" role="combobox" aria-label="Command" aria-expanded="true" aria-controls="commands" aria-activedescendant={found[at] ? `command-${at}` : undefined} autocomplete="off" spellcheck={false} placeholder="Go to a workload, a view or a command" value={search} onInput={(event) => { setSearch(event.currentTarget.value); setAt(0); }} onKeyDown={press} />
+    <dialog
+      ref={dialog}
+      class="palette"
+      aria-label="Commands"
+      onClose={close}
+      onClick={(event) => event.target === dialog.current && close()}
+    >
+      <input
+        type="text"
+        role="combobox"
+        aria-label="Command"
+        aria-expanded="true"
+        aria-controls="commands"
+        aria-activedescendant={found[at] ? `command-${at}` : undefined}
+        autocomplete="off"
+        spellcheck={false}
+        placeholder="Go to a workload, a view or a command"
+        value={search}
+        onInput={(event) => {
+          setSearch(event.currentTarget.value);
+          setAt(0);
+        }}
+        onKeyDown={press}
+      />
       <ul id="commands" role="listbox" aria-label="Commands">
-        {found.map((command, index) => <li key={`${command.note} ${command.label}`} id={`command-${index}`} role="option" aria-selected={index === at} onMouseMove={() => setAt(index)} onClick={() => run(command)}><span>{command.label}</span><kbd>{command.note}</kbd></li>)}
+        {found.map((command, index) => (
+          <li
+            key={`${command.note} ${command.label}`}
+            id={`command-${index}`}
+            role="option"
+            aria-selected={index === at}
+            onMouseMove={() => setAt(index)}
+            onClick={() => run(command)}
+          >
+            <span>{command.label}</span>
+            <kbd>{command.note}</kbd>
+          </li>
+        ))}
       </ul>
       {found.length === 0 && <p class="blank">Nothing matches.</p>}
     </dialog>

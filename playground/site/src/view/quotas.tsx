@@ -20,11 +20,37 @@ export interface Quotas {
 export function QuotaView({ inspection: { quotas: all, workloads, advice }, isProposed, bounds, show, copy }: Quotas) {
   const [search, setSearch] = useState("");
   const [isAfter, setAfter] = useState(false);
-  const advised = new Map((isAfter ? (advice?.quotas ?? []) : []).map(({ namespace, quota, resource, usedAfter }) => [`${namespace}/${quota}/${resource}`, thousandths(usedAfter)]));
+  const advised = new Map(
+    (isAfter ? (advice?.quotas ?? []) : []).map(({ namespace, quota, resource, usedAfter }) => [
+      `${namespace}/${quota}/${resource}`,
+      thousandths(usedAfter),
+    ]),
+  );
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  const quotas = all.filter(({ namespace, name, covers, amounts }) => words.every((word) => [namespace, name, ...covers, ...amounts.map(({ resource }) => resource)].some((text) => text.toLowerCase().includes(word))));
-  const card = (quota: Quota, users: Workload[]) => <QuotaCard key={`${quota.namespace}/${quota.name}`} quota={quota} workloads={users} afterOf={(resource) => advised.get(`${quota.namespace}/${quota.name}/${resource}`)} />;
-  if (all.length === 0 && !show) return <div class="view"><section class="card section empty"><h2>No quotas</h2><p>No ResourceQuota or TenantQuota bounds these namespaces.</p></section></div>;
+  const quotas = all.filter(({ namespace, name, covers, amounts }) =>
+    words.every((word) =>
+      [namespace, name, ...covers, ...amounts.map(({ resource }) => resource)].some((text) =>
+        text.toLowerCase().includes(word),
+      ),
+    ),
+  );
+  const card = (quota: Quota, users: Workload[]) => (
+    <QuotaCard
+      key={`${quota.namespace}/${quota.name}`}
+      quota={quota}
+      workloads={users}
+      afterOf={(resource) => advised.get(`${quota.namespace}/${quota.name}/${resource}`)}
+    />
+  );
+  if (all.length === 0 && !show)
+    return (
+      <div class="view">
+        <section class="card section empty">
+          <h2>No quotas</h2>
+          <p>No ResourceQuota or TenantQuota bounds these namespaces.</p>
+        </section>
+      </div>
+    );
   const fullest = [...quotas].sort((a, b) => fullness(b) - fullness(a));
   const tenants = fullest.filter(({ kind }) => kind === "TenantQuota");
   const own = fullest.filter(({ kind }) => kind === "ResourceQuota");
@@ -32,30 +58,80 @@ export function QuotaView({ inspection: { quotas: all, workloads, advice }, isPr
   const of = (namespaces: string[]) => own.filter(({ namespace }) => namespaces.includes(namespace));
   const tree = (tenant: Quota) => (
     <div class="branch" key={tenant.name}>
-      {card(tenant, workloads.filter(({ namespace }) => tenant.covers.includes(namespace)))}
+      {card(
+        tenant,
+        workloads.filter(({ namespace }) => tenant.covers.includes(namespace)),
+      )}
       <div class="children">
         {tenants.filter(({ parent }) => parent === tenant.name).map(tree)}
-        {of(tenant.covers).map((quota) => card(quota, workloads.filter(({ namespace }) => namespace === quota.namespace)))}
+        {of(tenant.covers).map((quota) =>
+          card(
+            quota,
+            workloads.filter(({ namespace }) => namespace === quota.namespace),
+          ),
+        )}
       </div>
     </div>
   );
   const names = new Set(tenants.map(({ name }) => name));
-  const turn = (label: string, hash: string, isOn: boolean) => show && <button type="button" aria-pressed={isOn} onClick={() => show(hash)}>{label}</button>;
+  const turn = (label: string, hash: string, isOn: boolean) =>
+    show && (
+      <button type="button" aria-pressed={isOn} onClick={() => show(hash)}>
+        {label}
+      </button>
+    );
   return (
     <div class="view quotas">
       <h2 class="hidden">Quotas</h2>
       <div class="tools">
-        {show && <div class="segments" role="group" aria-label="Bounds">{turn("Today", "#quotas", !isProposed)}{turn("Proposed", "#quotas=proposed", isProposed)}</div>}
-        <input type="search" id="search" aria-label="Search quotas" aria-keyshortcuts="/" placeholder="Search by namespace, name or resource  ( / )" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
-        {!isProposed && advice && advice.quotas.length > 0 && <label class="field"><input type="checkbox" checked={isAfter} onChange={(event) => setAfter(event.currentTarget.checked)} />After the recommendations</label>}
-        {!isProposed && <span class="muted" role="status">{count(quotas.length, "quota")}</span>}
+        {show && (
+          <div class="segments" role="group" aria-label="Bounds">
+            {turn("Today", "#quotas", !isProposed)}
+            {turn("Proposed", "#quotas=proposed", isProposed)}
+          </div>
+        )}
+        <input
+          type="search"
+          id="search"
+          aria-label="Search quotas"
+          aria-keyshortcuts="/"
+          placeholder="Search by namespace, name or resource  ( / )"
+          value={search}
+          onInput={(event) => setSearch(event.currentTarget.value)}
+        />
+        {!isProposed && advice && advice.quotas.length > 0 && (
+          <label class="field">
+            <input type="checkbox" checked={isAfter} onChange={(event) => setAfter(event.currentTarget.checked)} />
+            After the recommendations
+          </label>
+        )}
+        {!isProposed && (
+          <span class="muted" role="status">
+            {count(quotas.length, "quota")}
+          </span>
+        )}
       </div>
       {isProposed && <Proposed bounds={bounds} words={words} copy={copy} />}
-      {!isProposed && quotas.length === 0 && <p class="blank">{all.length > 0 ? "Nothing matches. Clear the search." : "No ResourceQuota or TenantQuota bounds these namespaces."}</p>}
+      {!isProposed && quotas.length === 0 && (
+        <p class="blank">
+          {all.length > 0
+            ? "Nothing matches. Clear the search."
+            : "No ResourceQuota or TenantQuota bounds these namespaces."}
+        </p>
+      )}
       {!isProposed && tenants.filter(({ parent, name }) => !names.has(parent) || parent === name).map(tree)}
-      {!isProposed && <div class="grid">
-        {own.filter(({ namespace }) => !covered.has(namespace)).map((quota) => card(quota, workloads.filter(({ namespace }) => namespace === quota.namespace)))}
-      </div>}
+      {!isProposed && (
+        <div class="grid">
+          {own
+            .filter(({ namespace }) => !covered.has(namespace))
+            .map((quota) =>
+              card(
+                quota,
+                workloads.filter(({ namespace }) => namespace === quota.namespace),
+              ),
+            )}
+        </div>
+      )}
     </div>
   );
 }
@@ -63,24 +139,64 @@ export function QuotaView({ inspection: { quotas: all, workloads, advice }, isPr
 const requested = (workload: Workload, resource: "cpu" | "memory") => workload[resource]?.request?.value ?? 0;
 
 /** The largest used share of any of its resources. */
-const fullness = ({ amounts }: Pick<Quota, "amounts">) => amounts.reduce((most, { used, hard }) => Math.max(most, hard > 0 ? used / hard : used > 0 ? 2 : 0), 0);
+const fullness = ({ amounts }: Pick<Quota, "amounts">) =>
+  amounts.reduce((most, { used, hard }) => Math.max(most, hard > 0 ? used / hard : used > 0 ? 2 : 0), 0);
 
-function QuotaCard({ quota: { kind, namespace, name, amounts, covers }, workloads, afterOf }: { quota: Quota; workloads: Workload[]; afterOf: (resource: string) => number | undefined }) {
+function QuotaCard({
+  quota: { kind, namespace, name, amounts, covers },
+  workloads,
+  afterOf,
+}: {
+  quota: Quota;
+  workloads: Workload[];
+  afterOf: (resource: string) => number | undefined;
+}) {
   const tightest = fullness({ amounts });
   const tone = tightest > 1 ? "bad" : tightest >= 0.8 ? "warn" : "good";
-  const users = workloads.map((workload) => ({ workload, cpu: requested(workload, "cpu") * workload.pods, memory: requested(workload, "memory") * workload.pods }));
+  const users = workloads.map((workload) => ({
+    workload,
+    cpu: requested(workload, "cpu") * workload.pods,
+    memory: requested(workload, "memory") * workload.pods,
+  }));
   users.sort((a, b) => b.cpu * 8 * 1024 ** 3 + b.memory - (a.cpu * 8 * 1024 ** 3 + a.memory));
   return (
     <section class="card section quota" aria-label={`${kind} ${namespace && `${namespace}/`}${name}`}>
-      <header><h2>{namespace && <span class="muted">{namespace} / </span>}{name}</h2><span class={`pill ${tone}`}>{tone === "bad" ? "exceeded" : `${Math.floor(tightest * 100)}% used`}</span></header>
-      <small>{kind}{covers.length > 0 && ` over ${count(covers.length, "namespace")}`}</small>
-      <ul class="meters">{amounts.map(({ resource, used, hard, perDay }) => <Meter key={resource} name={resource} resource={resource} used={used} after={afterOf(resource) ?? used} hard={hard} note={perDay === undefined ? undefined : forecast({ used, hard, perDay })} />)}</ul>
+      <header>
+        <h2>
+          {namespace && <span class="muted">{namespace} / </span>}
+          {name}
+        </h2>
+        <span class={`pill ${tone}`}>{tone === "bad" ? "exceeded" : `${Math.floor(tightest * 100)}% used`}</span>
+      </header>
+      <small>
+        {kind}
+        {covers.length > 0 && ` over ${count(covers.length, "namespace")}`}
+      </small>
+      <ul class="meters">
+        {amounts.map(({ resource, used, hard, perDay }) => (
+          <Meter
+            key={resource}
+            name={resource}
+            resource={resource}
+            used={used}
+            after={afterOf(resource) ?? used}
+            hard={hard}
+            note={perDay === undefined ? undefined : forecast({ used, hard, perDay })}
+          />
+        ))}
+      </ul>
       {users.length > 0 && (
         <Fold title="Who uses it, and what still fits">
           <Table heads={["Workload", "CPU", "Memory", "More Pods that fit"]} numbers={1}>
             {users.slice(0, 10).map(({ workload, cpu, memory }) => (
               <tr key={workload.id}>
-                <th scope="row">{kind === "TenantQuota" && <span class="muted">{workload.namespace} / </span>}{workload.object}<small>{workload.container} · {count(workload.pods, "pod")}</small></th>
+                <th scope="row">
+                  {kind === "TenantQuota" && <span class="muted">{workload.namespace} / </span>}
+                  {workload.object}
+                  <small>
+                    {workload.container} · {count(workload.pods, "pod")}
+                  </small>
+                </th>
                 <td class="number">{amount("cpu", cpu)}</td>
                 <td class="number">{amount("memory", memory)}</td>
                 <td class="number">{fits(amounts, workload, workloads)}</td>
@@ -99,7 +215,12 @@ function fits(amounts: Quota["amounts"], { namespace, object }: Workload, worklo
   const containers = workloads.filter((other) => other.namespace === namespace && other.object === object);
   const room = amounts.flatMap(({ resource, used, hard }) => {
     const of = counted(resource);
-    const each = resource === "pods" || resource === "count/pods" ? 1000 : of ? containers.reduce((sum, one) => sum + requested(one, of), 0) : 0;
+    const each =
+      resource === "pods" || resource === "count/pods"
+        ? 1000
+        : of
+          ? containers.reduce((sum, one) => sum + requested(one, of), 0)
+          : 0;
     return each > 0 ? [Math.max(0, Math.floor((hard - used) / each))] : [];
   });
   return room.length === 0 ? "–" : Math.min(...room).toLocaleString("en");

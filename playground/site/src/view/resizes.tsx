@@ -30,38 +30,95 @@ const timed = (text: string) => text.replaceAll(/(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\
 /** What went wrong stands first. */
 function linesOf({ changes, underWay, leftAlone, notDone }: Resizes): Line[] {
   return [
-    ...leftAlone.map(({ workload, container, what, until, why, isTakenBack }) => ({ tone: "warn", label: isTakenBack ? "taken back" : "refused", workload, what: `${container}: ${what} until ${timed(until)}`, why, at: "" })),
-    ...underWay.map(({ workload, pod, change, why, state }) => ({ tone: "info", label: "under way", workload, what: `${pod}: ${change}`, why: `${why}; ${state}`, at: "" })),
+    ...leftAlone.map(({ workload, container, what, until, why, isTakenBack }) => ({
+      tone: "warn",
+      label: isTakenBack ? "taken back" : "refused",
+      workload,
+      what: `${container}: ${what} until ${timed(until)}`,
+      why,
+      at: "",
+    })),
+    ...underWay.map(({ workload, pod, change, why, state }) => ({
+      tone: "info",
+      label: "under way",
+      workload,
+      what: `${pod}: ${change}`,
+      why: `${why}; ${state}`,
+      at: "",
+    })),
     ...notDone.map(({ namespace, object, reason, time, what }) => {
       const [tone, label] = NOT_DONE[reason] ?? ["", reason];
       return { tone, label, workload: `${namespace}/${object}`, what, why: "", at: time };
     }),
     ...changes.map(({ workload, raised, lowered, quiet, last, what = "", why }) => {
-      const counts = [raised > 0 && `${raised} raised`, lowered > 0 && `${lowered} lowered`, quiet > 0 && `${quiet} settled`].filter(Boolean).join(", ");
-      return { tone: "good", label: "changed", workload, what: what === "" ? counts : `${counts}; last ${what}`, why, at: last };
+      const counts = [
+        raised > 0 && `${raised} raised`,
+        lowered > 0 && `${lowered} lowered`,
+        quiet > 0 && `${quiet} settled`,
+      ]
+        .filter(Boolean)
+        .join(", ");
+      return {
+        tone: "good",
+        label: "changed",
+        workload,
+        what: what === "" ? counts : `${counts}; last ${what}`,
+        why,
+        at: last,
+      };
     }),
   ];
 }
 
-export function Resized({ resizes, known, link }: { resizes: Resizes; known: Map<string, { id: string }>; link: Linking }) {
+export function Resized({
+  resizes,
+  known,
+  link,
+}: {
+  resizes: Resizes;
+  known: Map<string, { id: string }>;
+  link: Linking;
+}) {
   const [isWhole, setWhole] = useState(false);
   const lines = linesOf(resizes);
   const named = (workload: string) => {
     const [namespace = "", kind = "", name = ""] = workload.split("/");
-    const shown = <><span class="muted">{namespace} / </span><b>{name}</b><small>{kind.toLowerCase()}</small></>;
+    const shown = (
+      <>
+        <span class="muted">{namespace} / </span>
+        <b>{name}</b>
+        <small>{kind.toLowerCase()}</small>
+      </>
+    );
     const found = known.get(`${namespace}/${kind.toLowerCase()}/${name}`);
     return found ? link(linkTo(found), shown) : shown;
   };
   const changed = resizes.changes.reduce((sum, { raised, lowered }) => sum + raised + lowered, 0);
   return (
-    <Section title="Resizes of running pods" note={changed > 0 ? `${count(changed, "change")} in 7 days` : "Nothing was changed in 7 days"} more={<More size={lines.length} isWhole={isWhole} set={setWhole} />}>
+    <Section
+      title="Resizes of running pods"
+      note={changed > 0 ? `${count(changed, "change")} in 7 days` : "Nothing was changed in 7 days"}
+      more={<More size={lines.length} isWhole={isWhole} set={setWhole} />}
+    >
       <table class="stack resizes">
-        <thead><tr><th scope="col">Workload</th><th scope="col">State</th><th scope="col">What</th><th scope="col">Why</th><th scope="col" class="number">Last</th></tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">Workload</th>
+            <th scope="col">State</th>
+            <th scope="col">What</th>
+            <th scope="col">Why</th>
+            <th scope="col" class="number">
+              Last
+            </th>
+          </tr>
+        </thead>
         <tbody>
           {lines.slice(0, isWhole ? lines.length : FEW).map(({ tone, label, workload, what, why, at }) => (
             <tr>
               <th scope="row">{named(workload)}</th>
-              <td><Pill tone={tone}>{label}</Pill></td>
+              <td>
+                <Pill tone={tone}>{label}</Pill>
+              </td>
               <td class="wrap">{what}</td>
               <td class="wrap">{sentence(timed(why))}</td>
               <td class="number">{at !== "" && ago(at)}</td>

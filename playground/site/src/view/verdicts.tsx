@@ -6,7 +6,20 @@ import { count, inOneUnit, thousandths } from "../amounts.js";
 import { PAGE } from "../engine.js";
 import { type Finding, VERDICTS, chargesOf, findings, isFailure } from "../explain.js";
 import { LABELS } from "../panels.js";
-import type { CheckedBound, ContainerValues, Detail, Level, Measured, ObjectCharge, Outcome, Panel, Part, Problem, Row, Verdict } from "../types.js";
+import type {
+  CheckedBound,
+  ContainerValues,
+  Detail,
+  Level,
+  Measured,
+  ObjectCharge,
+  Outcome,
+  Panel,
+  Part,
+  Problem,
+  Row,
+  Verdict,
+} from "../types.js";
 import { Legend, Meter, Pill, Said, Spread, Ticked } from "./parts.js";
 
 export interface Actions {
@@ -35,7 +48,9 @@ function counted({ rows }: Outcome) {
   const counts = new Map<Verdict, number>();
   for (const { verdict } of rows) counts.set(verdict, (counts.get(verdict) ?? 0) + 1);
   const verdicts = Object.keys(VERDICTS) as Verdict[];
-  return verdicts.flatMap((verdict) => (counts.has(verdict) ? [{ ...VERDICTS[verdict], number: counts.get(verdict)! }] : []));
+  return verdicts.flatMap((verdict) =>
+    counts.has(verdict) ? [{ ...VERDICTS[verdict], number: counts.get(verdict)! }] : [],
+  );
 }
 
 export const Counters = ({ outcome, milliseconds }: { outcome: Outcome; milliseconds: number }) => (
@@ -62,7 +77,16 @@ export function Results({ outcome, from, actions }: { outcome: Outcome; from: nu
     const placed = found.map((finding): [Finding, Place | undefined] => [finding, actions.place(row, finding)]);
     const isOfInput = row.verdict === "error" && problems.length > 0;
     const shown = JSON.stringify([row, detail, placed, isOfInput]);
-    const card = before.current.get(shown) ?? <ObjectCard key={`${detail.row} ${row.object}`} row={row} detail={detail} findings={placed} isOfInput={isOfInput} actions={actions} />;
+    const card = before.current.get(shown) ?? (
+      <ObjectCard
+        key={`${detail.row} ${row.object}`}
+        row={row}
+        detail={detail}
+        findings={placed}
+        isOfInput={isOfInput}
+        actions={actions}
+      />
+    );
     now.set(shown, card);
     return card;
   });
@@ -70,7 +94,9 @@ export function Results({ outcome, from, actions }: { outcome: Outcome; from: nu
   return (
     <>
       <Problems problems={problems} actions={actions} />
-      {rows.length > PAGE && <Pages from={from} size={PAGE} all={rows.length} actions={actions} further={["Next failure", next]} />}
+      {rows.length > PAGE && (
+        <Pages from={from} size={PAGE} all={rows.length} actions={actions} further={["Next failure", next]} />
+      )}
       {cards}
       <Quotas levels={quotas} note="before and after these objects" />
     </>
@@ -86,7 +112,12 @@ export function Problems({ problems, actions }: { problems: Problem[]; actions: 
       <h2>{count(problems.length, "problem")} in the input</h2>
       <ul>
         {sorted.slice(0, 100).map(({ panel, line, text }) => (
-          <li><button type="button" class="plain place" onClick={() => actions.goTo(panel, line)}>{LABELS[panel]}, line {line}</button> <Ticked text={text} /></li>
+          <li>
+            <button type="button" class="plain place" onClick={() => actions.goTo(panel, line)}>
+              {LABELS[panel]}, line {line}
+            </button>{" "}
+            <Ticked text={text} />
+          </li>
         ))}
       </ul>
     </section>
@@ -94,13 +125,31 @@ export function Problems({ problems, actions }: { problems: Problem[]; actions: 
 }
 
 /** Buttons to turn pages of so many of all. */
-export function Pages({ from, size, all, actions, further }: { from: number; size: number; all: number; actions: Pick<Actions, "turnTo">; further?: [label: string, row: number] }) {
+export function Pages({
+  from,
+  size,
+  all,
+  actions,
+  further,
+}: {
+  from: number;
+  size: number;
+  all: number;
+  actions: Pick<Actions, "turnTo">;
+  further?: [label: string, row: number];
+}) {
   const to = Math.min(from + size, all);
-  const turn = (label: string, row: number) => <button type="button" aria-disabled={row < 0} onClick={() => row >= 0 && actions.turnTo(row)}>{label}</button>;
+  const turn = (label: string, row: number) => (
+    <button type="button" aria-disabled={row < 0} onClick={() => row >= 0 && actions.turnTo(row)}>
+      {label}
+    </button>
+  );
   return (
     <nav class="pages" aria-label="Pages of objects">
       {turn("Previous", from > 0 ? Math.max(0, from - size) : -1)}
-      <span>{from + 1} to {to} of {all.toLocaleString("en")}</span>
+      <span>
+        {from + 1} to {to} of {all.toLocaleString("en")}
+      </span>
       {turn("Next", to < all ? to : -1)}
       {further && turn(...further)}
     </nav>
@@ -108,48 +157,142 @@ export function Pages({ from, size, all, actions, further }: { from: number; siz
 }
 
 /** `isOfInput`: why there is no verdict is said above, once for all. */
-function ObjectCard({ row, detail, findings, isOfInput, actions }: { row: Row; detail: Detail; findings: [Finding, Place | undefined][]; isOfInput: boolean; actions: Actions }) {
+function ObjectCard({
+  row,
+  detail,
+  findings,
+  isOfInput,
+  actions,
+}: {
+  row: Row;
+  detail: Detail;
+  findings: [Finding, Place | undefined][];
+  isOfInput: boolean;
+  actions: Actions;
+}) {
   const { message, story, diff, podDiff, note } = detail;
   const charges = chargesOf(story);
   const { label, tone } = VERDICTS[row.verdict];
   const isWrong = isFailure(row.verdict);
   return (
-    <article class={`card object tone-${tone}`} data-object={row.object} data-verdict={row.verdict} aria-label={`${row.object}: ${label}`}>
+    <article
+      class={`card object tone-${tone}`}
+      data-object={row.object}
+      data-verdict={row.verdict}
+      aria-label={`${row.object}: ${label}`}
+    >
       <header>
         <span class={`pill verdict ${tone}`}>{label}</span>
         <h3>{row.object}</h3>
         {row.namespace !== "" && <span class="muted">namespace {row.namespace}</span>}
         {row.isUpdate && <Pill>update</Pill>}
-        <button type="button" class="plain place" onClick={() => actions.goTo("objects", row.line)}>line {row.line}</button>
+        <button type="button" class="plain place" onClick={() => actions.goTo("objects", row.line)}>
+          line {row.line}
+        </button>
       </header>
       {isOfInput && <p class="muted">Not evaluated: fix the problems above first.</p>}
-      {findings.map(([finding, place]) => <Why finding={finding} place={place} mend={() => actions.mend(row, finding)} tone={tone} />)}
-      {findings.length === 0 && isWrong && !isOfInput && story.reasons?.map(({ message }) => <div class={`why ${tone}`}><p>{message}</p></div>)}
+      {findings.map(([finding, place]) => (
+        <Why finding={finding} place={place} mend={() => actions.mend(row, finding)} tone={tone} />
+      ))}
+      {findings.length === 0 &&
+        isWrong &&
+        !isOfInput &&
+        story.reasons?.map(({ message }) => (
+          <div class={`why ${tone}`}>
+            <p>{message}</p>
+          </div>
+        ))}
       {message !== "" && !isOfInput && <p class="message">{message}</p>}
       {tone === "info" && <Filled containers={story.containers ?? []} />}
-      {story.warnings?.map(({ message }) => <p class="why warn warning"><b>Warning </b><span>{message}</span></p>)}
-      {story.estimates?.map((estimate) => <p class="why info estimate"><b>Estimate </b>{estimate}</p>)}
-      {note !== null && <p class="muted"><Ticked text={note} /></p>}
+      {story.warnings?.map(({ message }) => (
+        <p class="why warn warning">
+          <b>Warning </b>
+          <span>{message}</span>
+        </p>
+      ))}
+      {story.estimates?.map((estimate) => (
+        <p class="why info estimate">
+          <b>Estimate </b>
+          {estimate}
+        </p>
+      ))}
+      {note !== null && (
+        <p class="muted">
+          <Ticked text={note} />
+        </p>
+      )}
       <div class="folds">
-        {message !== "" && isOfInput && <Fold title="What the policy answers"><p class="message">{message}</p></Fold>}
-        {!isOfInput && <Fold title={isWrong && tone === "bad" ? "What would be stored" : "Object after admission"}><Difference parts={diff} label={`${row.object} after admission`} /></Fold>}
-        {podDiff !== null && <Fold title="Resulting Pod"><Difference parts={podDiff} label={`A Pod of ${row.object}`} /></Fold>}
-        {story.containers !== undefined && <Fold title={story.isOfPods ? "Values of each Pod" : "Values"}>{story.containers.map((one) => <Values container={one} />)}</Fold>}
-        {story.inAll !== undefined && <Fold title={story.containers === undefined ? "Bounds of the claim" : "Bounds of the Pod total"}><Totals checks={story.inAll} /></Fold>}
-        {charges.length > 0 && <Fold title="Quota usage"><QuotaUsage charges={charges} /></Fold>}
-        <button type="button" class="plain report" aria-label="Download for a bug report" onClick={() => actions.download(detail.row)}>Bug report</button>
+        {message !== "" && isOfInput && (
+          <Fold title="What the policy answers">
+            <p class="message">{message}</p>
+          </Fold>
+        )}
+        {!isOfInput && (
+          <Fold title={isWrong && tone === "bad" ? "What would be stored" : "Object after admission"}>
+            <Difference parts={diff} label={`${row.object} after admission`} />
+          </Fold>
+        )}
+        {podDiff !== null && (
+          <Fold title="Resulting Pod">
+            <Difference parts={podDiff} label={`A Pod of ${row.object}`} />
+          </Fold>
+        )}
+        {story.containers !== undefined && (
+          <Fold title={story.isOfPods ? "Values of each Pod" : "Values"}>
+            {story.containers.map((one) => (
+              <Values container={one} />
+            ))}
+          </Fold>
+        )}
+        {story.inAll !== undefined && (
+          <Fold title={story.containers === undefined ? "Bounds of the claim" : "Bounds of the Pod total"}>
+            <Totals checks={story.inAll} />
+          </Fold>
+        )}
+        {charges.length > 0 && (
+          <Fold title="Quota usage">
+            <QuotaUsage charges={charges} />
+          </Fold>
+        )}
+        <button
+          type="button"
+          class="plain report"
+          aria-label="Download for a bug report"
+          onClick={() => actions.download(detail.row)}
+        >
+          Bug report
+        </button>
       </div>
     </article>
   );
 }
 
-const Why = ({ finding: { headline, words, fix }, place, mend, tone }: { finding: Finding; place: Place | undefined; mend: () => void; tone: string }) => (
+const Why = ({
+  finding: { headline, words, fix },
+  place,
+  mend,
+  tone,
+}: {
+  finding: Finding;
+  place: Place | undefined;
+  mend: () => void;
+  tone: string;
+}) => (
   <div class={`why ${tone}`}>
-    <p><b>{headline}:</b> <Said words={words} /></p>
+    <p>
+      <b>{headline}:</b> <Said words={words} />
+    </p>
     {fix && (
       <p class="fix">
-        <span><Said words={fix.words} />{place && ` Line ${place.line}.`}</span>
-        {place?.canBeMended && <button type="button" onClick={mend}>Set to {fix.to}</button>}
+        <span>
+          <Said words={fix.words} />
+          {place && ` Line ${place.line}.`}
+        </span>
+        {place?.canBeMended && (
+          <button type="button" onClick={mend}>
+            Set to {fix.to}
+          </button>
+        )}
       </p>
     )}
   </div>
@@ -157,7 +300,15 @@ const Why = ({ finding: { headline, words, fix }, place, mend, tone }: { finding
 
 /** The values that admission sets, each with its source. */
 function Filled({ containers }: { containers: ContainerValues[] }) {
-  const rows = containers.flatMap(({ name, values }) => values.filter(({ step }) => !["authored", "copied", "unset"].includes(step)).map((field) => ({ name, limit: values.find((other) => other.field === field.field.replace("requests.", "limits."))?.value, ...field })));
+  const rows = containers.flatMap(({ name, values }) =>
+    values
+      .filter(({ step }) => !["authored", "copied", "unset"].includes(step))
+      .map((field) => ({
+        name,
+        limit: values.find((other) => other.field === field.field.replace("requests.", "limits."))?.value,
+        ...field,
+      })),
+  );
   if (rows.length === 0) return null;
   const isOne = new Set(rows.map(({ name }) => name)).size === 1;
   return (
@@ -165,7 +316,11 @@ function Filled({ containers }: { containers: ContainerValues[] }) {
       <ul class="filled">
         {rows.map(({ name, field, value, reason, usage, limit }) => (
           <li>
-            <code>{isOne ? "" : `${name} `}{field}</code> <span class="arrow">→</span> <b>{value ?? "unset"}</b> <span class="muted">{reason}</span>
+            <code>
+              {isOne ? "" : `${name} `}
+              {field}
+            </code>{" "}
+            <span class="arrow">→</span> <b>{value ?? "unset"}</b> <span class="muted">{reason}</span>
             {usage && <Drawn resource={field.replace("requests.", "")} usage={usage} request={value} limit={limit} />}
           </li>
         ))}
@@ -176,23 +331,55 @@ function Filled({ containers }: { containers: ContainerValues[] }) {
 }
 
 /** The usage that a request was estimated from. */
-function Drawn({ resource, usage, request, limit }: { resource: string; usage: Measured[]; request: string | undefined; limit: string | undefined }) {
+function Drawn({
+  resource,
+  usage,
+  request,
+  limit,
+}: {
+  resource: string;
+  usage: Measured[];
+  request: string | undefined;
+  limit: string | undefined;
+}) {
   const levels = usage.map(({ at, amount }) => ({ at, value: thousandths(amount) ?? 0 }));
   const shown = levels.filter(({ at }) => levels.length <= 4 || ["p50", "p95", "peak"].includes(at));
-  const { numbers, unit } = inOneUnit(resource, shown.map(({ value }) => value));
+  const { numbers, unit } = inOneUnit(
+    resource,
+    shown.map(({ value }) => value),
+  );
   const mark = (text: string | undefined) => (text === undefined ? null : { text, value: thousandths(text) ?? 0 });
   return (
     <div class="drawn">
-      <Spread line={{ resource, usage: levels, request: null, limit: mark(limit), recommended: mark(request) }} isRequest />
-      <span class="muted">{shown.map(({ at }, index) => `${at}\u00a0${numbers[index]}`).join(" · ")}{`\u00a0${unit}`}</span>
+      <Spread
+        line={{ resource, usage: levels, request: null, limit: mark(limit), recommended: mark(request) }}
+        isRequest
+      />
+      <span class="muted">
+        {shown.map(({ at }, index) => `${at}\u00a0${numbers[index]}`).join(" · ")}
+        {`\u00a0${unit}`}
+      </span>
     </div>
   );
 }
 
 /** What is folded away is made when it is unfolded: most of it never is, and a key waits for all that is made. */
-export function Fold({ title, isOpen = false, children }: { title: string; isOpen?: boolean; children: ComponentChildren }) {
+export function Fold({
+  title,
+  isOpen = false,
+  children,
+}: {
+  title: string;
+  isOpen?: boolean;
+  children: ComponentChildren;
+}) {
   const [isShown, setShown] = useState(isOpen);
-  return <details open={isShown} onToggle={(event) => setShown(event.currentTarget.open)}><summary>{title}</summary>{isShown && children}</details>;
+  return (
+    <details open={isShown} onToggle={(event) => setShown(event.currentTarget.open)}>
+      <summary>{title}</summary>
+      {isShown && children}
+    </details>
+  );
 }
 
 const SIGNS = { same: " ", removed: "-", added: "+" } as const;
@@ -211,51 +398,108 @@ function Difference({ parts, label }: { parts: Part[]; label: string }) {
         const head = index === 0 ? 0 : CONTEXT;
         const tail = index === parts.length - 1 ? 0 : CONTEXT;
         if (!isChanged || lines.length <= head + tail + 2) return shown(lines);
-        return <>{shown(lines.slice(0, head))}<span class="muted">{`  … ${count(lines.length - head - tail, "unchanged line")}\n`}</span>{shown(tail > 0 ? lines.slice(-tail) : [])}</>;
+        return (
+          <>
+            {shown(lines.slice(0, head))}
+            <span class="muted">{`  … ${count(lines.length - head - tail, "unchanged line")}\n`}</span>
+            {shown(tail > 0 ? lines.slice(-tail) : [])}
+          </>
+        );
       })}
     </pre>
   );
 }
 
-export const Values = ({ container: { name, role, image, values }, caption = `${role} ${name}, image ${image}` }: { container: ContainerValues; caption?: string }) => (
+export const Values = ({
+  container: { name, role, image, values },
+  caption = `${role} ${name}, image ${image}`,
+}: {
+  container: ContainerValues;
+  caption?: string;
+}) => (
   <Table caption={caption} heads={["Field", "Value", "Source", "Bounds"]}>
     {values.map(({ field, value, step, reason, checks = [] }) => (
       <tr class={step === "unset" ? "unset" : ""}>
-        <th scope="row"><code>{field}</code></th>
+        <th scope="row">
+          <code>{field}</code>
+        </th>
         <td>{value ?? "–"}</td>
         <td>{step === "unset" ? "not set" : reason}</td>
-        <td>{checks.map((check) => <Bound check={check} />)}</td>
+        <td>
+          {checks.map((check) => (
+            <Bound check={check} />
+          ))}
+        </td>
       </tr>
     ))}
   </Table>
 );
 
 /** `max 1 met (LimitRange limits)` */
-const Bound = ({ check: { edge, bound, range, holds } }: { check: CheckedBound }) => <span class={holds ? "less" : "more"}>{edge} {bound} {holds ? "met" : "not met"} ({range}) </span>;
+const Bound = ({ check: { edge, bound, range, holds } }: { check: CheckedBound }) => (
+  <span class={holds ? "less" : "more"}>
+    {edge} {bound} {holds ? "met" : "not met"} ({range}){" "}
+  </span>
+);
 
 export const Totals = ({ checks }: { checks: CheckedBound[] }) => (
   <Table heads={["Resource", "Request", "Limit", "Bounds"]}>
-    {checks.map((check) => <tr><th scope="row">{check.resource}</th><td>{check.request ?? "–"}</td><td>{check.limit ?? "–"}</td><td><Bound check={check} /></td></tr>)}
+    {checks.map((check) => (
+      <tr>
+        <th scope="row">{check.resource}</th>
+        <td>{check.request ?? "–"}</td>
+        <td>{check.limit ?? "–"}</td>
+        <td>
+          <Bound check={check} />
+        </td>
+      </tr>
+    ))}
   </Table>
 );
 
 const QuotaUsage = ({ charges }: { charges: ObjectCharge[] }) => (
   <Table heads={["Quota", "Used", "Change", "After", "Hard", "Available"]} numbers={1}>
-    {charges.flatMap(({ quota, added: amounts }) => amounts.map(({ name, before, added, used, hard, left }) => (
-      <tr class={left.startsWith("-") ? "exceeded" : ""}>
-        <th scope="row">{quota}: {name}</th>
-        {[before, added, used, hard, left].map((cell) => <td class="number">{cell}</td>)}
-      </tr>
-    )))}
+    {charges.flatMap(({ quota, added: amounts }) =>
+      amounts.map(({ name, before, added, used, hard, left }) => (
+        <tr class={left.startsWith("-") ? "exceeded" : ""}>
+          <th scope="row">
+            {quota}: {name}
+          </th>
+          {[before, added, used, hard, left].map((cell) => (
+            <td class="number">{cell}</td>
+          ))}
+        </tr>
+      )),
+    )}
   </Table>
 );
 
 /** A table that scrolls by itself where it is wider than the page; columns from `numbers` on are numbers. `isStack`: on a phone a row is a card of its own. */
-export const Table = ({ caption = "", heads, numbers = Infinity, isStack = false, children }: { caption?: string; heads: string[]; numbers?: number; isStack?: boolean; children: ComponentChildren }) => (
+export const Table = ({
+  caption = "",
+  heads,
+  numbers = Infinity,
+  isStack = false,
+  children,
+}: {
+  caption?: string;
+  heads: string[];
+  numbers?: number;
+  isStack?: boolean;
+  children: ComponentChildren;
+}) => (
   <div class="table" tabIndex={0} role="group" aria-label={caption || `${heads[0]} table`}>
     <table class={isStack ? "stack" : ""}>
       {caption !== "" && <caption>{caption}</caption>}
-      <thead><tr>{heads.map((head, index) => <th scope="col" class={index >= numbers ? "number" : ""}>{head}</th>)}</tr></thead>
+      <thead>
+        <tr>
+          {heads.map((head, index) => (
+            <th scope="col" class={index >= numbers ? "number" : ""}>
+              {head}
+            </th>
+          ))}
+        </tr>
+      </thead>
       <tbody>{children}</tbody>
     </table>
   </div>
@@ -269,12 +513,31 @@ export function Quotas({ levels, note }: { levels: Level[]; note: string }) {
   const namespaces = new Set(levels.map((level) => level.namespace)).size;
   return (
     <section class="card section">
-      <h2>Quotas <small>{note}</small></h2>
+      <h2>
+        Quotas <small>{note}</small>
+      </h2>
       <ul class="meters side">
         {levels.slice(0, MOST_ROWS).map(({ namespace, quota, name, before, after, hard }) => {
-          const [was, is, most] = [before, after, hard].map((text) => thousandths(text) ?? 0) as [number, number, number];
+          const [was, is, most] = [before, after, hard].map((text) => thousandths(text) ?? 0) as [
+            number,
+            number,
+            number,
+          ];
           const of = `${namespaces > 1 && namespace ? `${namespace} / ` : ""}${quota}`;
-          return <Meter key={`${namespace}/${quota}/${name}`} name={<><span class="muted">{of}</span> {name}</>} resource={name} used={was} after={is} hard={most} />;
+          return (
+            <Meter
+              key={`${namespace}/${quota}/${name}`}
+              name={
+                <>
+                  <span class="muted">{of}</span> {name}
+                </>
+              }
+              resource={name}
+              used={was}
+              after={is}
+              hard={most}
+            />
+          );
         })}
       </ul>
       {levels.length > MOST_ROWS && <p class="muted">{levels.length - MOST_ROWS} more are not shown.</p>}

@@ -36,13 +36,20 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
   const { q, namespace, only, sort, isRising, isFlat, at, picked } = list;
   const found = useMemo(() => listed(workloads, list), [workloads, q, namespace, only, sort, isRising, isFlat]);
   const { items, height } = useMemo(() => itemsOf(found, isFlat), [found]);
-  const chips = useMemo(() => MARKS.map((mark) => ({ ...mark, size: workloads.filter(mark.holds).length })).filter(({ size, name }) => size > 0 || name === only), [workloads, only]);
+  const chips = useMemo(
+    () =>
+      MARKS.map((mark) => ({ ...mark, size: workloads.filter(mark.holds).length })).filter(
+        ({ size, name }) => size > 0 || name === only,
+      ),
+    [workloads, only],
+  );
 
   const scroller = useRef<HTMLDivElement>(null);
   const [sight, setSight] = useState({ top: 0, height: 900 });
   const look = () => {
     const { scrollTop, clientHeight } = scroller.current!;
-    if (Math.abs(scrollTop - sight.top) > AHEAD / 3 || clientHeight !== sight.height) setSight({ top: scrollTop, height: clientHeight });
+    if (Math.abs(scrollTop - sight.top) > AHEAD / 3 || clientHeight !== sight.height)
+      setSight({ top: scrollTop, height: clientHeight });
   };
   useLayoutEffect(look);
   // Who follows a link to one workload sees it in its list too, and still when its details are closed.
@@ -52,7 +59,8 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
     const item = items.find((item) => "workload" in item && item.workload.id === id);
     const { scrollTop, clientHeight } = scroller.current!;
     if (!item || (item.top >= scrollTop && item.top <= scrollTop + clientHeight - 2 * ROW)) return;
-    scroller.current!.scrollTop = isNear && item.top > scrollTop ? item.top - clientHeight + 2 * ROW : item.top - (isNear ? ROW : clientHeight / 3);
+    scroller.current!.scrollTop =
+      isNear && item.top > scrollTop ? item.top - clientHeight + 2 * ROW : item.top - (isNear ? ROW : clientHeight / 3);
     look();
   };
   useLayoutEffect(() => {
@@ -60,7 +68,10 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
     bringIntoSight(last.current, toFocus.current !== undefined);
   }, [at]);
   useLayoutEffect(() => {
-    const link = toFocus.current === undefined ? null : scroller.current!.querySelector<HTMLElement>(`a[data-id="${CSS.escape(toFocus.current)}"]`);
+    const link =
+      toFocus.current === undefined
+        ? null
+        : scroller.current!.querySelector<HTMLElement>(`a[data-id="${CSS.escape(toFocus.current)}"]`);
     if (!link) return;
     toFocus.current = undefined;
     link.focus({ preventScroll: true });
@@ -71,7 +82,8 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
   const above = shown[0]?.top ?? 0;
   const below = height - (items[lastIndex]?.top ?? height);
 
-  const pick = (id: string) => set({ picked: picked.includes(id) ? picked.filter((one) => one !== id) : [...picked, id] });
+  const pick = (id: string) =>
+    set({ picked: picked.includes(id) ? picked.filter((one) => one !== id) : [...picked, id] });
   const close = () => {
     toFocus.current = at;
     set({ at: undefined }, true);
@@ -79,7 +91,14 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       const focused = document.activeElement as HTMLElement | null;
-      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || focused?.closest("input:not([type=checkbox]), select, textarea, dialog, #editor")) return;
+      if (
+        event.ctrlKey ||
+        event.metaKey ||
+        event.altKey ||
+        event.defaultPrevented ||
+        focused?.closest("input:not([type=checkbox]), select, textarea, dialog, #editor")
+      )
+        return;
       const isInDetails = Boolean(focused?.closest(".details"));
       const here = toFocus.current ?? focused?.dataset.id ?? at ?? last.current;
       const step = { j: 1, k: -1, ...(isInDetails ? {} : { ArrowDown: 1, ArrowUp: -1 }) }[event.key];
@@ -105,63 +124,216 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
   });
 
   const chosen = at === undefined ? undefined : workloads.find(({ id }) => id === at);
-  const sorted = (column: Column) => (sort === column ? ({ "aria-sort": isRising ? "ascending" : "descending" } as const) : {});
-  const head = (column: Column, label: ComponentChildren, kind = "") => <th scope="col" class={kind} {...sorted(column)}><button type="button" onClick={() => set({ sort: column, isRising: sort === column ? !isRising : column === "name" })}>{label}</button></th>;
+  const sorted = (column: Column) =>
+    sort === column ? ({ "aria-sort": isRising ? "ascending" : "descending" } as const) : {};
+  const head = (column: Column, label: ComponentChildren, kind = "") => (
+    <th scope="col" class={kind} {...sorted(column)}>
+      <button
+        type="button"
+        onClick={() => set({ sort: column, isRising: sort === column ? !isRising : column === "name" })}
+      >
+        {label}
+      </button>
+    </th>
+  );
   const hrefOf = ({ id }: Workload) => write({ ...list, at: id });
 
   return (
     <div class="view workloads">
       <h2 class="hidden">Workloads</h2>
       <div class="tools">
-        <input type="search" id="search" aria-label="Search workloads" aria-keyshortcuts="/" placeholder="Search by name, kind or flag  ( / )" value={q} onInput={(event) => set({ q: event.currentTarget.value })} />
+        <input
+          type="search"
+          id="search"
+          aria-label="Search workloads"
+          aria-keyshortcuts="/"
+          placeholder="Search by name, kind or flag  ( / )"
+          value={q}
+          onInput={(event) => set({ q: event.currentTarget.value })}
+        />
         {namespaces.length > 1 && (
-          <select aria-label="Namespace" value={namespace} onChange={(event) => set({ namespace: event.currentTarget.value })}>
+          <select
+            aria-label="Namespace"
+            value={namespace}
+            onChange={(event) => set({ namespace: event.currentTarget.value })}
+          >
             <option value="">All namespaces</option>
-            {namespaces.map((name) => <option key={name} value={name}>{name}</option>)}
+            {namespaces.map((name) => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
           </select>
         )}
-        <label class="field"><input type="checkbox" checked={!isFlat} onChange={(event) => set({ isFlat: !event.currentTarget.checked })} />Group by namespace</label>
-        <span class="muted" role="status">{count(found.length, "container")}</span>
+        <label class="field">
+          <input
+            type="checkbox"
+            checked={!isFlat}
+            onChange={(event) => set({ isFlat: !event.currentTarget.checked })}
+          />
+          Group by namespace
+        </label>
+        <span class="muted" role="status">
+          {count(found.length, "container")}
+        </span>
         <Legend course={workloads.find(({ course }) => course)?.course} />
       </div>
       <div class="chips" role="group" aria-label="Filter">
-        {chips.map(({ name, label, tone, size }) => <button key={name} type="button" class={`chip ${tone}`} aria-pressed={only === name} onClick={() => set({ only: only === name ? "" : name })}>{label} <span>{size.toLocaleString("en")}</span></button>)}
-        {(q !== "" || only !== "" || namespace !== "") && <button type="button" class="plain" onClick={() => set({ q: "", only: "", namespace: "" })}>Clear</button>}
+        {chips.map(({ name, label, tone, size }) => (
+          <button
+            key={name}
+            type="button"
+            class={`chip ${tone}`}
+            aria-pressed={only === name}
+            onClick={() => set({ only: only === name ? "" : name })}
+          >
+            {label} <span>{size.toLocaleString("en")}</span>
+          </button>
+        ))}
+        {(q !== "" || only !== "" || namespace !== "") && (
+          <button type="button" class="plain" onClick={() => set({ q: "", only: "", namespace: "" })}>
+            Clear
+          </button>
+        )}
       </div>
-      {at !== undefined && !chosen && <p class="card section muted" role="status">{at} is not here any more, or not in this namespace.</p>}
+      {at !== undefined && !chosen && (
+        <p class="card section muted" role="status">
+          {at} is not here any more, or not in this namespace.
+        </p>
+      )}
       <div class={chosen ? "master detailed" : "master"}>
-        <div class="card scroller" ref={scroller} onScroll={look} tabIndex={0} role="group" aria-label="Workloads, table">
+        <div
+          class="card scroller"
+          ref={scroller}
+          onScroll={look}
+          tabIndex={0}
+          role="group"
+          aria-label="Workloads, table"
+        >
           <table aria-rowcount={items.length + 1}>
-            <thead><tr aria-rowindex={1}>{head("name", "Workload")}{head("cpu", <>CPU<span class="rest"> request, cores</span></>, "number")}<th scope="col" class="wide">CPU usage</th>{head("memory", <>Memory<span class="rest"> request</span></>, "number")}<th scope="col" class="wide">Memory usage</th>{head("saved", advice?.money ? <>Saves<span class="rest"> a month</span></> : "Saves", "number")}</tr></thead>
+            <thead>
+              <tr aria-rowindex={1}>
+                {head("name", "Workload")}
+                {head(
+                  "cpu",
+                  <>
+                    CPU<span class="rest"> request, cores</span>
+                  </>,
+                  "number",
+                )}
+                <th scope="col" class="wide">
+                  CPU usage
+                </th>
+                {head(
+                  "memory",
+                  <>
+                    Memory<span class="rest"> request</span>
+                  </>,
+                  "number",
+                )}
+                <th scope="col" class="wide">
+                  Memory usage
+                </th>
+                {head(
+                  "saved",
+                  advice?.money ? (
+                    <>
+                      Saves<span class="rest"> a month</span>
+                    </>
+                  ) : (
+                    "Saves"
+                  ),
+                  "number",
+                )}
+              </tr>
+            </thead>
             <tbody>
-              {above > 0 && <tr aria-hidden="true" class="gap"><td style={{ height: `${above}px` }} /></tr>}
+              {above > 0 && (
+                <tr aria-hidden="true" class="gap">
+                  <td style={{ height: `${above}px` }} />
+                </tr>
+              )}
               {shown.map((item, index) =>
                 "group" in item ? (
-                  <tr key={`group ${item.group}`} class="group" aria-rowindex={firstIndex + index + 2}><th scope="rowgroup">{item.group} <small>{count(item.size, "container")}</small></th></tr>
+                  <tr key={`group ${item.group}`} class="group" aria-rowindex={firstIndex + index + 2}>
+                    <th scope="rowgroup">
+                      {item.group} <small>{count(item.size, "container")}</small>
+                    </th>
+                  </tr>
                 ) : (
-                  <tr key={item.workload.id} aria-rowindex={firstIndex + index + 2} class={`row ${item.workload.id === at ? "selected" : ""} ${picked.includes(item.workload.id) ? "picked" : ""}`} onClick={() => set({ at: item.workload.id }, true)}>
-                    <th scope="row"><span class="named">
-                      <input type="checkbox" aria-label={`Select ${item.workload.object} ${item.workload.container}`} checked={picked.includes(item.workload.id)} onClick={(event) => event.stopPropagation()} onChange={() => pick(item.workload.id)} />
-                      <a href={hrefOf(item.workload)} data-id={item.workload.id} aria-current={item.workload.id === at ? "true" : undefined} onClick={(event) => { event.preventDefault(); event.stopPropagation(); set({ at: item.workload.id }, true); }}><Named {...item.workload} namespace={isFlat ? item.workload.namespace : ""} below={` · ${count(item.workload.pods, "pod")}`} /></a>
-                      <Marks workload={item.workload} most={2} />
-                    </span></th>
-                    <td class="number" data-label="CPU"><Change line={item.workload.cpu} /></td>
-                    <td class="wide"><Usage line={item.workload.cpu} course={item.workload.course} /></td>
-                    <td class="number" data-label="Memory"><Change line={item.workload.memory} /></td>
-                    <td class="wide"><Usage line={item.workload.memory} course={item.workload.course} /></td>
-                    <td class="number"><Frees workload={item.workload} /></td>
+                  <tr
+                    key={item.workload.id}
+                    aria-rowindex={firstIndex + index + 2}
+                    class={`row ${item.workload.id === at ? "selected" : ""} ${picked.includes(item.workload.id) ? "picked" : ""}`}
+                    onClick={() => set({ at: item.workload.id }, true)}
+                  >
+                    <th scope="row">
+                      <span class="named">
+                        <input
+                          type="checkbox"
+                          aria-label={`Select ${item.workload.object} ${item.workload.container}`}
+                          checked={picked.includes(item.workload.id)}
+                          onClick={(event) => event.stopPropagation()}
+                          onChange={() => pick(item.workload.id)}
+                        />
+                        <a
+                          href={hrefOf(item.workload)}
+                          data-id={item.workload.id}
+                          aria-current={item.workload.id === at ? "true" : undefined}
+                          onClick={(event) => {
+                            event.preventDefault();
+                            event.stopPropagation();
+                            set({ at: item.workload.id }, true);
+                          }}
+                        >
+                          <Named
+                            {...item.workload}
+                            namespace={isFlat ? item.workload.namespace : ""}
+                            below={` · ${count(item.workload.pods, "pod")}`}
+                          />
+                        </a>
+                        <Marks workload={item.workload} most={2} />
+                      </span>
+                    </th>
+                    <td class="number" data-label="CPU">
+                      <Change line={item.workload.cpu} />
+                    </td>
+                    <td class="wide">
+                      <Usage line={item.workload.cpu} course={item.workload.course} />
+                    </td>
+                    <td class="number" data-label="Memory">
+                      <Change line={item.workload.memory} />
+                    </td>
+                    <td class="wide">
+                      <Usage line={item.workload.memory} course={item.workload.course} />
+                    </td>
+                    <td class="number">
+                      <Frees workload={item.workload} />
+                    </td>
                   </tr>
                 ),
               )}
-              {below > 0 && <tr aria-hidden="true" class="gap"><td style={{ height: `${below}px` }} /></tr>}
+              {below > 0 && (
+                <tr aria-hidden="true" class="gap">
+                  <td style={{ height: `${below}px` }} />
+                </tr>
+              )}
             </tbody>
           </table>
-          {items.length === 0 && <p class="blank">{workloads.length === 0 ? "No workload runs here." : "Nothing matches. Clear the search or choose another filter."}</p>}
+          {items.length === 0 && (
+            <p class="blank">
+              {workloads.length === 0
+                ? "No workload runs here."
+                : "Nothing matches. Clear the search or choose another filter."}
+            </p>
+          )}
         </div>
         {chosen && <Details workload={chosen} cluster={cluster} close={close} copy={copy} />}
       </div>
       {advice?.money && <p class="muted">{advice.money}</p>}
-      {picked.length > 0 && <Selection picked={picked} cluster={cluster} clear={() => set({ picked: [] })} copy={copy} change={change} />}
+      {picked.length > 0 && (
+        <Selection picked={picked} cluster={cluster} clear={() => set({ picked: [] })} copy={copy} change={change} />
+      )}
     </div>
   );
 }
@@ -184,7 +356,8 @@ function itemsOf(found: Workload[], isFlat: boolean): { items: Item[]; height: n
 }
 
 /** Its course where that is known, or else how it was distributed. */
-const Usage = ({ line, course }: { line: AdviceLine | undefined; course: Timeline | undefined }) => (course && line?.usage.length ? <Sparkline line={line} course={course} /> : <Spread line={line} />);
+const Usage = ({ line, course }: { line: AdviceLine | undefined; course: Timeline | undefined }) =>
+  course && line?.usage.length ? <Sparkline line={line} course={course} /> : <Spread line={line} />;
 
 /** How many items begin before a place. */
 function after(items: Item[], top: number): number {
