@@ -9,6 +9,8 @@ XTASK := $(TARGET)/debug/xtask
 # Kubewarden's kwctl; where neither KWCTL nor PATH has one, our own host stands in.
 KWCTL ?= $(shell command -v kwctl || echo $(HOST))
 
+PAGE_PACKAGES := playground/site/node_modules/.package-lock.json
+
 # The first build in a clean clone is not made again: without what a second one would use, it takes a tenth less.
 ifeq ($(wildcard $(TARGET)/debug/incremental),)
 test ci: export CARGO_INCREMENTAL := 0
@@ -67,10 +69,17 @@ fmt:
 	cargo fmt --all -- --check
 
 .PHONY: lint
-lint:
+lint: $(PAGE_PACKAGES)
 	$(if $(LINTING),$(CARGO) build --locked --workspace --all-targets,cargo clippy --locked --workspace --all-targets -- -D warnings)
 	$(if $(LINTING),,$(call build,xtask))
 	$(XTASK) tidy
+	cd playground/site && npx --no-install biome ci .
+
+# What the page is made of and checked with, by npm.
+$(PAGE_PACKAGES): playground/site/package-lock.json
+	scripts/setup-debian.sh npm
+	cd playground/site && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch $@
 
 .PHONY: test
 test: fmt lint unit-tests test-benches e2e-tests budgets test-docs test-deploy test-page
@@ -111,7 +120,7 @@ e2e-tests: annotated-policy.wasm
 PAGE := $(abspath $(TARGET)/page)
 
 .PHONY: page
-page: xtask playground-examples
+page: xtask playground-examples $(PAGE_PACKAGES)
 	scripts/build-playground.sh $(PAGE)/site
 
 # The plugin with the embedded page, for `kubectl headroom ui`.

@@ -56,13 +56,7 @@ mv "$site/engine/engine_bg.wasm.small" "$site/engine/engine_bg.wasm"
 cargo tree --locked --package headroom-playground --edges normal --target "$target" --prefix none --format '{p}: {l}' \
   | sed -e 's/ ([^)]*)//g' -e '/^headroom-/d' -e 's/^\([^ ]*\) v/\1 /' | sort -u >"$site/engine/licences.txt"
 
-scripts/setup-debian.sh npm
 cd "$site"
-if ! cmp -s package-lock.json node_modules/.installed; then
-  say "installing the packages of playground/site/package-lock.json with npm"
-  npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2
-  cp package-lock.json node_modules/.installed
-fi
 npx --no-install tsc --project tsconfig.json
 node build.mjs "$output"
 for path in "$OLDPWD" "$target_dir" "$cargo_home" "$HOME/" /usr/src/ /lib/rustlib/; do

@@ -2,7 +2,7 @@
 // already; scripts/build-playground.sh makes them.
 
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { build } from "esbuild";
 
 const [, , folder] = process.argv;

@@ -594,7 +594,7 @@ export class App {
     const packed = await pack(this.state());
     if (isTooLong(packed))
       return this.say(`This is too large for a link (${Math.ceil(packed.length / 1024)} KiB when packed).`, "bad");
-    await this.copy(new URL("#" + packed, location.href).href, "Link");
+    await this.copy(new URL(`#${packed}`, location.href).href, "Link");
   };
 
   exportPolicy = async () => {

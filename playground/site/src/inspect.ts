@@ -73,6 +73,7 @@ export interface Level {
   perDay?: number;
 }
 
+// biome-ignore lint/suspicious/noExplicitAny: objects of the cluster have fields of any kind
 type Json = Record<string, any>;
 
 export function inspect(text: string): Inspection {

@@ -14,7 +14,7 @@ export async function pack(state: State): Promise<string> {
   const packed = await through(new CompressionStream("deflate-raw"), new TextEncoder().encode(JSON.stringify(state)));
   let text = "";
   for (let at = 0; at < packed.length; at += 0x8000) text += String.fromCharCode(...packed.subarray(at, at + 0x8000));
-  return "1." + btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return `1.${btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")}`;
 }
 
 /** The state that was packed. Anything else is an error that says what is wrong. */
@@ -79,7 +79,7 @@ export function isTooLong(packed: string): boolean {
 
 /** Writes the state into the address, without a new entry in the history; a state that is too long leaves none. */
 export function putIntoAddress(packed: string): void {
-  history.replaceState(null, "", isTooLong(packed) ? location.pathname + location.search : "#" + packed);
+  history.replaceState(null, "", isTooLong(packed) ? location.pathname + location.search : `#${packed}`);
 }
 
 export function keep(packed: string): void {

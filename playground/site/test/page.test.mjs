@@ -184,7 +184,7 @@ const shown = (page) =>
         warnings: all(object, ".warning span"),
         values: [...object.querySelectorAll("tbody tr")]
           .filter((row) => row.cells.length === 4 && row.closest("table").caption)
-          .map((row) => row.cells[0].textContent + "=" + row.cells[1].textContent),
+          .map((row) => `${row.cells[0].textContent}=${row.cells[1].textContent}`),
       })),
       problems: results.querySelectorAll(".problems li").length,
     };
@@ -949,7 +949,7 @@ test("a cluster that cannot be read is a banner and nothing else", async () => {
 test("reading the cluster again keeps search, scroll, selection and focus", async () => {
   let reads = 0;
   const answer = json(cluster(2_000));
-  const page = await live(() => (reads++, answer()), {}, "#workloads");
+  const page = await live(() => ++reads && answer(), {}, "#workloads");
   await page.getByLabel("Search workloads").fill("app-0");
   const first = await page.locator(".scroller tr.row a").first().innerText();
   await page.locator(".scroller").evaluate((element) => (element.scrollTop = 5_000));
@@ -1515,7 +1515,7 @@ test("quotas are searched, and shown as the recommendations would leave them", a
 test("proposed quotas and LimitRanges stand beside today's, with reasons, what they would reject, and YAML to copy", async () => {
   let asked = 0;
   const page = await live(json(cluster()), {}, "#quotas", {
-    "bounds.json": () => (asked++, json(JSON.stringify(bounds()))()),
+    "bounds.json": () => ++asked && json(JSON.stringify(bounds()))(),
   });
   await page.getByRole("button", { name: "Proposed" }).click();
   const card = (name) => page.getByRole("region", { name: `Proposed ${name}`, exact: true });

@@ -172,7 +172,9 @@ function useWhy({ namespace, object }: Workload, { scope, readAt }: Cluster): Wh
       .catch(() => {
         // OK because the risks and rejections are shown.
       });
-    return () => void (isWanted = false);
+    return () => {
+      isWanted = false;
+    };
   }, [of, readAt]);
   return told?.of === of ? told.why : undefined;
 }
