@@ -86,7 +86,7 @@ test: fmt lint unit-tests test-benches e2e-tests budgets test-docs test-deploy t
 	@echo "make test: all tests passed"
 
 .PHONY: unit-tests
-unit-tests: policy.wasm test-servers browser
+unit-tests: policy.wasm test-servers
 	if cargo nextest --version >/dev/null 2>&1; then $(CARGO) nextest run --config-file .cargo/nextest.toml --locked --workspace; \
 	else $(CARGO) test --locked --workspace --lib --bins --tests; fi
 
@@ -105,11 +105,6 @@ test-benches: test-servers headroom-bench-debug kubectl-headroom-debug headroom-
 .PHONY: test-servers
 test-servers:
 	scripts/setup-debian.sh test-servers pre-commit
-
-# Chromium, for the tests of `kubectl headroom recommend -o html`.
-.PHONY: browser
-browser:
-	scripts/setup-debian.sh chromium
 
 .PHONY: e2e-tests
 e2e-tests: annotated-policy.wasm
@@ -135,7 +130,7 @@ kubectl-headroom: page
 test-page: page kubectl-headroom-debug
 	scripts/setup-debian.sh chromium
 	$(TARGET)/debug/headroom-playground-examples --outcomes . >$(PAGE)/outcomes.json
-	cd playground/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots PICTURES=$(abspath $(PICTURES)) PLUGIN=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 node --test test/page.test.mjs
+	cd playground/site && PAGE=$(PAGE)/site OUTCOMES=$(PAGE)/outcomes.json SHOTS=$(PAGE)/screenshots PICTURES=$(abspath $(PICTURES)) PLUGIN=$(abspath $(TARGET))/debug/kubectl-headroom timeout 900 sh -c "node --test --test-concurrency=2 test/*.test.mjs && node --test test/speed.mjs"
 
 # Tests of deployment and release, without publishing anything.
 .PHONY: test-deploy

@@ -1,6 +1,7 @@
 // Puts the page together: `node build.mjs FOLDER`. The engine (engine/) and the examples (engine/examples.json) are there
 // already; scripts/build-playground.sh makes them.
 
+import { createHash } from "node:crypto";
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
@@ -35,10 +36,28 @@ const built = await Promise.all([
   build({ ...common, entryPoints: ["src/main.ts", "src/start.tsx"], splitting: true, chunkNames: "shared" }),
   build({ ...common, entryPoints: ["src/worker.ts", "src/style.css"] }),
 ]);
+await writeReport();
 cpSync("src/index.html", join(folder, "index.html"));
 cpSync("../design/logo.svg", join(folder, "icon.svg"));
 for (const file of ["engine_bg.wasm", "examples.json"]) cpSync(join("engine", file), join(folder, file));
 writeFileSync(join(folder, "licences.txt"), licences(built.flatMap(({ metafile }) => Object.keys(metafile.inputs))));
+
+/** The page as one file, with a place for a snapshot: `kubectl headroom ui --export` fills it. */
+async function writeReport() {
+  const inlined = { ...common, loader: { ".woff2": "dataurl" }, write: false };
+  const texts = await Promise.all(
+    ["src/report.tsx", "src/style.css"].map(async (entry) => {
+      const { outputFiles } = await build({ ...inlined, entryPoints: [entry] });
+      return outputFiles[0].text;
+    }),
+  );
+  let page = readFileSync("src/report.html", "utf8");
+  for (const [index, name] of ["SCRIPT", "STYLE"].entries()) {
+    const hash = createHash("sha256").update(texts[index]).digest("base64");
+    page = page.replace(`@${name}-HASH@`, `sha256-${hash}`).replace(`@${name}@`, () => texts[index]);
+  }
+  writeFileSync(join(folder, "report.html"), page);
+}
 
 /** The licences of all packages of npm that are in the page, and after them those of the engine's crates. */
 function licences(inputs) {

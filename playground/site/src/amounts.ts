@@ -99,6 +99,15 @@ export function amount(resource: string, value: number): string {
 export const withUnit = (resource: string, value: number): string =>
   amount(resource, value) + (/(^|\.)cpu$/.test(resource) ? " cores" : "");
 
+/** A sentence of ours with its quantities as people write them: `memory limit 1229Mi -> 2Gi` as `memory limit 1.2 GiB → 2.0 GiB`. */
+export const inWords = (text: string): string =>
+  text
+    .replaceAll(" -> ", " → ")
+    .replaceAll(/(?<![\w.-])(\d[\d.]*)(m|[KMGT]i)(?![\w-])/g, (quantity, number, suffix) => {
+      if (suffix !== "m") return amount("memory", thousandths(quantity)!);
+      return /cpu/i.test(text) ? withUnit("cpu", Number(number)) : quantity;
+    });
+
 /** `81%`; from ten times on `20 ×`. */
 export function share(part: number, whole: number): string {
   if (whole <= 0) return part > 0 ? "full" : "";

@@ -20,22 +20,26 @@ interface Early {
 }
 
 class Engine {
-  #worker: Worker;
+  #worker: Worker | undefined;
   #early: Early | undefined;
   #calls = new Map<number, (answer: Answer) => void>();
   #next = 0;
 
-  constructor() {
-    this.#worker = new Worker(trusted("worker.js"), { type: "module" });
-    this.#worker.onmessage = ({ data }: MessageEvent<Answer>) => {
+  /** Starts when somebody asks: a file with a cluster inside never does. */
+  get #started(): Worker {
+    if (this.#worker) return this.#worker;
+    const worker = new Worker(trusted("worker.js"), { type: "module" });
+    worker.onmessage = ({ data }: MessageEvent<Answer>) => {
       this.#calls.get(data.id)?.(data);
       this.#calls.delete(data.id);
     };
-    this.#worker.onerror = (event) => {
+    worker.onerror = (event) => {
       const error = event.message || "the engine cannot be loaded";
       for (const [id, answer] of this.#calls) answer({ id, milliseconds: 0, error });
       this.#calls.clear();
     };
+    this.#worker = worker;
+    return worker;
   }
 
   /** Evaluates the objects, with the details of a page of them. */
@@ -63,7 +67,7 @@ class Engine {
   }
 
   /** What the views show of a snapshot, without the engine. */
-  inspect(snapshot: string): Promise<Timed<Inspection>> {
+  inspect(snapshot: string): Promise<Timed<Inspection | null>> {
     return this.#call("inspect", snapshot);
   }
 
@@ -85,7 +89,7 @@ class Engine {
         if ("error" in told) reject(new Error(told.error));
         else resolve({ result: told.ok as Result, milliseconds: answer.milliseconds });
       });
-      this.#worker.postMessage({ id, name, input } satisfies Call);
+      this.#started.postMessage({ id, name, input } satisfies Call);
     });
   }
 }

@@ -14,6 +14,13 @@ export interface Inspection {
   workloads: Workload[];
   quotas: Quota[];
   rejections: Rejections;
+  /** Why nobody knows what is used; empty if it is known. */
+  unknown: string;
+  /** Usage is still being read. */
+  isFirst?: boolean;
+  /** What could not be read. */
+  missed: string[];
+  madeAt: Date;
   /** Undefined where no loop resizes pods. */
   resizes: Resizes | undefined;
   /** The containers whose requests were changed in the last day, as far as the local server knows. */
@@ -51,6 +58,8 @@ export interface Workload {
   saved: number;
   /** What that is a month, where there are prices. */
   money: string | undefined;
+  /** Why its requests ought not to be lowered without a look; empty if nothing speaks against it. */
+  doubt: string;
 }
 
 export interface Quota {
@@ -76,9 +85,11 @@ export interface Level {
 // biome-ignore lint/suspicious/noExplicitAny: objects of the cluster have fields of any kind
 type Json = Record<string, any>;
 
-export function inspect(text: string): Inspection {
-  const list = JSON.parse(text) as Json;
-  const items: Json[] = Array.isArray(list?.items) ? list.items : [];
+/** Null for what is no list of objects. */
+export function inspect(text: string): Inspection | null {
+  const list = JSON.parse(text) as Json | null;
+  if (list?.kind !== "List" || !Array.isArray(list.items)) return null;
+  const items: Json[] = list.items;
   const about = items.find((item) => item?.kind === "Snapshot");
   const advice = (about?.spec?.advice ?? null) as Advice | null;
   const objects = items.filter((item) => item && item !== about);
@@ -109,7 +120,12 @@ export function inspect(text: string): Inspection {
     const those = new Set(bounded);
     return inUse.filter((namespace) => !those.has(namespace));
   };
+  const unmeasured = workloads.length > 0 && workloads.every(({ evidence }) => evidence === "");
   return {
+    unknown:
+      about?.spec?.unknown ?? (unmeasured ? "Its source has no samples of any container that runs here." : ""),
+    missed: about?.spec?.missed ?? [],
+    madeAt: about?.spec?.madeAt === undefined ? new Date() : new Date(about.spec.madeAt * 1000),
     context: typeof about?.spec?.cluster === "string" ? about.spec.cluster : "",
     objects: about?.spec?.objects ?? objects.length,
     namespaces: [...namespaces].sort(),
@@ -156,6 +172,7 @@ function workloadsOf(advice: Advice): Workload[] {
         savedMemory: 0,
         saved: 0,
         money: undefined,
+        doubt: "",
       };
       all.set(id, workload);
     }
@@ -182,7 +199,33 @@ function workloadsOf(advice: Advice): Workload[] {
     workload?.risks.push({ risk, text, fix, severity });
     if (workload) workload.rank = Math.min(rank, workload.rank);
   }
+  for (const workload of all.values()) workload.doubt = doubtOf(workload);
   return [...all.values()];
+}
+
+/** The flags of containers that may need more than they used. */
+const DOUBTFUL = [
+  "short history",
+  "too little data",
+  "heap",
+  "whole cpus",
+  "below peak",
+  "nightly",
+  "weekly",
+  "last seen",
+];
+/** Who uses so small a part of so much may be kept for later: a reserve, or the idle half of a pair. */
+const IDLE = { part: 1 / 20, cpu: 500, memory: 512 * 1024 ** 2 * 1000 };
+
+function doubtOf({ whole, flags, cpu, memory }: Workload): string {
+  if (whole?.blocked !== undefined) return `it would be blocked: ${whole.blocked}`;
+  const flag = flags.find((flag) => DOUBTFUL.some((start) => flag.startsWith(start)));
+  if (flag) return flag;
+  const idle = [cpu, memory].find((line) => {
+    const [now, then] = [line?.request?.value ?? 0, line?.recommended?.value];
+    return then !== undefined && now >= IDLE[line!.resource as "cpu" | "memory"] && then <= now * IDLE.part;
+  });
+  return idle ? `it uses almost none of its ${idle.resource === "cpu" ? "CPU" : "memory"}: is it kept for later?` : "";
 }
 
 function quota({ kind, metadata, spec, status }: Json, trends: Map<string, number>): Quota {

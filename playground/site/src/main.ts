@@ -2,7 +2,7 @@
 // with a cluster behind it needs neither examples nor a first verdict.
 
 import { engine } from "./engine.js";
-import { type Beginning, beginning } from "./state.js";
+import { type Beginning, beginning } from "./link.js";
 import type { Example } from "./types.js";
 
 const isLive = document.documentElement.dataset.live !== undefined;

@@ -1,5 +1,6 @@
 // What is marked at a container, the worst first: its risks, and the flags of how its usage runs. Each mark is a filter too.
 
+import { thousandths, withUnit } from "./amounts.js";
 import type { Workload } from "./inspect.js";
 
 export interface Mark {
@@ -53,6 +54,12 @@ export const MARKS: Mark[] = [
   flag("at-start", "at start", "usage"),
   flag("once", "once", "usage"),
   flag("short-history", "short history", "warn"),
+  flag("brief", "too little data", "warn"),
+  flag("whole-cpus", "whole CPUs", "warn", "whole cpus"),
+  flag("at-limit", "at its limit", "warn"),
+  flag("one-minute", "only one minute", "usage"),
+  flag("crash-loop", "crash loop", "bad"),
+  flag("rejected", "rejected", "bad"),
   flag("pods-differ", "pods differ", "usage"),
   flag("bursts", "bursts", "usage"),
   flag("below-peak", "below peak", "warn"),
@@ -79,14 +86,31 @@ export const MARKS: Mark[] = [
 
 /** Filters that are no marks of a row. */
 const SETS = ["risk", "saves", "unmeasured"];
+/** Their flags say how much, how long, or of what. */
+const TOLD = "stale restarts nightly weekly times at-start once short-history brief reads twin standby device".split(
+  " ",
+);
+/** Flags that risks and patches show. */
+const SHOWN = /^(oom|throttled|blocked|limit$|no usage)/;
 
-/** The marks of a container with what each says in full. */
+/** The marks of a container with what each says in full. Flags that are no filter are marks all the same. */
 export function marksOf(workload: Workload): { mark: Mark; label: string; title: string }[] {
-  return MARKS.filter(({ name, holds }) => !SETS.includes(name) && holds(workload)).map((mark) => {
-    const risks = workload.risks.filter(({ risk }) => risk === mark.name).map(({ text }) => text);
-    const flags = workload.flags.filter((one) => mark.flag?.test(one));
-    const [first] = flags;
-    const label = first && ["stale", "restarts"].includes(mark.name) ? first : mark.label;
-    return { mark, label, title: [...risks, ...flags].join("; ") || mark.label };
-  });
+  const flagsOf = ({ flag }: Mark) => workload.flags.filter((one) => flag?.test(one));
+  const known = MARKS.filter(({ name, holds }) => !SETS.includes(name) && holds(workload));
+  const named = new Set(known.flatMap(flagsOf));
+  const others = workload.flags.filter((flag) => !named.has(flag) && !SHOWN.test(flag));
+  return [
+    ...known.map((mark) => {
+      const flags = flagsOf(mark);
+      const risks = workload.risks.filter(({ risk }) => risk === mark.name).map(({ text }) => text);
+      // Times and details stand in the title.
+      const label = flags[0] && TOLD.includes(mark.name) ? flags[0].replace(/ \(.*\)$/, "") : mark.label;
+      return { mark, label, title: [...risks, ...flags].join("; ") || mark.label };
+    }),
+    ...others.map((label) => ({
+      mark: { name: label, label, tone: "" as const, holds: () => true },
+      label,
+      title: label,
+    })),
+  ];
 }

@@ -102,6 +102,9 @@ export interface Total {
   withoutUsage: number;
   cpu: Sum;
   memory: Sum;
+  costAMonth?: string;
+  freedAMonth?: string;
+  addedAMonth?: string;
   savedAMonth?: string;
   /** A symbol or a code, where somebody says what money it is. */
   currency?: string;

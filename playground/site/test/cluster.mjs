@@ -557,6 +557,21 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
   return JSON.stringify({ apiVersion: "v1", kind: "List", metadata: {}, items });
 }
 
+/** The same cluster where no usage is known, for this reason; for none because its source has no samples. */
+export function unmeasured(problem) {
+  const list = JSON.parse(cluster());
+  const { spec } = list.items.at(-1);
+  for (const line of spec.advice.lines) {
+    for (const name of ["course", "savedAMonth", "evidence", "recommended", "recommendedLimit"]) delete line[name];
+    Object.assign(line, { usage: [], flags: [] });
+  }
+  const risks = spec.advice.risks.filter(({ risk }) => risk === "noRequest");
+  Object.assign(spec.advice, { risks, workloads: [] });
+  Object.assign(spec, { changes: [], rejections: { groups: [], isCut: false, problem: null } });
+  if (problem) spec.unknown = problem;
+  return JSON.stringify(list);
+}
+
 /** The answer of `bounds.json`: a quota that shrinks, one that there is not yet, and a LimitRange. */
 export const bounds = () => ({
   about: "Usage from Prometheus at monitoring/prometheus:9090, 2026-11-08T10:00:00Z to 2026-11-22T10:00:00Z, step 5m",

@@ -36,7 +36,7 @@ pub use self::arguments::{Args, NamedStore, UsageArgs};
 use self::arguments::{From, What};
 pub use self::bounds::for_page as bounds_for_page;
 use self::run::Choices;
-pub use self::run::{Recommended, recommend_inventory, recommend_workloads};
+pub use self::run::{Recommended, recommend_inventory, recommend_what_is_known, recommend_workloads};
 pub use self::store::hours;
 use super::source::Address;
 use crate::manifest::ReadOptions;

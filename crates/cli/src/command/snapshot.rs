@@ -12,6 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use headroom_admission::cluster::usage::profile_layout::{API_VERSION, KIND};
 use headroom_admission::truncate::count_of;
+use headroom_api_server::clock;
 use headroom_dry_run::Overlay;
 use headroom_dry_run::overlay::tenants::TENANT_QUOTA;
 use headroom_dry_run::recording::redact::Redaction;
@@ -155,9 +156,11 @@ pub fn advice(
     target: &TargetArgs,
     usage: Option<&UsageArgs>,
 ) -> anyhow::Result<(Advice, bool)> {
-    let advised = recommend::recommend_inventory(opened, inventory, target, usage, &Progress::for_people())?;
+    let (advised, problem) =
+        recommend::recommend_what_is_known(opened, inventory, target, usage, &Progress::for_people())?;
     let Recommended { report, past, is_of_store } = advised;
-    Ok((Advice { advice: summary::of(report).map(Arc::new), past, ..Advice::default() }, is_of_store))
+    let unknown = problem.map(|problem| format!("{problem:#}"));
+    Ok((Advice { advice: summary::of(report).map(Arc::new), past, unknown, ..Advice::default() }, is_of_store))
 }
 
 /// Writes the objects of the cluster, then recommendations for them. Objects that may not be read are left out.
@@ -221,10 +224,7 @@ pub fn take<W: Write>(
     if let Some(inventory) = inventory {
         match advise(&mut opened, inventory) {
             Ok(advice) => snapshot.advice = advice,
-            Err(problem) => {
-                snapshot.advice.unknown = Some(format!("{problem:#}"));
-                snapshot.missed.push(format!("no recommendations: {problem:#}"));
-            }
+            Err(problem) => snapshot.advice.unknown = Some(format!("{problem:#}")),
         }
     }
     // A metrics store has quotas that this user may not read.
@@ -263,6 +263,7 @@ struct About<'s> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Spec<'s> {
     advice: Option<&'s RecommendationSummary>,
     #[serde(skip_serializing_if = "<[ChangedRequest]>::is_empty")]
@@ -273,6 +274,12 @@ struct Spec<'s> {
     /// The number of objects of the cluster, if they are not all written.
     #[serde(skip_serializing_if = "Option::is_none")]
     objects: Option<u64>,
+    /// The time at which the views were made, in Unix seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    made_at: Option<i64>,
+    /// Errors of reads, without which the snapshot is incomplete.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    missed: &'s [String],
     rejections: &'s rejections::RejectionSummary,
     #[serde(skip_serializing_if = "Option::is_none")]
     resizes: Option<&'s Resizes>,
@@ -322,11 +329,6 @@ impl<W: Write> Snapshot<W> {
         self.list.objects() + self.left_out
     }
 
-    /// False if the source of usage could not be read.
-    pub fn is_usage_known(&self) -> bool {
-        self.advice.unknown.is_none()
-    }
-
     /// Writes the rest.
     pub fn finish(mut self) -> anyhow::Result<W> {
         let (api_version, kind) = SNAPSHOT;
@@ -340,9 +342,22 @@ impl<W: Write> Snapshot<W> {
         let trends = trends.collect();
         let (rejections, settings) = (&self.rejections, &self.settings);
         let (advice, cluster, resizes) = (advice.as_deref(), self.cluster.as_deref(), resizes.as_ref());
-        let objects = (self.written == SnapshotFields::ForViews).then(|| self.objects());
-        let unknown = unknown.as_deref();
-        let spec = Spec { advice, changes, cluster, objects, rejections, resizes, settings, trends, unknown };
+        let is_for_views = self.written == SnapshotFields::ForViews;
+        let (objects, made_at) = (is_for_views.then(|| self.objects()), is_for_views.then(clock::now));
+        let (missed, unknown) = (self.missed.as_slice(), unknown.as_deref());
+        let spec = Spec {
+            advice,
+            changes,
+            cluster,
+            objects,
+            made_at,
+            missed,
+            rejections,
+            resizes,
+            settings,
+            trends,
+            unknown,
+        };
         self.list.add(&About { api_version, kind, metadata: json!({"name": "snapshot"}), spec });
         self.list.finish()
     }

@@ -3,6 +3,8 @@
 //! It reads with the rights of the user who starts it, writes nothing, and listens on loopback only. A request must contain the
 //! secret of the printed address: see `server`.
 
+pub mod export;
+
 mod site;
 
 mod server;
@@ -10,6 +12,7 @@ mod server;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -55,6 +58,9 @@ Examples:
   # A snapshot, without a cluster
   kubectl headroom ui --cluster-dir cluster.json
 
+  # One file to send or to publish, such as from a scheduled job
+  kubectl headroom ui -A --export report.html
+
 Keep the printed address secret: it gives access to everything that you may read, until you stop the command.";
 
 #[derive(Debug, clap::Args)]
@@ -63,6 +69,9 @@ pub struct Args {
     /// Port on 127.0.0.1, such as one that SSH forwards, without opening a browser here; a free port unless given
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
+    /// Write the views into one HTML file, which needs neither network nor cluster, instead of serving them
+    #[arg(long, value_name = "FILE", conflicts_with = "port")]
+    export: Option<PathBuf>,
     /// Prices of a core and of a GiB of memory for a month, such as `23EUR,3EUR`, `$23,$3` or `23`
     #[arg(long, value_name = "CORE,GIB", help_heading = "Prices")]
     price: Option<Prices>,
@@ -124,13 +133,24 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let site = Site::find()?;
     let sizing = Sizing { usage, last: Mutex::default() };
     let (target, reader) = (args.target, Reader::default());
+    if let Some(file) = &args.export {
+        export::write(file, &export::page(&site, &take(&target, Part::Views(&sizing), None)?)?)?;
+        return Ok(Exit::Ok);
+    }
     let answer = move |question| {
         let with = |kept| TargetArgs { kept: Some(kept), ..target.clone() };
         let answered = match question {
-            PageQuestion::Snapshot(namespace) => {
-                reader.answer(namespace.clone(), |kept| take(&with(kept), Some(&sizing), namespace))
+            PageQuestion::Snapshot(namespace) => reader.answer(namespace.clone(), |kept| {
+                take(&with(kept), Part::Views(&sizing), namespace).map(Answered::gzip)
+            }),
+            // Without a store, they would be no sooner there than the rest.
+            PageQuestion::Rows(_) if !sizing.usage.names_store().unwrap_or_default() => Answered::json(&()),
+            PageQuestion::Rows(namespace) => {
+                take(&with(reader.kept.clone()), Part::Rows, namespace).map(Answered::gzip)
             }
-            PageQuestion::Objects(namespace) => take(&with(reader.kept.clone()), None, namespace),
+            PageQuestion::Objects(namespace) => {
+                take(&with(reader.kept.clone()), Part::Objects, namespace).map(Answered::gzip)
+            }
             PageQuestion::Bounds(namespace) => bounds(&target, &sizing.usage, namespace),
             PageQuestion::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
             PageQuestion::Why(workload) => why(&target, &sizing.usage, &workload),
@@ -179,37 +199,48 @@ fn redirect_to(url: &str) -> anyhow::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Answers what the views show, with recommendations; or without them the objects that "What if" evaluates.
-fn take(target: &TargetArgs, sizing: Option<&Sizing>, namespace: Option<String>) -> anyhow::Result<Answered> {
+/// Takes what the views show, with recommendations; or without them the objects that "What if" evaluates.
+fn take(target: &TargetArgs, part: Part<'_>, namespace: Option<String>) -> anyhow::Result<Vec<u8>> {
     let hint = match namespace {
         None => "; name a namespace that you may read, above or as ?namespace=NAME in the address",
         Some(_) => "",
     };
     let target = of(target, namespace);
     let advise = |opened: &mut Opened, inventory| {
-        let Some(sizing) = sizing else { return Ok(Advice::default()) };
-        let mut advice = sizing.advice(opened, inventory, &target)?;
-        advice.resizes = Sizing::resizes(opened, &target);
-        Ok(advice)
+        Ok(match part {
+            Part::Objects => Advice::default(),
+            Part::Rows => snapshot::advice(opened, inventory, &target, None)?.0,
+            Part::Views(sizing) => {
+                let mut advice = sizing.advice(opened, inventory, &target)?;
+                advice.resizes = Sizing::resizes(opened, &target);
+                advice
+            }
+        })
     };
     // Compressed at once: a large cluster has hundreds of megabytes.
     let compressed = GzEncoder::new(Vec::new(), Compression::fast());
-    let written = if sizing.is_some() { SnapshotFields::ForViews } else { SnapshotFields::ForWhatIf };
+    let written = if matches!(part, Part::Objects) { SnapshotFields::ForWhatIf } else { SnapshotFields::ForViews };
     let mut snapshot = snapshot::take(&target, ListWriter::new(compressed, Form::CompactJson), written, advise)?;
-    // That a store does not answer is no reason to name a namespace.
-    if snapshot.is_usage_known()
-        && let Some(first) = snapshot.missed.first_mut()
-    {
+    if let Some(first) = snapshot.missed.first_mut() {
         first.push_str(hint);
     }
     if let Some(advice) = &snapshot.elsewhere {
         bail!("{advice}");
     }
-    let missed = std::mem::take(&mut snapshot.missed);
-    match missed.first() {
+    match snapshot.missed.first() {
         Some(problem) if snapshot.objects() == 0 => bail!("{problem}"),
-        _ => Ok(Answered { body: snapshot.finish()?.finish()?.into(), is_gzip: true, missed }),
+        _ => Ok(snapshot.finish()?.finish()?),
     }
+}
+
+/// The part of a cluster that is asked for.
+#[derive(Clone, Copy)]
+enum Part<'s> {
+    Views(&'s Sizing),
+    /// The views without usage of a metrics store.
+    Rows,
+    /// The objects that "What if" evaluates.
+    Objects,
 }
 
 /// The same cluster, of which one namespace is read; without one, those that the program was started for.

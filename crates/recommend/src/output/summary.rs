@@ -12,9 +12,12 @@ use crate::history::distribution::thousandths;
 use crate::report::Recommendations;
 use crate::write::patches::{Patch, RecommendedChange};
 
-/// A report in short.
+/// A report in short, to be kept.
 #[derive(Debug)]
 pub struct RecommendationSummary(Recommendations);
+
+/// A report in short.
+pub struct Summary<'r>(pub &'r Recommendations);
 
 /// The items of a list, which are made while they are written: those of a large cluster take hundreds of megabytes.
 struct Each<Items>(Items);
@@ -37,6 +40,12 @@ pub fn of(report: Recommendations) -> Option<RecommendationSummary> {
 }
 
 impl Serialize for RecommendationSummary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Summary(&self.0).serialize(serializer)
+    }
+}
+
+impl Serialize for Summary<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(report) = self;
         let cluster = report.cluster.as_deref();

@@ -1,16 +1,17 @@
 // The details of one container: what is wrong, how its usage ran, what it should request and why, and the patch for that.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { count, inOneUnit } from "../amounts.js";
-import type { Cluster } from "../app.js";
+import { count, inOneUnit, inWords } from "../amounts.js";
+import { hoursOf, whyOf } from "../reading.js";
+import type { Cluster } from "../state.js";
 import type { Workload } from "../inspect.js";
+import { peaksOf } from "../drawing.js";
 import { marksOf } from "../marks.js";
 import { commandsOf } from "./selection.js";
 import type { AdviceLine, Timeline, Why } from "../types.js";
 import { Chart } from "./course.js";
 import { toneOf } from "./overview.js";
-import { Change, Legend, Spread, sentence } from "./parts.js";
-import { Fold } from "./verdicts.js";
+import { Change, Fold, Legend, Spread, dated, sentence } from "./parts.js";
 
 export function Details({
   workload,
@@ -23,8 +24,9 @@ export function Details({
   close: () => void;
   copy: (text: string, what: string) => void;
 }) {
-  const { id, namespace, object, container, pods, evidence, cpu, memory, risks, flags } = workload;
-  const course = useCourse(workload, cluster);
+  const { id, namespace, object, container, pods, evidence, cpu, memory, risks, flags, doubt } = workload;
+  const lowers = workload.savedCpu > 0 || workload.savedMemory > 0;
+  const courseOf = useCourses(workload, cluster);
   const { whole } = workload;
   const why = useWhy(workload, cluster);
   const patches = whole?.patches ?? [];
@@ -32,6 +34,7 @@ export function Details({
     (group) => group.blocked > 0 && group.namespace === namespace && group.workloads.includes(object),
   );
   const explained = cluster.inspection.advice?.flagsExplained ?? [];
+  const course = courseOf("cpu");
   const others = marksOf(workload).filter(({ mark }) => mark.flag !== undefined);
   return (
     <aside class="card details" aria-label={`Details of ${object}`}>
@@ -51,9 +54,9 @@ export function Details({
       {risks.map((risk) => (
         <div class={`why ${toneOf(risk)}`}>
           <p>
-            <b>{sentence(risk.text)}</b>
+            <b>{sentence(inWords(risk.text))}</b>
           </p>
-          <p class="fix">{sentence(risk.fix)}</p>
+          <p class="fix">{sentence(inWords(risk.fix))}</p>
         </div>
       ))}
       {!why?.findings.length &&
@@ -70,7 +73,7 @@ export function Details({
           <p>
             <b>This recommendation would be blocked</b>
           </p>
-          <p>{whole.blocked}</p>
+          <p>{inWords(whole.blocked)}</p>
         </div>
       )}
       {[
@@ -84,7 +87,7 @@ export function Details({
         <ul class="explained">
           {others.map(({ mark, label, title }) => (
             <li key={mark.name}>
-              <span class={`pill ${mark.tone}`}>{label}</span> {about(title, flags, explained)}
+              <span class={`pill ${mark.tone}`}>{label}</span> {dated(about(title, flags, explained))}
             </li>
           ))}
         </ul>
@@ -97,23 +100,31 @@ export function Details({
               <h3>
                 {line.resource === "cpu" ? "CPU" : "Memory"} request{" "}
                 <span class="amount">
-                  <Change line={line} />
-                  {line.resource === "cpu" && " cores"}
+                  <Change line={line} doubt={doubt} isAlone />
                 </span>
               </h3>
-              {course ? <Chart line={line} course={course} /> : <Spread line={line} />}
+              {course ? <Chart line={line} course={courseOf(line.resource)!} /> : <Spread line={line} />}
               {line.usage.length > 0 && <p>{levels(line)}</p>}
               {line.recommendedLimit && line.recommendedLimit.text !== line.limit?.text && (
                 <p>
-                  Limit <Change line={{ ...line, request: line.limit ?? null, recommended: line.recommendedLimit }} />
+                  Limit{" "}
+                  <Change line={{ ...line, request: line.limit ?? null, recommended: line.recommendedLimit }} isAlone />
                 </p>
               )}
-              <p class="muted">{line.source}</p>
+              <p class="muted">{dated(line.source)}</p>
             </section>
           ),
       )}
+      {lowers && doubt !== "" && whole?.blocked === undefined && (
+        <div class="why warn">
+          <p>
+            <b>Look before you lower its requests</b>
+          </p>
+          <p>{sentence(inWords(doubt))}</p>
+        </div>
+      )}
       {patches.length > 0 && (
-        <Fold title={patches.length > 1 ? "Patches of the workload and its autoscaler" : "Patch"} isOpen>
+        <Fold title={patches.length > 1 ? "Patches of the workload and its autoscaler" : "Patch"} isOpen={doubt === ""}>
           <pre class="difference patch" tabIndex={0} role="group" aria-label="Patch">
             {patches.map(({ text }) => text).join("---\n")}
           </pre>
@@ -165,13 +176,11 @@ function useWhy({ namespace, object }: Workload, { scope, readAt }: Cluster): Wh
   useEffect(() => {
     if (scope === undefined) return;
     let isWanted = true;
-    void fetch(`why.json?${new URLSearchParams({ workload: of })}`, { cache: "no-store" })
-      .then(async (response) => {
-        if (response.ok && isWanted) setTold({ of, why: (await response.json()) as Why });
-      })
-      .catch(() => {
-        // OK because the risks and rejections are shown.
-      });
+    whyOf(of).then(
+      (why) => isWanted && setTold({ of, why }),
+      // OK because the risks and rejections are shown.
+      () => {},
+    );
     return () => {
       isWanted = false;
     };
@@ -188,26 +197,21 @@ function about(title: string, flags: string[], explained: string[]): string {
 }
 
 /** The course of a container by the hour where the local server has a store to ask, and by the day until then. */
-function useCourse(
-  { id, namespace, object, container, course }: Workload,
-  { scope, readAt }: Cluster,
-): Timeline | undefined {
+function useCourses({ id, namespace, object, container, course }: Workload, { scope, readAt }: Cluster) {
   const [hours, setHours] = useState<{ id: string; course: Timeline }>();
   const asked = useRef("");
   useEffect(() => {
     if (scope === undefined || !course || asked.current === id) return;
     asked.current = id;
-    const query = new URLSearchParams({ workload: `${namespace}/${object}`, container });
-    void fetch(`hours.json?${query}`, { cache: "no-store" })
-      .then(async (response) => {
-        if (response.ok && asked.current === id)
-          setHours({ id, course: { ...((await response.json()) as Timeline), kills: course.kills } });
-      })
-      .catch(() => {
-        // OK because the days are drawn.
-      });
+    hoursOf(`${namespace}/${object}`, container).then(
+      (hours) => asked.current === id && setHours({ id, course: { ...hours, kills: course.kills } }),
+      // OK because the days are drawn.
+      () => {},
+    );
   }, [id, readAt]);
-  return hours?.id === id ? hours.course : course;
+  // A store that keeps no samples so fine answers with none.
+  return (resource: string) =>
+    hours?.id === id && peaksOf(resource, hours.course).some((peak) => peak !== null) ? hours.course : course;
 }
 
 /** `p50 820 · p95 1,000 · peak 1,024 · limit 1,024 MiB` */

@@ -2,13 +2,14 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { count, forecast, inOneUnit, money, ofHard, share, thousandths, withUnit } from "../amounts.js";
+import { count, forecast, inWords, ofHard, share, withUnit } from "../amounts.js";
 import type { Inspection, Quota, Workload } from "../inspect.js";
 import { linkTo } from "../list.js";
 import { MARKS, marksOf } from "../marks.js";
-import type { Rejections, Sum } from "../types.js";
-import { Bar, Change, FEW, Legend, type Linking, More, Named, Pill, Section, Spread, ago, sentence } from "./parts.js";
+import type { Rejections } from "../types.js";
+import { Bar, Change, FEW, type Linking, More, Named, Pill, Section, ago, dated, sentence } from "./parts.js";
 import { Resized } from "./resizes.js";
+import { Stats } from "./stats.js";
 
 const DAY = 86_400_000;
 
@@ -43,23 +44,12 @@ export function nearlyFull(quotas: Quota[]) {
     .sort((a, b) => b.used / (b.hard || 1) - a.used / (a.hard || 1));
 }
 
-export function Overview({
-  inspection,
-  missed,
-  show,
-}: {
-  inspection: Inspection;
-  missed: string[];
-  show: (hash: string) => void;
-}) {
-  const { advice, workloads, quotas, rejections } = inspection;
-  const total = advice?.total;
+export function Overview({ inspection, show }: { inspection: Inspection; show: (hash: string) => void }) {
+  const { advice, workloads, quotas, rejections, unknown } = inspection;
   const risky = workloads.filter(({ risks }) => risks.length > 0).sort((a, b) => a.rank - b.rank);
-  const inDanger = risky.filter(({ risks }) => risks.some((risk) => toneOf(risk) === "bad"));
   const savers = workloads.filter(({ saved }) => saved > 0).sort((a, b) => b.saved - a.saved);
   const full = nearlyFull(quotas);
   const stopped = (advice?.workloads ?? []).filter((of) => of.blocked !== undefined).length;
-  const blocked = rejections.groups.reduce((sum, group) => sum + group.blocked, 0);
   const link: Linking = (hash, text) => (
     <a
       href={hash}
@@ -73,87 +63,22 @@ export function Overview({
   );
   return (
     <div class="view">
-      <section class="stats" aria-label="At a glance">
-        {total && <Freed title="CPU" resource="cpu" sum={total.cpu} />}
-        {total && <Freed title="Memory" resource="memory" sum={total.memory} />}
-        {total?.savedAMonth && (
-          <div class="card stat">
-            <b>
-              {money(total.savedAMonth, total.currency)} <small>per month</small>
-            </b>
-            <span>Net saving, once nodes are removed</span>
-          </div>
-        )}
-        <div class={`card stat ${inDanger.length > 0 ? "bad" : risky.length > 0 ? "warn" : ""}`}>
-          <b>
-            {risky.length.toLocaleString("en")} <small>at risk</small>
-          </b>
-          <span>
-            {risky.length === 0
-              ? "No container is killed, throttled or without a request"
-              : "Killed, throttled, above their request, or without one: fix these first"}
-          </span>
-        </div>
-        <div class={`card stat ${blocked > 0 ? "bad" : ""}`}>
-          <b>
-            {blocked.toLocaleString("en")} <small>blocked now</small>
-          </b>
-          <span>
-            {blocked > 0
-              ? "Workloads whose Pods the API server rejects"
-              : rejections.groups.length > 0
-                ? "Pods were rejected recently, see below"
-                : "Every Deployment can create its Pods"}
-          </span>
-        </div>
-      </section>
-      {advice?.money && <p class="muted prices">{advice.money}</p>}
+      <Stats inspection={inspection} risky={risky} />
 
-      {!advice && (
+      {workloads.length === 0 && unknown === "" && (
         <section class="card section empty">
           <h2>No workloads to size</h2>
-          <p>No running workload was found, or its usage could not be read. Quotas and “What if” work all the same.</p>
+          <p>No running workload was found. Quotas and “What if” work all the same.</p>
         </section>
       )}
 
-      <Since inspection={inspection} link={link} />
-
-      {risky.length > 0 && (
-        <Section
-          title="Fix first"
-          note={count(risky.length, "container")}
-          more={risky.length > FEW && link("#workloads?only=risk", `All ${risky.length}`)}
-        >
-          <table class="stack risks">
-            <thead>
-              <tr>
-                <th scope="col">Workload</th>
-                <th scope="col">Why</th>
-                <th scope="col">Fix</th>
-              </tr>
-            </thead>
-            <tbody>
-              {risky.slice(0, FEW).map((workload) => (
-                <tr key={workload.id}>
-                  <th scope="row">{link(linkTo(workload), <Named {...workload} />)}</th>
-                  <td>
-                    {workload.risks.map((risk) => (
-                      <p>
-                        <span class={`pill ${toneOf(risk)}`}>{sentence(risk.text)}</span>
-                      </p>
-                    ))}
-                  </td>
-                  <td>
-                    {workload.risks.map(({ fix }) => (
-                      <p>{sentence(fix)}</p>
-                    ))}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Section>
-      )}
+      <div class="pair even">
+        <div class="urgent">
+          {risky.length > 0 && <FixFirst risky={risky} link={link} />}
+          <Since inspection={inspection} link={link} />
+        </div>
+        {savers.length > 0 && <Savings savers={savers} isMoney={advice?.money !== undefined} link={link} />}
+      </div>
 
       {advice?.blocked && advice.blocked.length > 0 && (
         <section class="listed" aria-label="Blocked recommendations">
@@ -224,68 +149,90 @@ export function Overview({
             </table>
           </Section>
         )}
-        <Coverage inspection={inspection} missed={missed} link={link} />
+        <Coverage inspection={inspection} link={link} />
       </div>
-
-      {savers.length > 0 && (
-        <Section
-          title="Largest savings"
-          note={`${count(savers.length, "container")} request more than they need`}
-          more={link("#workloads", "All workloads")}
-        >
-          <table class="savers stack">
-            <thead>
-              <tr>
-                <th scope="col">Workload</th>
-                <th scope="col" class="number">
-                  CPU request, cores
-                </th>
-                <th scope="col" class="wide">
-                  CPU usage
-                </th>
-                <th scope="col" class="number">
-                  Memory request
-                </th>
-                <th scope="col" class="wide">
-                  Memory usage
-                </th>
-                <th scope="col" class="number">
-                  {advice?.money ? "Saves a month" : "Saves"}
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {savers.slice(0, FEW).map((workload) => (
-                <tr key={workload.id}>
-                  <th scope="row">
-                    <span class="named">
-                      {link(linkTo(workload), <Named {...workload} below={` · ${count(workload.pods, "pod")}`} />)}
-                      <Marks workload={workload} most={2} />
-                    </span>
-                  </th>
-                  <td class="number" data-label="CPU request">
-                    <Change line={workload.cpu} />
-                  </td>
-                  <td class="wide">
-                    <Spread line={workload.cpu} />
-                  </td>
-                  <td class="number" data-label="Memory request">
-                    <Change line={workload.memory} />
-                  </td>
-                  <td class="wide">
-                    <Spread line={workload.memory} />
-                  </td>
-                  <td class="number" data-label="Saves">
-                    <Frees workload={workload} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-          <Legend />
-        </Section>
-      )}
     </div>
+  );
+}
+
+function FixFirst({ risky, link }: { risky: Workload[]; link: Linking }) {
+  return (
+    <Section
+      title="Fix first"
+      note={count(risky.length, "container")}
+      more={risky.length > FEW && link("#workloads?only=risk", `All ${risky.length}`)}
+    >
+      <table class="stack risks">
+        <thead>
+          <tr>
+            <th scope="col">Workload</th>
+            <th scope="col">Why, and what helps</th>
+          </tr>
+        </thead>
+        <tbody>
+          {risky.slice(0, FEW).map((workload) => (
+            <tr key={workload.id}>
+              <th scope="row">{link(linkTo(workload), <Named {...workload} />)}</th>
+              <td>
+                {workload.risks.slice(0, 2).map((risk) => (
+                  <p>
+                    <span class={`pill ${toneOf(risk)}`}>{sentence(inWords(risk.text))}</span>{" "}
+                    {sentence(inWords(risk.fix))}
+                  </p>
+                ))}
+                {workload.risks.length > 2 && <small>and {workload.risks.length - 2} more</small>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Section>
+  );
+}
+
+function Savings({ savers, isMoney, link }: { savers: Workload[]; isMoney: boolean; link: Linking }) {
+  return (
+    <Section
+      title="Largest savings"
+      note={`${count(savers.length, "container")} request more than they need`}
+      more={link("#workloads", "All workloads")}
+    >
+      <table class="savers stack">
+        <thead>
+          <tr>
+            <th scope="col">Workload</th>
+            <th scope="col" class="number">
+              CPU, cores
+            </th>
+            <th scope="col" class="number">
+              Memory
+            </th>
+            <th scope="col" class="number">
+              {isMoney ? "Saves a month" : "Saves"}
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {savers.slice(0, FEW).map((workload) => (
+            <tr key={workload.id}>
+              <th scope="row">
+                {link(linkTo(workload), <Named {...workload} below={` · ${count(workload.pods, "pod")}`} />)}
+                {workload.doubt !== "" && <small class="doubt">{sentence(inWords(workload.doubt))}</small>}
+              </th>
+              <td class="number" data-label="CPU">
+                <Change line={workload.cpu} doubt={workload.doubt} />
+              </td>
+              <td class="number" data-label="Memory">
+                <Change line={workload.memory} doubt={workload.doubt} />
+              </td>
+              <td class="number" data-label="Saves">
+                <Frees workload={workload} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Section>
   );
 }
 
@@ -449,39 +396,6 @@ export function Frees({ workload: { savedCpu, savedMemory, saved, money } }: { w
   );
 }
 
-function Freed({ title, resource, sum }: { title: string; resource: string; sum: Sum }) {
-  const [requested, recommended] = [sum.requested, sum.recommended].map((text) => thousandths(text) ?? 0) as [
-    number,
-    number,
-  ];
-  const saved = requested - recommended;
-  const percent = requested > 0 ? Math.round((saved / requested) * 100) : 0;
-  const {
-    numbers: [before, after],
-    unit,
-  } = inOneUnit(resource, [requested, recommended]);
-  return (
-    <div class="card stat">
-      <b>
-        {withUnit(resource, Math.abs(saved))}{" "}
-        {percent !== 0 && (
-          <small class={saved >= 0 ? "less" : "more"}>
-            {saved >= 0 ? "−" : "+"}
-            {Math.abs(percent)}%
-          </small>
-        )}
-      </b>
-      <span>
-        {title} {saved >= 0 ? "you can free" : "needed besides"}
-      </span>
-      <Bar used={Math.min(requested, recommended)} hard={Math.max(requested, recommended)} isShare />
-      <span>
-        {after} of {before} {unit} needed
-      </span>
-    </div>
-  );
-}
-
 /** So many names are listed. */
 const NAMED = 3;
 
@@ -492,15 +406,8 @@ function some(names: string[], all = names.length): string {
 }
 
 /** What the recommendations, LimitRanges and quotas do not reach. */
-function Coverage({
-  inspection: { advice, workloads, unbounded, rejections },
-  missed,
-  link,
-}: {
-  inspection: Inspection;
-  missed: string[];
-  link: Linking;
-}) {
+function Coverage({ inspection, link }: { inspection: Inspection; link: Linking }) {
+  const { advice, workloads, unbounded, rejections, missed } = inspection;
   const brief = workloads.filter(({ tooBrief }) => tooBrief);
   const unmeasured = workloads.filter((of) => of.evidence === "" && !of.cpu?.recommended && !of.memory?.recommended);
   const named = (of: Workload[]) =>
@@ -547,7 +454,7 @@ function Coverage({
         </>,
       );
   }
-  facts.push(...(advice?.notes ?? []).slice(0, 5).map((note) => <>{note}</>));
+  facts.push(...(advice?.notes ?? []).slice(0, 5).map((note) => <>{dated(note)}</>));
   if (facts.length === 0)
     facts.push("Everything that runs has usage data, a LimitRange and a quota, and everything could be read.");
   return (

@@ -1,13 +1,7 @@
 // All that can be done by keys: a list of commands, and of workloads and quotas by name (Ctrl-K, ⌘K).
 
 import { useEffect, useRef, useState } from "preact/hooks";
-
-export interface Command {
-  label: string;
-  /** What kind of command it is, or a key that does the same. */
-  note: string;
-  run: () => void;
-}
+import type { Command } from "../commands.js";
 
 /** So many are listed. */
 const LISTED = 12;

@@ -2,7 +2,9 @@
 // cannot become markup, and Trusted Types have nothing to allow.
 
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import { amount, inOneUnit, ofHard, share, withUnit } from "../amounts.js";
+import { scaled } from "../drawing.js";
 import type { Words } from "../explain.js";
 import type { AdviceLine, Timeline } from "../types.js";
 
@@ -53,36 +55,31 @@ export function Bar({
   );
 }
 
-/** Usage from its median to its p95, and on to its peak, with what is requested, limited and recommended. */
-/** `isRequest`: what is recommended is set as the request already. */
-export function Spread({
-  line,
-  isRequest = false,
-}: {
-  line:
-    | (Pick<AdviceLine, "resource" | "request" | "limit" | "recommended"> & { usage: { at: string; value: number }[] })
-    | undefined;
-  isRequest?: boolean;
-}) {
+interface Spreading extends Pick<AdviceLine, "resource" | "request" | "limit" | "recommended"> {
+  usage: { at: string; value: number }[];
+}
+
+/**
+ * Usage from its median to its p95, and on to its peak, with what is requested, limited and recommended. `isRequest`: what is
+ * recommended is set as the request already.
+ */
+export function Spread({ line, isRequest = false }: { line: Spreading | undefined; isRequest?: boolean }) {
   if (!line || line.usage.length === 0) return <span class="muted">no usage data</span>;
   const at = (label: string) => line.usage.find((level) => level.at === label)?.value ?? 0;
   const peak = at("peak");
   // A history need not have every percentile.
   const usual = at("p95") || at("p90") || at("p80");
-  const marks = [line.request, line.recommended].flatMap((mark) => (mark ? [mark.value] : []));
-  const inner = Math.max(peak, ...marks);
-  // A limit far above everything else would press the rest into a corner.
-  const limit = line.limit && line.limit.value <= inner * 3 ? line.limit.value : undefined;
-  const most = Math.max(inner, limit ?? 0) || 1;
-  const x = (value: number) => 2 + (value / most) * 156;
+  const { most, lines } = scaled(line, peak);
+  const x = (value: number) => 2 + (Math.min(value, most) / most) * 156;
   const isRaise = !isRequest && line.recommended && line.recommended.value > (line.request?.value ?? 0);
-  const told = [
-    ...line.usage.map((level) => `${level.at} ${withUnit(line.resource, level.value)}`),
-    line.request && `request ${withUnit(line.resource, line.request.value)}`,
-    line.limit && `limit ${withUnit(line.resource, line.limit.value)}`,
-    line.recommended && `${isRequest ? "request" : "recommended"} ${withUnit(line.resource, line.recommended.value)}`,
-  ];
-  const label = told.filter(Boolean).join(", ");
+  const told = (of: string, value: number | undefined) =>
+    value === undefined ? [] : [`${of} ${withUnit(line.resource, value)}`];
+  const label = [
+    ...line.usage.flatMap((level) => told(level.at, level.value)),
+    ...told("request", line.request?.value),
+    ...told("limit", line.limit?.value),
+    ...told(isRequest ? "request" : "recommended", line.recommended?.value),
+  ].join(", ");
   return (
     <svg
       class="spread"
@@ -95,20 +92,32 @@ export function Spread({
       <line class="axis" x1="0" x2="160" y1="12" y2="12" />
       <line class="rare" x1={x(at("p50"))} x2={x(peak)} y1="12" y2="12" />
       <rect class="usual" x={x(at("p50"))} y="8" width={Math.max(2, x(usual) - x(at("p50")))} height="8" rx="2" />
-      {limit !== undefined && <line class="limit" x1={x(limit)} x2={x(limit)} y1="2" y2="22" />}
-      {line.request && <line class="request" x1={x(line.request.value)} x2={x(line.request.value)} y1="3" y2="21" />}
-      {line.recommended && (
-        <line
-          class={`recommended ${isRaise ? "raise" : ""}`}
-          x1={x(line.recommended.value)}
-          x2={x(line.recommended.value)}
-          y1="3"
-          y2="21"
-        />
+      {lines.map(({ class: kind, value, isBeyond }) =>
+        isBeyond ? (
+          <path key={kind} class={`${kind} beyond`} d="M152 4l6 8l-6 8" />
+        ) : (
+          <line
+            key={kind}
+            class={`${kind} ${kind === "recommended" && isRaise ? "raise" : ""}`}
+            x1={x(value)}
+            x2={x(value)}
+            y1="3"
+            y2="21"
+          />
+        ),
       )}
     </svg>
   );
 }
+
+const Line = ({ stroke, dashes, name }: { stroke: string; dashes?: string; name: string }) => (
+  <span>
+    <svg width="6" height="14" aria-hidden="true">
+      <line x1="3" x2="3" y1="0" y2="14" stroke={`var(--${stroke})`} stroke-width="3" stroke-dasharray={dashes} />
+    </svg>
+    {name}
+  </span>
+);
 
 export const Legend = ({
   recommended = "recommended",
@@ -120,10 +129,11 @@ export const Legend = ({
   <div class="legend">
     {course ? (
       <span>
-        <svg width="32" height="12" aria-hidden="true">
-          <path d="M0 12V7h8V3h8v6h8V5h8v7z" fill="var(--usage)" opacity="0.55" />
+        <svg width="32" height="14" aria-hidden="true">
+          <path d="M0 14V9h32v5z" fill="var(--usage)" opacity="0.55" />
+          <path d="M4 9V4M12 9V7M20 9V1M28 9V6" stroke="var(--usage-text)" stroke-width="1.5" />
         </svg>
-        peak of each {course.step >= 86_400 ? "day" : "hour"}
+        usual, and peak of each {course.step >= 86_400 ? "day" : "hour"}
       </span>
     ) : (
       <span>
@@ -135,63 +145,47 @@ export const Legend = ({
       </span>
     )}
     {recommended === "recommended" && (
-      <span>
-        <svg width="6" height="14" aria-hidden="true">
-          <line x1="3" x2="3" y1="0" y2="14" stroke="var(--text)" stroke-width="3" />
-        </svg>
-        request
-      </span>
+      <Line stroke="text" name={course ? "request, dotted above the scale" : "request"} />
     )}
-    <span>
-      <svg width="6" height="14" aria-hidden="true">
-        <line x1="3" x2="3" y1="0" y2="14" stroke="var(--good)" stroke-width="3" />
-      </svg>
-      {recommended}
-    </span>
-    <span>
-      <svg width="6" height="14" aria-hidden="true">
-        <line x1="3" x2="3" y1="0" y2="14" stroke="var(--muted)" stroke-width="2" stroke-dasharray="3 2" />
-      </svg>
-      limit
-    </span>
-    {course && course.kills.length > 0 && (
-      <span>
-        <svg width="6" height="14" aria-hidden="true">
-          <line x1="3" x2="3" y1="0" y2="14" stroke="var(--bad-fill)" stroke-width="3" />
-        </svg>
-        OOM-killed
-      </span>
-    )}
-    {course && course.releases.length > 0 && (
-      <span>
-        <svg width="6" height="14" aria-hidden="true">
-          <line x1="3" x2="3" y1="0" y2="14" stroke="var(--text)" stroke-width="2" stroke-dasharray="2 2" />
-        </svg>
-        new version
-      </span>
-    )}
+    <Line stroke="good" name={recommended} />
+    <Line stroke="muted" dashes="3 2" name="limit" />
+    {course && course.kills.length > 0 && <Line stroke="bad-fill" name="OOM-killed" />}
+    {course && course.releases.length > 0 && <Line stroke="text" dashes="2 2" name="new version" />}
   </div>
 );
 
-/** `2.00 → 0.61`, `3,072 → 898 MiB`: the request as it is and should be, in one unit. The heading of a column says cores. */
-export function Change({ line }: { line: AdviceLine | undefined }) {
+/**
+ * `2.00 → 0.61`, `3,072 → 898 MiB`: the request as it is and should be, in one unit. The heading of a column says cores, unless the
+ * amounts stand alone. What ought to be looked at before it is lowered is not green.
+ */
+export function Change({
+  line,
+  doubt = "",
+  isAlone = false,
+}: {
+  line: AdviceLine | undefined;
+  doubt?: string;
+  isAlone?: boolean;
+}) {
   if (!line) return <span class="muted">–</span>;
-  const { request, recommended, typical, resource } = line;
-  if (!recommended)
+  const { request, recommended, typical, resource, usage } = line;
+  const { numbers, unit } = inOneUnit(resource, [request?.value ?? 0, recommended?.value ?? request?.value ?? 0]);
+  const [now, then] = [request ? numbers[0]! : "none", numbers[1]];
+  const behind = unit === "" || (unit === "cores" && !isAlone) ? "" : ` ${unit}`;
+  if (!recommended) {
+    const why =
+      usage.length > 0 ? "no advice" : typical ? `typical: ${amount(resource, typical.value)}` : "no usage data";
     return (
       <>
-        {request ? amount(resource, request.value) : "none"}
-        <small>{typical ? `typical: ${amount(resource, typical.value)}` : "no usage data"}</small>
+        {request ? now + behind : now} <small>{why}</small>
       </>
     );
-  const { numbers, unit } = inOneUnit(resource, [request?.value ?? 0, recommended.value]);
-  const [now, then] = [request ? numbers[0] : "none", numbers[1]];
-  const behind = unit === "cores" ? "" : ` ${unit}`;
+  }
   if (then === now) return <>{now + behind}</>;
   const isMore = recommended.value > (request?.value ?? 0);
   return (
-    <span class="change">
-      {now} <span class="arrow">→</span> <b class={isMore ? "more" : "less"}>{then}</b>
+    <span class="change" title={isMore ? "" : doubt}>
+      {now} <span class="arrow">→</span> <b class={isMore ? "more" : doubt === "" ? "less" : "doubt"}>{then}</b>
       {behind}
     </span>
   );
@@ -258,7 +252,7 @@ export function Named({
 export type Linking = (hash: string, text: ComponentChildren) => ComponentChildren;
 
 /** So many rows of each list are shown; the views hold the rest. */
-export const FEW = 8;
+export const FEW = globalThis.matchMedia?.("(max-width: 45rem)").matches ? 4 : 8;
 
 /** Unfolds a list of which the first rows are shown. */
 export const More = ({ size, isWhole, set }: { size: number; isWhole: boolean; set: (isWhole: boolean) => void }) =>
@@ -300,3 +294,64 @@ export function ago(time: string | null): string {
   if (!Number.isFinite(minutes)) return "–";
   return `${minutes < 90 ? `${Math.max(0, Math.round(minutes))} min` : minutes < 60 * 48 ? `${Math.round(minutes / 60)} h` : `${Math.round(minutes / 1440)} d`} ago`;
 }
+
+export function Fold({
+  title,
+  isOpen = false,
+  children,
+}: {
+  title: string;
+  isOpen?: boolean;
+  children: ComponentChildren;
+}) {
+  const [isShown, setShown] = useState(isOpen);
+  return (
+    <details open={isShown} onToggle={(event) => setShown(event.currentTarget.open)}>
+      <summary>{title}</summary>
+      {isShown && children}
+    </details>
+  );
+}
+
+/** A table that scrolls by itself where it is wider than the page; columns from `numbers` on are numbers. `isStack`: on a phone a row is a card of its own. */
+export const Table = ({
+  caption = "",
+  heads,
+  numbers = Infinity,
+  isStack = false,
+  children,
+}: {
+  caption?: string;
+  heads: string[];
+  numbers?: number;
+  isStack?: boolean;
+  children: ComponentChildren;
+}) => (
+  <div class="table" tabIndex={0} role="group" aria-label={caption || `${heads[0]} table`}>
+    <table class={isStack ? "stack" : ""}>
+      {caption !== "" && <caption>{caption}</caption>}
+      <thead>
+        <tr>
+          {heads.map((head, index) => (
+            <th scope="col" class={index >= numbers ? "number" : ""}>
+              {head}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>{children}</tbody>
+    </table>
+  </div>
+);
+
+const MOMENT = /(\d{4})-(\d\d)-(\d\d)(?:T(\d\d:\d\d):\d\d(?:\.\d+)?Z)?/g;
+
+/** Moments in a text as people write them: `14 Nov 2026, 11:20 UTC`. */
+export const dated = (text: string) =>
+  text.replaceAll(MOMENT, (_, year, month, day, time) => {
+    const name = new Date(Date.UTC(2000, Number(month) - 1)).toLocaleDateString("en", {
+      month: "short",
+      timeZone: "UTC",
+    });
+    return `${Number(day)} ${name} ${year}${time ? `, ${time} UTC` : ""}`;
+  });

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { count, inOneUnit, thousandths } from "../amounts.js";
-import type { Proposing } from "../app.js";
+import type { Proposing } from "../state.js";
 import type { ProposedLimits, ProposedQuota } from "../types.js";
 import { Pill } from "./parts.js";
 

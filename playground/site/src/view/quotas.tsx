@@ -3,10 +3,9 @@
 import { useState } from "preact/hooks";
 import { amount, count, forecast, thousandths } from "../amounts.js";
 import { type Inspection, type Quota, type Workload, counted } from "../inspect.js";
-import type { Proposing } from "../app.js";
-import { Meter } from "./parts.js";
+import type { Proposing } from "../state.js";
+import { Fold, Meter, Table } from "./parts.js";
 import { Proposed } from "./proposed.js";
-import { Fold, Table } from "./verdicts.js";
 
 export interface Quotas {
   inspection: Inspection;

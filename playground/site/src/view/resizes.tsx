@@ -1,10 +1,10 @@
 // What `headroom-controller resize` did to running pods, what was taken back and why, and what it would do.
 
 import { useState } from "preact/hooks";
-import { count } from "../amounts.js";
+import { count, inWords } from "../amounts.js";
 import { linkTo } from "../list.js";
 import type { Resizes } from "../types.js";
-import { FEW, type Linking, More, Pill, Section, ago, sentence } from "./parts.js";
+import { FEW, type Linking, More, Pill, Section, ago, dated, sentence } from "./parts.js";
 
 interface Line {
   tone: string;
@@ -24,9 +24,6 @@ const NOT_DONE: Record<string, [tone: string, label: string]> = {
   ResizeRefused: ["warn", "refused"],
 };
 
-/** Times in a text as people write them. */
-const timed = (text: string) => text.replaceAll(/(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\dZ/g, "$1 $2 UTC");
-
 /** What went wrong stands first. */
 function linesOf({ changes, underWay, leftAlone, notDone }: Resizes): Line[] {
   return [
@@ -34,7 +31,7 @@ function linesOf({ changes, underWay, leftAlone, notDone }: Resizes): Line[] {
       tone: "warn",
       label: isTakenBack ? "taken back" : "refused",
       workload,
-      what: `${container}: ${what} until ${timed(until)}`,
+      what: `${container}: ${what} until ${dated(until)}`,
       why,
       at: "",
     })),
@@ -119,8 +116,8 @@ export function Resized({
               <td>
                 <Pill tone={tone}>{label}</Pill>
               </td>
-              <td class="wrap">{what}</td>
-              <td class="wrap">{sentence(timed(why))}</td>
+              <td class="wrap">{inWords(what)}</td>
+              <td class="wrap">{sentence(dated(why))}</td>
               <td class="number">{at !== "" && ago(at)}</td>
             </tr>
           ))}

@@ -1,7 +1,7 @@
 // Several workloads that are changed together: what that frees, what it does to quotas, and the texts that the engine makes of it.
 
 import { count, ofHard, withUnit } from "../amounts.js";
-import type { Cluster } from "../app.js";
+import type { Cluster } from "../state.js";
 import { freed } from "../inspect.js";
 import type { Workload } from "../inspect.js";
 import type { Changing } from "../types.js";
@@ -33,11 +33,7 @@ export function Selection({
   );
   const scaled = changed.filter(({ flags }) => flags.includes("hpa")).length;
   const make = (form: Parameters<Changing>[0], what: string) => {
-    if (change)
-      void change(form, [...objects]).then(
-        (text) => copy(text, what),
-        () => {},
-      );
+    if (change) void change(form, [...objects]).then((text) => text !== "" && copy(text, what));
     else copy(commandsOf(changed), what);
   };
   return (

@@ -1,9 +1,10 @@
 // What becomes of each object: the verdict, why, and what helps.
 
-import type { ComponentChildren, VNode } from "preact";
-import { useRef, useState } from "preact/hooks";
+import type { VNode } from "preact";
+import { useRef } from "preact/hooks";
 import { count, inOneUnit, thousandths } from "../amounts.js";
 import { PAGE } from "../engine.js";
+import { type Place, download, goTo, mend, place as placeOf, turnTo } from "../evaluation.js";
 import { type Finding, VERDICTS, chargesOf, findings, isFailure } from "../explain.js";
 import { LABELS } from "../panels.js";
 import type {
@@ -14,29 +15,12 @@ import type {
   Measured,
   ObjectCharge,
   Outcome,
-  Panel,
   Part,
   Problem,
   Row,
   Verdict,
 } from "../types.js";
-import { Legend, Meter, Pill, Said, Spread, Ticked } from "./parts.js";
-
-export interface Actions {
-  goTo(panel: Panel, line: number): void;
-  download(row: number): void;
-  /** Shows the objects from this one on. */
-  turnTo(row: number): void;
-  /** The line of a finding's field, and whether the text has the value there. */
-  place(row: Row, finding: Finding): Place | undefined;
-  /** Sets the value of a finding that can be mended. */
-  mend(row: Row, finding: Finding): void;
-}
-
-export interface Place {
-  line: number;
-  canBeMended: boolean;
-}
+import { Fold, Legend, Meter, Pill, Said, Spread, Table, Ticked } from "./parts.js";
 
 /** `3 objects: 1 rejected, 1 changed, 1 admitted` */
 export const summary = (outcome: Outcome): string => {
@@ -64,7 +48,7 @@ export const Counters = ({ outcome, milliseconds }: { outcome: Outcome; millisec
   </>
 );
 
-export function Results({ outcome, from, actions }: { outcome: Outcome; from: number; actions: Actions }) {
+export function Results({ outcome, from }: { outcome: Outcome; from: number }) {
   const { rows, details, problems, quotas } = outcome;
   const next = rows.findIndex((row, index) => index >= from + PAGE && isFailure(row.verdict));
   // At most keys all cards but one are what they were, and what was made before need not be compared with the page.
@@ -74,7 +58,7 @@ export function Results({ outcome, from, actions }: { outcome: Outcome; from: nu
     const row = rows[detail.row];
     if (!row) return undefined;
     const found = isFailure(row.verdict) ? findings(detail) : [];
-    const placed = found.map((finding): [Finding, Place | undefined] => [finding, actions.place(row, finding)]);
+    const placed = found.map((finding): [Finding, Place | undefined] => [finding, placeOf(row, finding)]);
     const isOfInput = row.verdict === "error" && problems.length > 0;
     const shown = JSON.stringify([row, detail, placed, isOfInput]);
     const card = before.current.get(shown) ?? (
@@ -84,7 +68,6 @@ export function Results({ outcome, from, actions }: { outcome: Outcome; from: nu
         detail={detail}
         findings={placed}
         isOfInput={isOfInput}
-        actions={actions}
       />
     );
     now.set(shown, card);
@@ -93,17 +76,15 @@ export function Results({ outcome, from, actions }: { outcome: Outcome; from: nu
   before.current = now;
   return (
     <>
-      <Problems problems={problems} actions={actions} />
-      {rows.length > PAGE && (
-        <Pages from={from} size={PAGE} all={rows.length} actions={actions} further={["Next failure", next]} />
-      )}
+      <Problems problems={problems} />
+      {rows.length > PAGE && <Pages from={from} size={PAGE} all={rows.length} further={["Next failure", next]} />}
       {cards}
       <Quotas levels={quotas} note="before and after these objects" />
     </>
   );
 }
 
-export function Problems({ problems, actions }: { problems: Problem[]; actions: Pick<Actions, "goTo"> }) {
+export function Problems({ problems }: { problems: Problem[] }) {
   if (problems.length === 0) return null;
   const order = Object.keys(LABELS);
   const sorted = [...problems].sort((a, b) => order.indexOf(a.panel) - order.indexOf(b.panel) || a.line - b.line);
@@ -113,7 +94,7 @@ export function Problems({ problems, actions }: { problems: Problem[]; actions: 
       <ul>
         {sorted.slice(0, 100).map(({ panel, line, text }) => (
           <li>
-            <button type="button" class="plain place" onClick={() => actions.goTo(panel, line)}>
+            <button type="button" class="plain place" onClick={() => goTo(panel, line)}>
               {LABELS[panel]}, line {line}
             </button>{" "}
             <Ticked text={text} />
@@ -129,18 +110,16 @@ export function Pages({
   from,
   size,
   all,
-  actions,
   further,
 }: {
   from: number;
   size: number;
   all: number;
-  actions: Pick<Actions, "turnTo">;
   further?: [label: string, row: number];
 }) {
   const to = Math.min(from + size, all);
   const turn = (label: string, row: number) => (
-    <button type="button" aria-disabled={row < 0} onClick={() => row >= 0 && actions.turnTo(row)}>
+    <button type="button" aria-disabled={row < 0} onClick={() => row >= 0 && turnTo(row)}>
       {label}
     </button>
   );
@@ -162,13 +141,11 @@ function ObjectCard({
   detail,
   findings,
   isOfInput,
-  actions,
 }: {
   row: Row;
   detail: Detail;
   findings: [Finding, Place | undefined][];
   isOfInput: boolean;
-  actions: Actions;
 }) {
   const { message, story, diff, podDiff, note } = detail;
   const charges = chargesOf(story);
@@ -186,13 +163,13 @@ function ObjectCard({
         <h3>{row.object}</h3>
         {row.namespace !== "" && <span class="muted">namespace {row.namespace}</span>}
         {row.isUpdate && <Pill>update</Pill>}
-        <button type="button" class="plain place" onClick={() => actions.goTo("objects", row.line)}>
+        <button type="button" class="plain place" onClick={() => goTo("objects", row.line)}>
           line {row.line}
         </button>
       </header>
       {isOfInput && <p class="muted">Not evaluated: fix the problems above first.</p>}
       {findings.map(([finding, place]) => (
-        <Why finding={finding} place={place} mend={() => actions.mend(row, finding)} tone={tone} />
+        <Why finding={finding} place={place} mend={() => mend(row, finding)} tone={tone} />
       ))}
       {findings.length === 0 &&
         isWrong &&
@@ -258,7 +235,7 @@ function ObjectCard({
           type="button"
           class="plain report"
           aria-label="Download for a bug report"
-          onClick={() => actions.download(detail.row)}
+          onClick={() => download(detail.row)}
         >
           Bug report
         </button>
@@ -364,24 +341,6 @@ function Drawn({
 }
 
 /** What is folded away is made when it is unfolded: most of it never is, and a key waits for all that is made. */
-export function Fold({
-  title,
-  isOpen = false,
-  children,
-}: {
-  title: string;
-  isOpen?: boolean;
-  children: ComponentChildren;
-}) {
-  const [isShown, setShown] = useState(isOpen);
-  return (
-    <details open={isShown} onToggle={(event) => setShown(event.currentTarget.open)}>
-      <summary>{title}</summary>
-      {isShown && children}
-    </details>
-  );
-}
-
 const SIGNS = { same: " ", removed: "-", added: "+" } as const;
 /** Lines of context around a change. */
 const CONTEXT = 3;
@@ -472,37 +431,6 @@ const QuotaUsage = ({ charges }: { charges: ObjectCharge[] }) => (
       )),
     )}
   </Table>
-);
-
-/** A table that scrolls by itself where it is wider than the page; columns from `numbers` on are numbers. `isStack`: on a phone a row is a card of its own. */
-export const Table = ({
-  caption = "",
-  heads,
-  numbers = Infinity,
-  isStack = false,
-  children,
-}: {
-  caption?: string;
-  heads: string[];
-  numbers?: number;
-  isStack?: boolean;
-  children: ComponentChildren;
-}) => (
-  <div class="table" tabIndex={0} role="group" aria-label={caption || `${heads[0]} table`}>
-    <table class={isStack ? "stack" : ""}>
-      {caption !== "" && <caption>{caption}</caption>}
-      <thead>
-        <tr>
-          {heads.map((head, index) => (
-            <th scope="col" class={index >= numbers ? "number" : ""}>
-              {head}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>{children}</tbody>
-    </table>
-  </div>
 );
 
 /** So many rows of a table are shown. */

@@ -1,13 +1,71 @@
 // What other LimitRanges, quotas and settings would do to everything that runs: the changes first, then the state they leave.
 
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { count, inOneUnit, thousandths } from "../amounts.js";
 import { type EffectGroup, grouped } from "../effects.js";
-import type { Advice, AdviceEffect, Effect, Limits, Overview, QuotaEffect, Trial } from "../types.js";
-import { type Actions, Fold, Pages, Problems, Quotas, Table, Totals, Values } from "./verdicts.js";
+import { engine } from "../engine.js";
+import { EFFECTS, loadCluster } from "../evaluation.js";
+import { TRIED } from "../panels.js";
+import { objectsOf } from "../reading.js";
+import { type Cluster, change, state } from "../state.js";
+import type { Advice, AdviceEffect, Effect, Limits, Overview, Panels, QuotaEffect, Trial } from "../types.js";
+import { Columns } from "./columns.js";
+import { Fold, Table } from "./parts.js";
+import { Pages, Problems, Quotas, Totals, Values } from "./verdicts.js";
 
-/** So many groups of effects are on a page. */
-export const EFFECTS = 50;
+export function WhatIf() {
+  const { cluster, failure, trial, milliseconds, from } = state;
+  useEffect(() => void (cluster && openInEngine(cluster)), [cluster]);
+  return (
+    <Columns panels={TRIED} ready={cluster?.opened !== undefined || failure !== undefined}>
+      <div id="status" class="counters" role="status">
+        {failure ? (
+          <p class="problems card">The preview failed: {failure}</p>
+        ) : trial ? (
+          <TrialCounters trial={trial} milliseconds={milliseconds} />
+        ) : (
+          <p class="loading">Evaluating everything that runs…</p>
+        )}
+      </div>
+      <div id="results">
+        {trial && cluster?.opened && (
+          <TrialResults
+            trial={trial}
+            overview={cluster.opened.overview}
+            advice={cluster.inspection.advice}
+            from={from}
+          />
+        )}
+      </div>
+    </Columns>
+  );
+}
+
+/** The clusters that the engine was given. */
+const given = new WeakSet<Cluster>();
+
+/** Gives a cluster to the engine, once, and its objects to the panels. */
+async function openInEngine(cluster: Cluster) {
+  if (given.has(cluster)) return;
+  given.add(cluster);
+  state.failure = undefined;
+  try {
+    const { result: overview } = await engine.open(await objectsOf(cluster));
+    if (state.cluster !== cluster) return;
+    const loaded: Panels = {
+      limitRanges: overview.limitRanges,
+      quotas: overview.quotaManifests,
+      settings: overview.settings,
+    };
+    const before = cluster.opened?.loaded;
+    cluster.opened = { overview, loaded };
+    loadCluster(loaded, before);
+  } catch (error) {
+    given.delete(cluster);
+    if (state.cluster === cluster) change({ failure: (error as Error).message });
+  }
+}
+
 /** So many objects of a group are listed. */
 const LISTED = 500;
 
@@ -59,20 +117,18 @@ export function TrialResults({
   overview,
   advice,
   from,
-  actions,
 }: {
   trial: Trial;
   overview: Overview;
   advice: Advice | null;
   from: number;
-  actions: Actions;
 }) {
   const { report, namespaces, problems } = trial;
   const { objects, quotas: bounds, requests, notLookedAt = [] } = report;
   const groups = useMemo(() => grouped(objects), [objects]);
   return (
     <>
-      <Problems problems={problems} actions={actions} />
+      <Problems problems={problems} />
       {objects.length === 0 && bounds.length === 0 && (
         <section class="card section empty">
           <h2>No changes yet</h2>
@@ -92,7 +148,7 @@ export function TrialResults({
           .
         </p>
       )}
-      {groups.length > EFFECTS && <Pages from={from} size={EFFECTS} all={groups.length} actions={actions} />}
+      {groups.length > EFFECTS && <Pages from={from} size={EFFECTS} all={groups.length} />}
       {groups.slice(from, from + EFFECTS).map((group) => (
         <GroupCard key={`${group.change} ${group.effects[0].namespace}/${group.effects[0].object}`} group={group} />
       ))}

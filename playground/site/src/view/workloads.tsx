@@ -1,9 +1,9 @@
 // All containers: searched, filtered, sorted and selected, with the details of one. Only the rows in sight are in the page.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { count } from "../amounts.js";
-import type { Cluster } from "../app.js";
+import { type Cluster, state } from "../state.js";
 import type { Workload } from "../inspect.js";
 import { type Column, type List, listed, write } from "../list.js";
 import { MARKS } from "../marks.js";
@@ -13,12 +13,13 @@ import { Details } from "./details.js";
 import { Frees, Marks } from "./overview.js";
 import { Change, Legend, Named, Spread } from "./parts.js";
 import { Selection } from "./selection.js";
+import { AHEAD, useSight } from "./sight.js";
 
 /** The rows are alike high, so that those out of sight need not be there. */
 const ROW = 56;
 const GROUP = 32;
-/** So many pixels of rows beyond the window are there. */
-const AHEAD = 600;
+/** So many rows go onto paper. */
+const PRINTED = 2_000;
 
 type Item = { group: string; size: number; top: number } | { workload: Workload; top: number };
 
@@ -45,23 +46,15 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
   );
 
   const scroller = useRef<HTMLDivElement>(null);
-  const [sight, setSight] = useState({ top: 0, height: 900 });
-  const look = () => {
-    const { scrollTop, clientHeight } = scroller.current!;
-    if (Math.abs(scrollTop - sight.top) > AHEAD / 3 || clientHeight !== sight.height)
-      setSight({ top: scrollTop, height: clientHeight });
-  };
-  useLayoutEffect(look);
+  const { sight, measured, look, scrollTo, again } = useSight(scroller);
   // Who follows a link to one workload sees it in its list too, and still when its details are closed.
   const last = useRef(at);
   const toFocus = useRef<string | undefined>(undefined);
   const bringIntoSight = (id: string | undefined, isNear: boolean) => {
     const item = items.find((item) => "workload" in item && item.workload.id === id);
-    const { scrollTop, clientHeight } = scroller.current!;
-    if (!item || (item.top >= scrollTop && item.top <= scrollTop + clientHeight - 2 * ROW)) return;
-    scroller.current!.scrollTop =
-      isNear && item.top > scrollTop ? item.top - clientHeight + 2 * ROW : item.top - (isNear ? ROW : clientHeight / 3);
-    look();
+    const { top, height } = measured();
+    if (!item || (item.top >= top && item.top <= top + height - 2 * ROW)) return;
+    scrollTo(isNear && item.top > top ? item.top - height + 2 * ROW : item.top - (isNear ? ROW : height / 3));
   };
   useLayoutEffect(() => {
     last.current = at ?? last.current;
@@ -76,8 +69,8 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
     toFocus.current = undefined;
     link.focus({ preventScroll: true });
   });
-  const firstIndex = Math.max(0, after(items, sight.top - AHEAD) - 1);
-  const lastIndex = after(items, sight.top + sight.height + AHEAD);
+  const firstIndex = state.isPrinted ? 0 : Math.max(0, after(items, sight.top - AHEAD) - 1);
+  const lastIndex = state.isPrinted ? PRINTED : after(items, sight.top + sight.height + AHEAD);
   const shown = items.slice(firstIndex, lastIndex);
   const above = shown[0]?.top ?? 0;
   const below = height - (items[lastIndex]?.top ?? height);
@@ -111,7 +104,7 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
         if (at !== undefined) set({ at: next });
         else {
           bringIntoSight(next, true);
-          setSight((sight) => ({ ...sight }));
+          again();
         }
       } else if (event.key === "x" && here !== undefined) pick(here);
       else if (event.key === "Escape" && at !== undefined) close();
@@ -139,7 +132,7 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
   const hrefOf = ({ id }: Workload) => write({ ...list, at: id });
 
   return (
-    <div class="view workloads">
+    <div class={`view workloads ${cluster.inspection.isFirst ? "pending" : ""}`}>
       <h2 class="hidden">Workloads</h2>
       <div class="tools">
         <input
@@ -296,13 +289,13 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
                       </span>
                     </th>
                     <td class="number" data-label="CPU">
-                      <Change line={item.workload.cpu} />
+                      <Change line={item.workload.cpu} doubt={item.workload.doubt} />
                     </td>
                     <td class="wide">
                       <Usage line={item.workload.cpu} course={item.workload.course} />
                     </td>
                     <td class="number" data-label="Memory">
-                      <Change line={item.workload.memory} />
+                      <Change line={item.workload.memory} doubt={item.workload.doubt} />
                     </td>
                     <td class="wide">
                       <Usage line={item.workload.memory} course={item.workload.course} />
@@ -330,7 +323,6 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
         </div>
         {chosen && <Details workload={chosen} cluster={cluster} close={close} copy={copy} />}
       </div>
-      {advice?.money && <p class="muted">{advice.money}</p>}
       {picked.length > 0 && (
         <Selection picked={picked} cluster={cluster} clear={() => set({ picked: [] })} copy={copy} change={change} />
       )}

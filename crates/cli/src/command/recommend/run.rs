@@ -62,17 +62,39 @@ pub fn recommend_inventory(
     usage: Option<&UsageArgs>,
     progress: &Progress,
 ) -> anyhow::Result<Recommended> {
-    let mut history = None;
+    let history = usage.map(|usage| history_of(usage, opened, &mut inventory, target, progress)).transpose()?;
+    let choices = Choices { usage, order: Order::Name, ..Choices::default() };
+    recommend(opened, inventory, history.flatten(), &choices, progress)
+}
+
+/// The same also where the store cannot be read: then with the reason, and what runs without its usage.
+pub fn recommend_what_is_known(
+    opened: &mut Opened,
+    mut inventory: Inventory,
+    target: &TargetArgs,
+    usage: Option<&UsageArgs>,
+    progress: &Progress,
+) -> anyhow::Result<(Recommended, Option<anyhow::Error>)> {
+    let read = usage.map(|usage| history_of(usage, opened, &mut inventory, target, progress)).transpose();
+    let (history, problem) = read.map_or_else(|problem| (None, Some(problem)), |read| (read.flatten(), None));
+    let choices = Choices { usage, order: Order::Name, ..Choices::default() };
+    Ok((recommend(opened, inventory, history, &choices, progress)?, problem))
+}
+
+/// Reads the history of a metrics store, unless UsageProfiles are read instead.
+fn history_of(
+    usage: &UsageArgs,
+    opened: &mut Opened,
+    inventory: &mut Inventory,
+    target: &TargetArgs,
+    progress: &Progress,
+) -> anyhow::Result<Option<StoreHistory>> {
     // Only a store's reader asks whose pods are whose, and a large cluster has many.
     let pods = std::mem::take(&mut inventory.pods);
-    if let Some(usage) = usage {
-        let from = usage.source(opened, &inventory, target.wants_cluster())?;
-        if from != From::Profiles {
-            history = Some(store::read(usage, target, opened, &inventory.namespaces(), pods, progress)?);
-        }
-    }
-    let choices = Choices { usage, order: Order::Name, ..Choices::default() };
-    recommend(opened, inventory, history, &choices, progress)
+    Ok(match usage.source(opened, inventory, target.wants_cluster())? {
+        From::Profiles => None,
+        _ => Some(store::read(usage, target, opened, &inventory.namespaces(), pods, progress)?),
+    })
 }
 
 /// Recommends for some workloads of the namespaces of `target`.

@@ -40,6 +40,8 @@ pub type Answer = Box<dyn Fn(PageQuestion) -> Result<Answered, String> + Send + 
 pub enum PageQuestion {
     /// Asks for the views of one namespace, or of those that the program was started for.
     Snapshot(Option<String>),
+    /// Asks for the views without the usage of a metrics store, which is soon read.
+    Rows(Option<String>),
     /// Asks for the objects that "What if" evaluates, likewise.
     Objects(Option<String>),
     /// The usage of a container by the hour.
@@ -68,13 +70,15 @@ pub struct Answered {
     pub body: Bytes,
     /// Compressed by gzip, which every browser reads.
     pub is_gzip: bool,
-    /// The objects that could not be read.
-    pub missed: Vec<String>,
 }
 
 impl Answered {
+    pub fn gzip(body: Vec<u8>) -> Self {
+        Self { body: body.into(), is_gzip: true }
+    }
+
     pub fn json(answer: &impl Serialize) -> anyhow::Result<Self> {
-        Ok(Self { body: serde_json::to_vec(answer)?.into(), is_gzip: false, missed: Vec::new() })
+        Ok(Self { body: serde_json::to_vec(answer)?.into(), is_gzip: false })
     }
 }
 
@@ -118,13 +122,12 @@ pub async fn serve(listener: TcpListener, server: Arc<Server>) {
 }
 
 async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
-    let (mut missed, mut encoding) = (Vec::new(), None);
+    let mut encoding = None;
     let (status, kind, body) = match server.route(&request) {
         Route::File(kind, bytes) => (StatusCode::OK, kind, Bytes::copy_from_slice(bytes)),
         Route::Refused(status, text) => (status, TEXT, Bytes::from(text)),
         Route::Question(question) => match answered(&server, question).await {
             Ok(answered) => {
-                missed = answered.missed;
                 encoding = answered.is_gzip.then(|| HeaderValue::from_static("gzip"));
                 (StatusCode::OK, "application/json", answered.body)
             }
@@ -139,9 +142,6 @@ async fn respond(server: Arc<Server>, request: Parts) -> Response<Full<Bytes>> {
     for (name, value) in HEADERS {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
-    if let Some(value) = missed_header(&missed) {
-        headers.insert(HeaderName::from_static("x-headroom-missed"), value);
-    }
     response
 }
 
@@ -151,10 +151,9 @@ async fn answered(server: &Arc<Server>, question: PageQuestion) -> Result<Answer
     if question == PageQuestion::Progress {
         return (server.answer)(question);
     }
-    let turns = if matches!(question, PageQuestion::Snapshot(_) | PageQuestion::Objects(_)) {
-        &server.turns
-    } else {
-        &server.small_turns
+    let turns = match question {
+        PageQuestion::Snapshot(_) | PageQuestion::Rows(_) | PageQuestion::Objects(_) => &server.turns,
+        _ => &server.small_turns,
     };
     let turn = Arc::clone(turns).acquire_owned().await.map_err(|_| failed())?;
     let server = Arc::clone(server);
@@ -167,14 +166,6 @@ async fn answered(server: &Arc<Server>, question: PageQuestion) -> Result<Answer
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
-
-/// The objects that could not be read, as a header: the page shows it beside the rest.
-fn missed_header(missed: &[String]) -> Option<HeaderValue> {
-    let first = missed.first()?;
-    let more = if missed.len() > 1 { format!(" (and {} more)", missed.len() - 1) } else { String::new() };
-    let text: String = first.chars().filter(|c| c.is_ascii() && !c.is_ascii_control()).take(300).collect();
-    HeaderValue::from_str(&(text + &more)).ok()
-}
 
 /// As the page's own policy, and no frame of another site around it.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
@@ -233,8 +224,16 @@ impl Server {
 }
 
 /// The files that are questions.
-const QUESTIONS: [&str; 7] =
-    ["cluster.json", "objects.json", "bounds.json", "hours.json", "changes.json", "why.json", "progress.json"];
+const QUESTIONS: [&str; 8] = [
+    "cluster.json",
+    "rows.json",
+    "objects.json",
+    "bounds.json",
+    "hours.json",
+    "changes.json",
+    "why.json",
+    "progress.json",
+];
 
 /// So many workloads are changed at once.
 const MAX_WORKLOADS: usize = 500;
@@ -267,6 +266,7 @@ fn question(name: &str, query: &str) -> Result<PageQuestion, &'static str> {
         _ => match first("namespace") {
             Some(name) if !is_namespace(&name) => Err("invalid namespace name\n"),
             namespace if name == "bounds.json" => Ok(PageQuestion::Bounds(namespace)),
+            namespace if name == "rows.json" => Ok(PageQuestion::Rows(namespace)),
             namespace if name == "objects.json" => Ok(PageQuestion::Objects(namespace)),
             namespace => Ok(PageQuestion::Snapshot(namespace)),
         },
@@ -323,6 +323,9 @@ mod tests {
                 Route::Question(PageQuestion::Snapshot(namespace)) => Ok(namespace.unwrap_or("all".to_owned())),
                 Route::Question(PageQuestion::Objects(namespace)) => {
                     Ok(format!("objects of {}", namespace.unwrap_or_default()))
+                }
+                Route::Question(PageQuestion::Rows(namespace)) => {
+                    Ok(format!("rows of {}", namespace.unwrap_or_default()))
                 }
                 Route::Question(PageQuestion::Hours(workload, container)) => Ok(format!("{workload} {container}")),
                 Route::Question(PageQuestion::Bounds(namespace)) => {
@@ -409,12 +412,5 @@ mod tests {
     fn snapshot_of(server: &Arc<Server>) -> impl Future<Output = Result<Answered, String>> + use<> {
         let server = Arc::clone(server);
         async move { answered(&server, PageQuestion::Snapshot(None)).await }
-    }
-
-    #[test]
-    fn what_could_not_be_read_fits_a_header() {
-        assert_eq!(missed_header(&[]), None);
-        let missed = ["cannot list pods:\r\nX: é".to_owned(), "other".to_owned()];
-        assert_eq!(missed_header(&missed).unwrap(), "cannot list pods:X:  (and 1 more)");
     }
 }

@@ -1,0 +1,177 @@
+// A cluster: what is shown of it, what could not be read, and one of its views; before the first answer, the shape of that view.
+
+import { count } from "../amounts.js";
+import type { Inspection } from "../inspect.js";
+import { copy } from "../messages.js";
+import { enter, setList, show } from "../navigation.js";
+import { changesOf, refresh } from "../reading.js";
+import { type Cluster, type Tab, isLive, state, tabs } from "../state.js";
+import { Overview } from "./overview.js";
+import type { Engined } from "./page.js";
+import { Ticked, dated, sentence } from "./parts.js";
+import { QuotaView } from "./quotas.js";
+import { Waiting } from "./waiting.js";
+import { Workloads } from "./workloads.js";
+
+export function ClusterPage({ engined }: { engined: Engined | undefined }) {
+  const { cluster, clusterError, isReading } = state;
+  return (
+    <>
+      {clusterError !== undefined && (
+        <div class="banner bad" role="alert">
+          <div>
+            <b>
+              {cluster
+                ? `Shown as of ${cluster.readAt.toLocaleTimeString()}: the cluster cannot be read now`
+                : "The cluster cannot be read"}
+            </b>
+            {clusterError}
+          </div>
+          <button type="button" onClick={() => void refresh()} disabled={isReading}>
+            Try again
+          </button>
+        </div>
+      )}
+      {cluster && clusterError === undefined && <Missing inspection={cluster.inspection} />}
+      <main id="main" tabIndex={-1}>
+        <div class="tools cluster" role="group" aria-label="Cluster">
+          {cluster && <Shown cluster={cluster} />}
+          {isLive() && <Scope cluster={cluster} />}
+          {state.kind === "report" && cluster && <span class="muted">made {cluster.readAt.toLocaleString()}</span>}
+          {state.kind === "playground" && (
+            <button type="button" id="leave" onClick={engined?.leave}>
+              Close snapshot
+            </button>
+          )}
+        </div>
+        {cluster
+          ? (state.isPrinted ? tabs() : [state.tab]).map((tab) => (
+              <View key={tab} tab={tab} cluster={cluster} engined={engined} />
+            ))
+          : clusterError === undefined && <Waiting />}
+      </main>
+    </>
+  );
+}
+
+/** What could not be read, and what is therefore not known. */
+function Missing({ inspection: { missed, unknown, isFirst } }: { inspection: Inspection }) {
+  const banner = (tone: string, title: string, text: string) => (
+    <div class={`banner ${tone}`} role="status">
+      <div>
+        <b>{title}</b>
+        <Ticked text={text} />
+      </div>
+    </div>
+  );
+  return (
+    <>
+      {missed.length > 0 && banner("", "Not everything could be read", missed.join("; "))}
+      {unknown !== "" && !isFirst && banner("unknown", "Usage is not known", sentence(unknown))}
+    </>
+  );
+}
+
+/** `prod: 158 objects in 5 namespaces · Usage from Prometheus, 9 to 23 Nov` */
+function Shown({ cluster: { context, name, scope, inspection } }: { cluster: Cluster }) {
+  const { advice, objects, namespaces } = inspection;
+  return (
+    <p id="shows">
+      {context && <b>{context}: </b>}
+      {scope === undefined && !context ? `${name}: ` : ""}
+      {count(objects, "object")} in {count(namespaces.length, "namespace")}
+      {advice?.source && <span title={advice.source}> · {sourceOf(advice.source)}</span>}
+    </p>
+  );
+}
+
+/** `Usage from Prometheus, 9 to 23 Nov 2026`: its steps and hours are in the title. */
+const sourceOf = (source: string) => dated(source.replace(/, step .*$/, "").replaceAll(/T\d\d:\d\d:\d\dZ/g, ""));
+
+function Scope({ cluster }: { cluster: Cluster | undefined }) {
+  const { isReading, progress } = state;
+  const namespaces = cluster?.inspection.namespaces ?? [];
+  return (
+    <>
+      <label class="field">
+        Scope
+        <input
+          id="scope"
+          list="namespaces"
+          autocomplete="off"
+          autocapitalize="off"
+          spellcheck={false}
+          placeholder={everything(namespaces)}
+          maxLength={63}
+          defaultValue={new URLSearchParams(location.search).get("namespace") ?? ""}
+          onChange={(event) => enter(event.currentTarget.value.trim())}
+        />
+        <datalist id="namespaces">
+          {namespaces.map((name) => (
+            <option key={name} value={name} />
+          ))}
+        </datalist>
+      </label>
+      <button
+        type="button"
+        id="refresh"
+        onClick={() => void refresh()}
+        aria-disabled={isReading}
+        title="Also every minute, by itself"
+      >
+        {isReading ? "Reading…" : "Refresh"}
+      </button>
+      {cluster && (
+        <span class="muted">
+          {isReading && progress ? (
+            progress
+          ) : (
+            <>
+              <span class="rest">read </span>
+              {cluster.readAt.toLocaleTimeString()}
+            </>
+          )}
+        </span>
+      )}
+    </>
+  );
+}
+
+/** What is shown while no namespace is chosen. */
+const everything = (namespaces: string[]) =>
+  namespaces.length === 1
+    ? namespaces[0]!
+    : namespaces.length === 0
+      ? "as started"
+      : `all ${namespaces.length.toLocaleString("en")}`;
+
+function View({ tab, cluster, engined }: { tab: Tab; cluster: Cluster; engined: Engined | undefined }) {
+  const { inspection } = cluster;
+  const copied = (text: string, what: string) => void copy(text, what);
+  switch (tab) {
+    case "overview":
+      return <Overview inspection={inspection} show={show} />;
+    case "workloads":
+      return (
+        <Workloads
+          cluster={cluster}
+          list={state.list}
+          set={setList}
+          copy={copied}
+          change={isLive() ? changesOf : undefined}
+        />
+      );
+    case "quotas":
+      return (
+        <QuotaView
+          inspection={inspection}
+          isProposed={state.isProposed}
+          bounds={state.bounds}
+          show={isLive() ? show : undefined}
+          copy={copied}
+        />
+      );
+    case "what-if":
+      return engined ? <engined.WhatIf /> : null;
+  }
+}
