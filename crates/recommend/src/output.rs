@@ -6,7 +6,6 @@ pub mod csv;
 pub mod table;
 
 pub mod findings;
-pub mod html;
 pub mod markdown;
 pub mod pull_request;
 

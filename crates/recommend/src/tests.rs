@@ -1,7 +1,5 @@
 //! Every output of one report, which is made of values: a small cluster, and what its containers used.
 
-mod page;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -24,7 +22,7 @@ use crate::engine::{Engine, UsageSource};
 use crate::history::Histories;
 use crate::output::findings::{self, Gate};
 use crate::output::table::{self, View};
-use crate::output::{csv, html, markdown};
+use crate::output::{csv, markdown};
 use crate::report::rule;
 use crate::report::{Order, Recommendations, ReportSource, Total};
 use crate::write::patches;
@@ -201,8 +199,8 @@ fn a_partial_reading_is_named_in_every_output_with_room_for_notes() {
     report.source.is_partial = true;
     report.notes.push("not read: memory".to_owned());
     assert!(table(&report, false).lines().next().unwrap().contains("not everything could be read"));
-    for (name, text) in outputs(&report).into_iter().chain([("html", html::text(&report, ""))]) {
-        let has_notes = ["table.txt", "wide.txt", "report.json", "report.md", "html"].contains(&name);
+    for (name, text) in outputs(&report) {
+        let has_notes = ["table.txt", "wide.txt", "report.json", "report.md"].contains(&name);
         assert_eq!(text.contains("not read: memory"), has_notes, "{name}: {text}");
     }
 }

@@ -51,7 +51,7 @@ fn no_name_acts_on_a_terminal_or_a_log() {
     commands.extend(formats("describe quota -n shop --cluster-dir cluster --cluster-dir running", "table json yaml"));
     commands.extend(formats(
         "recommend -f app.yaml --cluster-dir cluster",
-        "table wide json csv markdown pull-request html kustomize helm",
+        "table wide json csv markdown pull-request kustomize helm",
     ));
     for command in &commands {
         let arguments: Vec<&str> = command.split(' ').collect();

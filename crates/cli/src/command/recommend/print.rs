@@ -1,17 +1,17 @@
 //! Prints a report in the format that is asked for.
 
 use anyhow::anyhow;
-use headroom_api_server::clock;
 use headroom_output::draw::Charset;
 use headroom_output::{Page, Paint, complain};
 use headroom_recommend::output::table::{self, View};
-use headroom_recommend::output::{csv, findings, html, markdown, pull_request};
+use headroom_recommend::output::{csv, findings, markdown, pull_request};
 use headroom_recommend::report::Recommendations;
 use headroom_recommend::write::patches;
 use headroom_recommend::write::patches::RecommendedChange;
 
 use super::arguments::{Args, RecommendFormat};
 use super::left_out;
+use crate::command::ui::export;
 
 /// Prints the report; true if something in it is an error, or had to be left out of what is written.
 pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
@@ -35,7 +35,7 @@ pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
         RecommendFormat::Csv => Page::document(&csv::text(report)),
         RecommendFormat::Markdown => Page::document(&markdown::text(report)),
         RecommendFormat::PullRequest => Page::document(&pull_request::text(report)),
-        RecommendFormat::Html => Page::document(&html::text(report, &made_at())),
+        RecommendFormat::Html => Page::ours(export::of_report(report)?),
         RecommendFormat::Kustomize => patches::commented(&comments, patches::kustomize(&changes)?),
         RecommendFormat::Helm => {
             let values = patches::helm(&changes, &args.values_path);
@@ -64,10 +64,4 @@ pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
     };
     let is_incomplete = is_written && (report.leaves_out_blocked() || !writes && !left_out.is_empty());
     Ok(!failures.is_empty() || is_incomplete)
-}
-
-/// `25 November 2026, 14:30 UTC`
-fn made_at() -> String {
-    let now = jiff::Timestamp::from_second(clock::now());
-    now.map(|moment| moment.strftime("%-d %B %Y, %H:%M UTC").to_string()).unwrap_or_default()
 }

@@ -5,6 +5,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
@@ -110,7 +112,47 @@ fn without_a_store_the_ui_sizes_from_what_was_collected() {
 #[test]
 fn a_store_that_does_not_answer_is_reported_beside_what_runs() {
     let shown = shown("--prometheus http://127.0.0.1:9");
-    assert_eq!(shown["advice"], Value::Null);
+    let problem = shown["unknown"].as_str().unwrap();
+    assert!(problem.contains("cannot reach") && !problem.contains("namespace"), "{problem}");
+    assert!(!shown["advice"]["lines"].as_array().unwrap().is_empty(), "{shown}");
+}
+
+#[test]
+fn rows_come_before_the_usage_of_a_store() {
+    let unread = |arguments: &str| asked("rows.json", arguments, |_, body| serde_json::from_reader(body).unwrap());
+    // Without a store they would be no sooner there than the rest.
+    assert_eq!(unread(""), Value::Null);
+    let rows = read("rows.json", "--prometheus http://127.0.0.1:9");
+    let spec = &rows["items"].as_array().unwrap().last().unwrap()["spec"];
+    assert_eq!((&spec["unknown"], spec["advice"]["total"]["workloads"].is_u64()), (&Value::Null, true), "{spec}");
+}
+
+#[test]
+fn a_report_is_the_page_with_a_snapshot_inside() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |site: &str, arguments: &str| {
+        std::fs::write(folder.path().join("index.html"), "<html lang=\"en\">").unwrap();
+        std::fs::write(folder.path().join("report.html"), site).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+        command.current_dir(here()).env("KUBECONFIG", "/dev/null").env("HEADROOM_PAGE", folder.path());
+        command.args(arguments.split_whitespace()).output().unwrap()
+    };
+    let snapshot = |page: &str| -> Value {
+        let packed = page.strip_prefix("<pre>").unwrap().strip_suffix("</pre>").unwrap();
+        serde_json::from_reader(GzDecoder::new(STANDARD.decode(packed).unwrap().as_slice())).unwrap()
+    };
+    let scope = "--settings moment.yaml -n shop --cluster-dir world";
+    let file = folder.path().join("shop.html");
+    let said = run("<pre>@SNAPSHOT@</pre>", &format!("ui {scope} --export {}", file.display()));
+    assert!(said.status.success(), "{said:?}");
+    let whole = snapshot(&std::fs::read_to_string(file).unwrap());
+    let kinds: BTreeSet<&str> =
+        whole["items"].as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
+    assert_eq!(Vec::from_iter(kinds), ["LimitRange", "Namespace", "ResourceQuota", "Snapshot"]);
+    let said = run("<pre>@SNAPSHOT@</pre>", &format!("recommend {scope} -o html"));
+    let alone = snapshot(&String::from_utf8(said.stdout).unwrap());
+    let about = |list: &Value| list["items"].as_array().unwrap().last().unwrap()["spec"]["advice"]["lines"].clone();
+    assert_eq!(about(&alone).as_array().unwrap().len(), about(&whole).as_array().unwrap().len());
 }
 
 #[test]
