@@ -105,7 +105,7 @@ export const inWords = (text: string): string =>
     .replaceAll(" -> ", " → ")
     .replaceAll(/(?<![\w.-])(\d[\d.]*)(m|[KMGT]i)(?![\w-])/g, (quantity, number, suffix) => {
       if (suffix !== "m") return amount("memory", thousandths(quantity)!);
-      return /cpu/i.test(text) ? withUnit("cpu", Number(number)) : quantity;
+      return /cpu|core/i.test(text) ? withUnit("cpu", Number(number)) : quantity;
     });
 
 /** `81%`; from ten times on `20 ×`. */

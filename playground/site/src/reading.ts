@@ -5,7 +5,7 @@ import { engine, latest } from "./engine.js";
 import type { Inspection } from "./inspect.js";
 import { say } from "./messages.js";
 import { type Cluster, type Proposing, change, state } from "./state.js";
-import type { Bounds, Changing, Timeline, Why } from "./types.js";
+import type { Bounds, Timeline, Why } from "./types.js";
 
 /** How often the page asks what is read, in milliseconds. */
 const ASKED = 500;
@@ -101,8 +101,10 @@ export async function propose() {
   change();
 }
 
-/** What the engine behind a live cluster makes of some workloads' changes. */
-export const changesOf: Changing = async (form, workloads) => {
+export type Form = "kustomize" | "markdown" | "patch";
+
+/** What the engine behind a live cluster makes of some workloads' changes; empty if that is nothing. */
+export async function changesOf(form: Form, workloads: string[]): Promise<string> {
   say("Reading these workloads again…", "good", undefined, true);
   const query = new URLSearchParams([["form", form], ...workloads.map((workload) => ["workload", workload])]);
   try {
@@ -113,7 +115,7 @@ export const changesOf: Changing = async (form, workloads) => {
     say((error as Error).message, "bad");
     return "";
   }
-};
+}
 
 /** What is wrong with a workload now. */
 export const whyOf = async (workload: string): Promise<Why> =>

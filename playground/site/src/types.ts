@@ -268,6 +268,3 @@ export interface ProposedLimits {
   bounds: { field: string; resource: string; today?: string; proposed?: string; reason: string }[];
   beside?: string[];
 }
-
-/** Asks the engine behind a live cluster for the text of some workloads' changes. */
-export type Changing = (form: "kustomize" | "markdown" | "patch", ids: string[]) => Promise<string>;

@@ -60,7 +60,7 @@ test("the patch is the engine's, with the autoscaler, and there is none of what 
     2,
   );
   await page.evaluate(() => (location.hash = "#workloads?at=ml/deployment/trainer/main"));
-  await details.getByText("2 pods of it exceed quota team by 1.2 cores; 4800m fits").waitFor();
+  await details.getByText("2 pods of it exceed quota team by 1.2 cores; 4.80 cores fits").waitFor();
   await details.getByText("exceeded quota: team, requested").waitFor();
   await counts(details.locator(".patch"), 0);
 });

@@ -2,9 +2,8 @@
 
 import { count } from "../amounts.js";
 import type { Inspection } from "../inspect.js";
-import { copy } from "../messages.js";
-import { enter, setList, show } from "../navigation.js";
-import { changesOf, refresh } from "../reading.js";
+import { enter } from "../navigation.js";
+import { refresh } from "../reading.js";
 import { type Cluster, type Tab, isLive, state, tabs } from "../state.js";
 import { Overview } from "./overview.js";
 import type { Engined } from "./page.js";
@@ -146,31 +145,13 @@ const everything = (namespaces: string[]) =>
       : `all ${namespaces.length.toLocaleString("en")}`;
 
 function View({ tab, cluster, engined }: { tab: Tab; cluster: Cluster; engined: Engined | undefined }) {
-  const { inspection } = cluster;
-  const copied = (text: string, what: string) => void copy(text, what);
   switch (tab) {
     case "overview":
-      return <Overview inspection={inspection} show={show} />;
+      return <Overview inspection={cluster.inspection} />;
     case "workloads":
-      return (
-        <Workloads
-          cluster={cluster}
-          list={state.list}
-          set={setList}
-          copy={copied}
-          change={isLive() ? changesOf : undefined}
-        />
-      );
+      return <Workloads cluster={cluster} />;
     case "quotas":
-      return (
-        <QuotaView
-          inspection={inspection}
-          isProposed={state.isProposed}
-          bounds={state.bounds}
-          show={isLive() ? show : undefined}
-          copy={copied}
-        />
-      );
+      return <QuotaView inspection={cluster.inspection} />;
     case "what-if":
       return engined ? <engined.WhatIf /> : null;
   }

@@ -6,6 +6,7 @@ import { hoursOf, whyOf } from "../reading.js";
 import type { Cluster } from "../state.js";
 import type { Workload } from "../inspect.js";
 import { peaksOf } from "../drawing.js";
+import { copy } from "../messages.js";
 import { marksOf } from "../marks.js";
 import { commandsOf } from "./selection.js";
 import type { AdviceLine, Timeline, Why } from "../types.js";
@@ -13,17 +14,7 @@ import { Chart } from "./course.js";
 import { toneOf } from "./overview.js";
 import { Change, Fold, Legend, Spread, dated, sentence } from "./parts.js";
 
-export function Details({
-  workload,
-  cluster,
-  close,
-  copy,
-}: {
-  workload: Workload;
-  cluster: Cluster;
-  close: () => void;
-  copy: (text: string, what: string) => void;
-}) {
+export function Details({ workload, cluster, close }: { workload: Workload; cluster: Cluster; close: () => void }) {
   const { id, namespace, object, container, pods, evidence, cpu, memory, risks, flags, doubt } = workload;
   const lowers = workload.savedCpu > 0 || workload.savedMemory > 0;
   const courseOf = useCourses(workload, cluster);
@@ -129,7 +120,7 @@ export function Details({
             {patches.map(({ text }) => text).join("---\n")}
           </pre>
           <div class="buttons">
-            <button type="button" onClick={() => copy(commandsOf([workload]), "Patch")}>
+            <button type="button" onClick={() => void copy(commandsOf([workload]), "Patch")}>
               Copy patch
             </button>
           </div>

@@ -7,9 +7,10 @@ import type { Inspection, Quota, Workload } from "../inspect.js";
 import { linkTo } from "../list.js";
 import { MARKS, marksOf } from "../marks.js";
 import type { Rejections } from "../types.js";
-import { Bar, Change, FEW, type Linking, More, Named, Pill, Section, ago, dated, sentence } from "./parts.js";
+import { Bar, Change, FEW, More, Named, Pill, Section, ago, dated, sentence } from "./parts.js";
 import { Resized } from "./resizes.js";
 import { Stats } from "./stats.js";
+import { To } from "./to.js";
 
 const DAY = 86_400_000;
 
@@ -37,30 +38,19 @@ export function Marks({ workload, most = Infinity }: { workload: Workload; most?
   );
 }
 
-export function nearlyFull(quotas: Quota[]) {
+function nearlyFull(quotas: Quota[]) {
   const all = quotas.flatMap((quota) => quota.amounts.map((of) => ({ quota, ...of })));
   return all
     .filter(({ used, hard }) => used >= hard * 0.8 && used > 0)
     .sort((a, b) => b.used / (b.hard || 1) - a.used / (a.hard || 1));
 }
 
-export function Overview({ inspection, show }: { inspection: Inspection; show: (hash: string) => void }) {
+export function Overview({ inspection }: { inspection: Inspection }) {
   const { advice, workloads, quotas, rejections, unknown } = inspection;
   const risky = workloads.filter(({ risks }) => risks.length > 0).sort((a, b) => a.rank - b.rank);
   const savers = workloads.filter(({ saved }) => saved > 0).sort((a, b) => b.saved - a.saved);
   const full = nearlyFull(quotas);
   const stopped = (advice?.workloads ?? []).filter((of) => of.blocked !== undefined).length;
-  const link: Linking = (hash, text) => (
-    <a
-      href={hash}
-      onClick={(event) => {
-        event.preventDefault();
-        show(hash);
-      }}
-    >
-      {text}
-    </a>
-  );
   return (
     <div class="view">
       <Stats inspection={inspection} risky={risky} />
@@ -74,10 +64,10 @@ export function Overview({ inspection, show }: { inspection: Inspection; show: (
 
       <div class="pair even">
         <div class="urgent">
-          {risky.length > 0 && <FixFirst risky={risky} link={link} />}
-          <Since inspection={inspection} link={link} />
+          {risky.length > 0 && <FixFirst risky={risky} />}
+          <Since inspection={inspection} />
         </div>
-        {savers.length > 0 && <Savings savers={savers} isMoney={advice?.money !== undefined} link={link} />}
+        {savers.length > 0 && <Savings savers={savers} isMoney={advice?.money !== undefined} />}
       </div>
 
       {advice?.blocked && advice.blocked.length > 0 && (
@@ -92,7 +82,9 @@ export function Overview({ inspection, show }: { inspection: Inspection; show: (
               <li>{line}</li>
             ))}
             {stopped > FEW && (
-              <li>{link("#workloads?only=would-be-blocked", `All ${stopped.toLocaleString("en")}`)}</li>
+              <li>
+                <To hash="#workloads?only=would-be-blocked">All {stopped.toLocaleString("en")}</To>
+              </li>
             )}
           </ul>
         </section>
@@ -104,13 +96,12 @@ export function Overview({ inspection, show }: { inspection: Inspection; show: (
         <Resized
           resizes={inspection.resizes}
           known={new Map(workloads.map((of) => [`${of.namespace}/${of.object}`, of]))}
-          link={link}
         />
       )}
 
       <div class="pair">
         {full.length > 0 && (
-          <Section title="Quotas nearly full" note="80% and more" more={link("#quotas", "All quotas")}>
+          <Section title="Quotas nearly full" note="80% and more" more={<To hash="#quotas">All quotas</To>}>
             <table class="stack levels">
               <thead>
                 <tr>
@@ -149,18 +140,18 @@ export function Overview({ inspection, show }: { inspection: Inspection; show: (
             </table>
           </Section>
         )}
-        <Coverage inspection={inspection} link={link} />
+        <Coverage inspection={inspection} />
       </div>
     </div>
   );
 }
 
-function FixFirst({ risky, link }: { risky: Workload[]; link: Linking }) {
+function FixFirst({ risky }: { risky: Workload[] }) {
   return (
     <Section
       title="Fix first"
       note={count(risky.length, "container")}
-      more={risky.length > FEW && link("#workloads?only=risk", `All ${risky.length}`)}
+      more={risky.length > FEW && <To hash="#workloads?only=risk">All {risky.length}</To>}
     >
       <table class="stack risks">
         <thead>
@@ -172,7 +163,11 @@ function FixFirst({ risky, link }: { risky: Workload[]; link: Linking }) {
         <tbody>
           {risky.slice(0, FEW).map((workload) => (
             <tr key={workload.id}>
-              <th scope="row">{link(linkTo(workload), <Named {...workload} />)}</th>
+              <th scope="row">
+                <To hash={linkTo(workload)}>
+                  <Named {...workload} />
+                </To>
+              </th>
               <td>
                 {workload.risks.slice(0, 2).map((risk) => (
                   <p>
@@ -190,12 +185,12 @@ function FixFirst({ risky, link }: { risky: Workload[]; link: Linking }) {
   );
 }
 
-function Savings({ savers, isMoney, link }: { savers: Workload[]; isMoney: boolean; link: Linking }) {
+function Savings({ savers, isMoney }: { savers: Workload[]; isMoney: boolean }) {
   return (
     <Section
       title="Largest savings"
       note={`${count(savers.length, "container")} request more than they need`}
-      more={link("#workloads", "All workloads")}
+      more={<To hash="#workloads">All workloads</To>}
     >
       <table class="savers stack">
         <thead>
@@ -216,7 +211,9 @@ function Savings({ savers, isMoney, link }: { savers: Workload[]; isMoney: boole
           {savers.slice(0, FEW).map((workload) => (
             <tr key={workload.id}>
               <th scope="row">
-                {link(linkTo(workload), <Named {...workload} below={` · ${count(workload.pods, "pod")}`} />)}
+                <To hash={linkTo(workload)}>
+                  <Named {...workload} below={` · ${count(workload.pods, "pod")}`} />
+                </To>
                 {workload.doubt !== "" && <small class="doubt">{sentence(inWords(workload.doubt))}</small>}
               </th>
               <td class="number" data-label="CPU">
@@ -237,14 +234,14 @@ function Savings({ savers, isMoney, link }: { savers: Workload[]; isMoney: boole
 }
 
 /** What is new in the last day: kills, what the API server rejects, and what was recommended and has happened. */
-function Since({ inspection: { workloads, rejections, changes }, link }: { inspection: Inspection; link: Linking }) {
+function Since({ inspection: { workloads, rejections, changes } }: { inspection: Inspection }) {
   const since = Date.now() - DAY;
   const all = (found: Workload[]) => (
     <>
       {found.slice(0, NAMED).map((workload, index) => (
         <>
           {index > 0 && ", "}
-          {link(linkTo(workload), `${workload.namespace} / ${workload.object.split("/")[1]}`)}
+          <To hash={linkTo(workload)}>{`${workload.namespace} / ${workload.object.split("/")[1]}`}</To>
         </>
       ))}
       {found.length > NAMED && ` and ${found.length - NAMED} more`}
@@ -406,7 +403,7 @@ function some(names: string[], all = names.length): string {
 }
 
 /** What the recommendations, LimitRanges and quotas do not reach. */
-function Coverage({ inspection, link }: { inspection: Inspection; link: Linking }) {
+function Coverage({ inspection }: { inspection: Inspection }) {
   const { advice, workloads, unbounded, rejections, missed } = inspection;
   const brief = workloads.filter(({ tooBrief }) => tooBrief);
   const unmeasured = workloads.filter((of) => of.evidence === "" && !of.cpu?.recommended && !of.memory?.recommended);
@@ -429,7 +426,7 @@ function Coverage({ inspection, link }: { inspection: Inspection; link: Linking 
         <b>
           {unmeasured.length.toLocaleString("en")} of {count(workloads.length, "container")} without usage data:
         </b>{" "}
-        {link("#workloads?only=unmeasured", named(unmeasured))}
+        <To hash="#workloads?only=unmeasured">{named(unmeasured)}</To>
       </>,
     );
   if (brief.length > 0)

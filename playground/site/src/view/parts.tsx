@@ -248,9 +248,6 @@ export function Named({
   );
 }
 
-/** Makes a link to a view of the page. */
-export type Linking = (hash: string, text: ComponentChildren) => ComponentChildren;
-
 /** So many rows of each list are shown; the views hold the rest. */
 export const FEW = globalThis.matchMedia?.("(max-width: 45rem)").matches ? 4 : 8;
 

@@ -2,9 +2,11 @@
 
 import type { ComponentChildren } from "preact";
 import { count, inOneUnit, thousandths } from "../amounts.js";
+import { copy } from "../messages.js";
 import type { Proposing } from "../state.js";
 import type { ProposedLimits, ProposedQuota } from "../types.js";
 import { Pill } from "./parts.js";
+import { Rows } from "./waiting.js";
 
 /** So many cards are drawn; a search finds the others. */
 const MOST = 100;
@@ -20,27 +22,14 @@ interface Card {
   heads: string[];
 }
 
-export function Proposed({
-  bounds,
-  words,
-  copy,
-}: {
-  bounds: Proposing | undefined;
-  words: string[];
-  copy: (text: string, what: string) => void;
-}) {
+export function Proposed({ bounds, words }: { bounds: Proposing | undefined; words: string[] }) {
   if (bounds?.problem !== undefined)
     return (
       <p class="card section problems" role="alert">
         No bounds are proposed: {bounds.problem}
       </p>
     );
-  if (!bounds?.answer)
-    return (
-      <p class="loading" role="status">
-        Reading usage and trying bounds against everything that runs…
-      </p>
-    );
+  if (!bounds?.answer) return <Rows told="Reading usage and trying bounds against everything that runs…" />;
   const { quotas = [], limitRanges = [], trial, notes = [], about, yaml } = bounds.answer;
   const all = [
     ...quotas.map((quota, index) => ofQuota(quota, yaml[index]!)),
@@ -66,7 +55,7 @@ export function Proposed({
             <button
               type="button"
               class="plain"
-              onClick={() => copy(found.map((of) => of.yaml).join(""), "YAML of all shown")}
+              onClick={() => void copy(found.map((of) => of.yaml).join(""), "YAML of all shown")}
             >
               Copy YAML of all shown
             </button>
@@ -119,7 +108,7 @@ export function Proposed({
                 {namespace && <span class="muted">{namespace} / </span>}
                 {name} {isNew && <Pill tone="info">new</Pill>}
               </h2>
-              <button type="button" onClick={() => copy(yaml, `YAML of ${kind} ${name}`)}>
+              <button type="button" onClick={() => void copy(yaml, `YAML of ${kind} ${name}`)}>
                 Copy YAML
               </button>
             </header>

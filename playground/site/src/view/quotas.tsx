@@ -3,20 +3,13 @@
 import { useState } from "preact/hooks";
 import { amount, count, forecast, thousandths } from "../amounts.js";
 import { type Inspection, type Quota, type Workload, counted } from "../inspect.js";
-import type { Proposing } from "../state.js";
+import { show } from "../navigation.js";
+import { isLive, state } from "../state.js";
 import { Fold, Meter, Table } from "./parts.js";
 import { Proposed } from "./proposed.js";
 
-export interface Quotas {
-  inspection: Inspection;
-  isProposed: boolean;
-  bounds: Proposing | undefined;
-  /** None where nobody can be asked for proposals. */
-  show: ((hash: string) => void) | undefined;
-  copy: (text: string, what: string) => void;
-}
-
-export function QuotaView({ inspection: { quotas: all, workloads, advice }, isProposed, bounds, show, copy }: Quotas) {
+export function QuotaView({ inspection: { quotas: all, workloads, advice } }: { inspection: Inspection }) {
+  const { isProposed, bounds } = state;
   const [search, setSearch] = useState("");
   const [isAfter, setAfter] = useState(false);
   const advised = new Map(
@@ -41,15 +34,6 @@ export function QuotaView({ inspection: { quotas: all, workloads, advice }, isPr
       afterOf={(resource) => advised.get(`${quota.namespace}/${quota.name}/${resource}`)}
     />
   );
-  if (all.length === 0 && !show)
-    return (
-      <div class="view">
-        <section class="card section empty">
-          <h2>No quotas</h2>
-          <p>No ResourceQuota or TenantQuota bounds these namespaces.</p>
-        </section>
-      </div>
-    );
   const fullest = [...quotas].sort((a, b) => fullness(b) - fullness(a));
   const tenants = fullest.filter(({ kind }) => kind === "TenantQuota");
   const own = fullest.filter(({ kind }) => kind === "ResourceQuota");
@@ -73,17 +57,16 @@ export function QuotaView({ inspection: { quotas: all, workloads, advice }, isPr
     </div>
   );
   const names = new Set(tenants.map(({ name }) => name));
-  const turn = (label: string, hash: string, isOn: boolean) =>
-    show && (
-      <button type="button" aria-pressed={isOn} onClick={() => show(hash)}>
-        {label}
-      </button>
-    );
+  const turn = (label: string, hash: string, isOn: boolean) => (
+    <button type="button" aria-pressed={isOn} onClick={() => show(hash)}>
+      {label}
+    </button>
+  );
   return (
     <div class="view quotas">
       <h2 class="hidden">Quotas</h2>
       <div class="tools">
-        {show && (
+        {isLive() && (
           <div class="segments" role="group" aria-label="Bounds">
             {turn("Today", "#quotas", !isProposed)}
             {turn("Proposed", "#quotas=proposed", isProposed)}
@@ -110,7 +93,7 @@ export function QuotaView({ inspection: { quotas: all, workloads, advice }, isPr
           </span>
         )}
       </div>
-      {isProposed && <Proposed bounds={bounds} words={words} copy={copy} />}
+      {isProposed && <Proposed bounds={bounds} words={words} />}
       {!isProposed && quotas.length === 0 && (
         <p class="blank">
           {all.length > 0

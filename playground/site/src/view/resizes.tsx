@@ -4,7 +4,8 @@ import { useState } from "preact/hooks";
 import { count, inWords } from "../amounts.js";
 import { linkTo } from "../list.js";
 import type { Resizes } from "../types.js";
-import { FEW, type Linking, More, Pill, Section, ago, dated, sentence } from "./parts.js";
+import { FEW, More, Pill, Section, ago, dated, sentence } from "./parts.js";
+import { To } from "./to.js";
 
 interface Line {
   tone: string;
@@ -67,15 +68,7 @@ function linesOf({ changes, underWay, leftAlone, notDone }: Resizes): Line[] {
   ];
 }
 
-export function Resized({
-  resizes,
-  known,
-  link,
-}: {
-  resizes: Resizes;
-  known: Map<string, { id: string }>;
-  link: Linking;
-}) {
+export function Resized({ resizes, known }: { resizes: Resizes; known: Map<string, { id: string }> }) {
   const [isWhole, setWhole] = useState(false);
   const lines = linesOf(resizes);
   const named = (workload: string) => {
@@ -88,7 +81,7 @@ export function Resized({
       </>
     );
     const found = known.get(`${namespace}/${kind.toLowerCase()}/${name}`);
-    return found ? link(linkTo(found), shown) : shown;
+    return found ? <To hash={linkTo(found)}>{shown}</To> : shown;
   };
   const changed = resizes.changes.reduce((sum, { raised, lowered }) => sum + raised + lowered, 0);
   return (

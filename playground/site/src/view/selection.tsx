@@ -1,28 +1,17 @@
 // Several workloads that are changed together: what that frees, what it does to quotas, and the texts that the engine makes of it.
 
 import { count, ofHard, withUnit } from "../amounts.js";
-import type { Cluster } from "../state.js";
-import { freed } from "../inspect.js";
-import type { Workload } from "../inspect.js";
-import type { Changing } from "../types.js";
+import { type Workload, freed } from "../inspect.js";
+import { copy } from "../messages.js";
+import { setList } from "../navigation.js";
+import { type Form, changesOf } from "../reading.js";
+import { type Cluster, isLive } from "../state.js";
 
 /** The commands that patch some workloads, each once. */
 export const commandsOf = (changed: Workload[]): string =>
   [...new Set(changed.flatMap(({ whole }) => whole?.patches ?? []).map(({ command }) => `${command}\n`))].join("");
 
-export function Selection({
-  picked,
-  cluster,
-  clear,
-  copy,
-  change,
-}: {
-  picked: string[];
-  cluster: Cluster;
-  clear: () => void;
-  copy: (text: string, what: string) => void;
-  change: Changing | undefined;
-}) {
+export function Selection({ picked, cluster }: { picked: string[]; cluster: Cluster }) {
   const chosen = cluster.inspection.workloads.filter(({ id }) => picked.includes(id));
   const objects = new Set(chosen.map(({ namespace, object }) => `${namespace}/${object}`));
   // The engine changes whole workloads.
@@ -32,9 +21,9 @@ export function Selection({
     changed.flatMap(({ whole }) => (whole?.blocked === undefined ? [] : `${whole.namespace}/${whole.object}`)),
   );
   const scaled = changed.filter(({ flags }) => flags.includes("hpa")).length;
-  const make = (form: Parameters<Changing>[0], what: string) => {
-    if (change) void change(form, [...objects]).then((text) => text !== "" && copy(text, what));
-    else copy(commandsOf(changed), what);
+  const make = async (form: Form, what: string) => {
+    const text = isLive() ? await changesOf(form, [...objects]) : commandsOf(changed);
+    if (text !== "") await copy(text, what);
   };
   return (
     <section class="card selection" aria-label="Selection">
@@ -68,20 +57,20 @@ export function Selection({
         </p>
       )}
       <div class="buttons">
-        <button type="button" class="primary" onClick={() => make("patch", "Patch")}>
+        <button type="button" class="primary" onClick={() => void make("patch", "Patch")}>
           Copy patch
         </button>
-        {change && (
-          <button type="button" onClick={() => make("kustomize", "Kustomization")}>
+        {isLive() && (
+          <button type="button" onClick={() => void make("kustomize", "Kustomization")}>
             Copy kustomization
           </button>
         )}
-        {change && (
-          <button type="button" onClick={() => make("markdown", "Pull-request text")}>
+        {isLive() && (
+          <button type="button" onClick={() => void make("markdown", "Pull-request text")}>
             Copy pull-request text
           </button>
         )}
-        <button type="button" class="plain" onClick={clear}>
+        <button type="button" class="plain" onClick={() => setList({ picked: [] })}>
           Clear
         </button>
       </div>

@@ -2,36 +2,37 @@
 
 import { state } from "../state.js";
 
-const STATS = 5;
-const ROWS = 8;
+const several = (number: number) => Array.from({ length: number }, (_, index) => index);
 
-export function Waiting() {
-  const { tab, progress } = state;
-  return (
-    <div class={`view waiting ${tab === "workloads" ? "workloads" : ""}`}>
-      <p class="loading" role="status">
-        {progress || "Reading the cluster"}…
-      </p>
-      {tab === "overview" && (
-        <div class="stats" aria-hidden="true">
-          {Array.from({ length: STATS }, (_, index) => (
-            <div key={index} class="card stat">
-              <i class="wide" />
-              <i />
-            </div>
-          ))}
-        </div>
-      )}
-      <div class="card" aria-hidden="true">
-        {Array.from({ length: ROWS }, (_, index) => (
-          <div key={index} class="blank-row">
-            <i />
-            <i />
-            <i />
+export const Waiting = () => (
+  <div class={`view waiting ${state.tab === "workloads" ? "workloads" : ""}`}>
+    {state.tab === "overview" && (
+      <div class="stats" aria-hidden="true">
+        {several(5).map((index) => (
+          <div key={index} class="card stat">
+            <i class="wide" />
             <i />
           </div>
         ))}
       </div>
+    )}
+    <Rows told={`${state.progress || "Reading the cluster"}…`} />
+  </div>
+);
+
+export const Rows = ({ told }: { told: string }) => (
+  <div class="waiting">
+    <p class="loading" role="status">
+      {told}
+    </p>
+    <div class="card" aria-hidden="true">
+      {several(8).map((index) => (
+        <div key={index} class="blank-row">
+          {several(4).map((cell) => (
+            <i key={cell} />
+          ))}
+        </div>
+      ))}
     </div>
-  );
-}
+  </div>
+);

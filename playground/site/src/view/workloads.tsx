@@ -5,9 +5,10 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { count } from "../amounts.js";
 import { type Cluster, state } from "../state.js";
 import type { Workload } from "../inspect.js";
-import { type Column, type List, listed, write } from "../list.js";
+import { type Column, listed, write } from "../list.js";
 import { MARKS } from "../marks.js";
-import type { AdviceLine, Changing, Timeline } from "../types.js";
+import { setList } from "../navigation.js";
+import type { AdviceLine, Timeline } from "../types.js";
 import { Sparkline } from "./course.js";
 import { Details } from "./details.js";
 import { Frees, Marks } from "./overview.js";
@@ -23,16 +24,8 @@ const PRINTED = 2_000;
 
 type Item = { group: string; size: number; top: number } | { workload: Workload; top: number };
 
-export interface Listing {
-  cluster: Cluster;
-  list: List;
-  /** `isStep`: a step of its own in the browser's history. */
-  set: (change: Partial<List>, isStep?: boolean) => void;
-  copy: (text: string, what: string) => void;
-  change: Changing | undefined;
-}
-
-export function Workloads({ cluster, list, set, copy, change }: Listing) {
+export function Workloads({ cluster }: { cluster: Cluster }) {
+  const { list } = state;
   const { workloads, namespaces, advice } = cluster.inspection;
   const { q, namespace, only, sort, isRising, isFlat, at, picked } = list;
   const found = useMemo(() => listed(workloads, list), [workloads, q, namespace, only, sort, isRising, isFlat]);
@@ -76,10 +69,10 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
   const below = height - (items[lastIndex]?.top ?? height);
 
   const pick = (id: string) =>
-    set({ picked: picked.includes(id) ? picked.filter((one) => one !== id) : [...picked, id] });
+    setList({ picked: picked.includes(id) ? picked.filter((one) => one !== id) : [...picked, id] });
   const close = () => {
     toFocus.current = at;
-    set({ at: undefined }, true);
+    setList({ at: undefined }, true);
   };
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
@@ -101,14 +94,14 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
         if (next === undefined) return;
         if (!isInDetails) toFocus.current = next;
         last.current = next;
-        if (at !== undefined) set({ at: next });
+        if (at !== undefined) setList({ at: next });
         else {
           bringIntoSight(next, true);
           again();
         }
       } else if (event.key === "x" && here !== undefined) pick(here);
       else if (event.key === "Escape" && at !== undefined) close();
-      else if (event.key === "Escape" && picked.length > 0) set({ picked: [] });
+      else if (event.key === "Escape" && picked.length > 0) setList({ picked: [] });
       else return;
       event.preventDefault();
     };
@@ -123,13 +116,12 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
     <th scope="col" class={kind} {...sorted(column)}>
       <button
         type="button"
-        onClick={() => set({ sort: column, isRising: sort === column ? !isRising : column === "name" })}
+        onClick={() => setList({ sort: column, isRising: sort === column ? !isRising : column === "name" })}
       >
         {label}
       </button>
     </th>
   );
-  const hrefOf = ({ id }: Workload) => write({ ...list, at: id });
 
   return (
     <div class={`view workloads ${cluster.inspection.isFirst ? "pending" : ""}`}>
@@ -142,13 +134,13 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
           aria-keyshortcuts="/"
           placeholder="Search by name, kind or flag  ( / )"
           value={q}
-          onInput={(event) => set({ q: event.currentTarget.value })}
+          onInput={(event) => setList({ q: event.currentTarget.value })}
         />
         {namespaces.length > 1 && (
           <select
             aria-label="Namespace"
             value={namespace}
-            onChange={(event) => set({ namespace: event.currentTarget.value })}
+            onChange={(event) => setList({ namespace: event.currentTarget.value })}
           >
             <option value="">All namespaces</option>
             {namespaces.map((name) => (
@@ -162,7 +154,7 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
           <input
             type="checkbox"
             checked={!isFlat}
-            onChange={(event) => set({ isFlat: !event.currentTarget.checked })}
+            onChange={(event) => setList({ isFlat: !event.currentTarget.checked })}
           />
           Group by namespace
         </label>
@@ -178,13 +170,13 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
             type="button"
             class={`chip ${tone}`}
             aria-pressed={only === name}
-            onClick={() => set({ only: only === name ? "" : name })}
+            onClick={() => setList({ only: only === name ? "" : name })}
           >
             {label} <span>{size.toLocaleString("en")}</span>
           </button>
         ))}
         {(q !== "" || only !== "" || namespace !== "") && (
-          <button type="button" class="plain" onClick={() => set({ q: "", only: "", namespace: "" })}>
+          <button type="button" class="plain" onClick={() => setList({ q: "", only: "", namespace: "" })}>
             Clear
           </button>
         )}
@@ -227,17 +219,7 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
                 <th scope="col" class="wide">
                   Memory usage
                 </th>
-                {head(
-                  "saved",
-                  advice?.money ? (
-                    <>
-                      Saves<span class="rest"> a month</span>
-                    </>
-                  ) : (
-                    "Saves"
-                  ),
-                  "number",
-                )}
+                {head("saved", <>Saves{advice?.money && <span class="rest"> a month</span>}</>, "number")}
               </tr>
             </thead>
             <tbody>
@@ -258,7 +240,7 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
                     key={item.workload.id}
                     aria-rowindex={firstIndex + index + 2}
                     class={`row ${item.workload.id === at ? "selected" : ""} ${picked.includes(item.workload.id) ? "picked" : ""}`}
-                    onClick={() => set({ at: item.workload.id }, true)}
+                    onClick={() => setList({ at: item.workload.id }, true)}
                   >
                     <th scope="row">
                       <span class="named">
@@ -270,13 +252,13 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
                           onChange={() => pick(item.workload.id)}
                         />
                         <a
-                          href={hrefOf(item.workload)}
+                          href={write({ ...list, at: item.workload.id })}
                           data-id={item.workload.id}
                           aria-current={item.workload.id === at ? "true" : undefined}
                           onClick={(event) => {
                             event.preventDefault();
                             event.stopPropagation();
-                            set({ at: item.workload.id }, true);
+                            setList({ at: item.workload.id }, true);
                           }}
                         >
                           <Named
@@ -321,11 +303,9 @@ export function Workloads({ cluster, list, set, copy, change }: Listing) {
             </p>
           )}
         </div>
-        {chosen && <Details workload={chosen} cluster={cluster} close={close} copy={copy} />}
+        {chosen && <Details workload={chosen} cluster={cluster} close={close} />}
       </div>
-      {picked.length > 0 && (
-        <Selection picked={picked} cluster={cluster} clear={() => set({ picked: [] })} copy={copy} change={change} />
-      )}
+      {picked.length > 0 && <Selection picked={picked} cluster={cluster} />}
     </div>
   );
 }
