@@ -11,6 +11,9 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::nearest::nearest;
 use headroom_output::{Page, Table};
 
+/// The consumers of a quota that are listed for each resource.
+const MAX_CONSUMERS: usize = 5;
+
 /// The width of a gauge in columns.
 const GAUGE: usize = 12;
 

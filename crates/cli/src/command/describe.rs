@@ -93,9 +93,6 @@ struct QuotaArgs {
     /// Show all TenantQuotas as a tree, one per line
     #[arg(long, conflicts_with_all = ["name", "selector", "output"])]
     tree: bool,
-    /// Number of top consumers to show for each resource; at most 10 of a TenantQuota
-    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
-    top: usize,
     #[command(flatten)]
     output: DescribeOutput,
     #[command(flatten)]
@@ -186,8 +183,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
             let all = quotas.iter().filter(|quota| metadata(quota, "namespace") == namespace);
             bail!(not_there("ResourceQuota", name, &namespace, all.map(|quota| metadata(quota, "name"))));
         }
-        let options =
-            QuotaOptions { namespace: &namespace, top: args.top, now: ParsedSettings::of(&opened.settings).now() };
+        let options = QuotaOptions { namespace: &namespace, now: ParsedSettings::of(&opened.settings).now() };
         found.push(quotas_of(&options, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
@@ -197,7 +193,7 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
         DescribeFormat::Yaml => Page::yaml(&both)?,
         DescribeFormat::Table => {
             let mut pages: Vec<Page> = found.iter().map(|quotas| quotas.page(charset, paint)).collect();
-            pages.extend(tenants.pages(args.top, charset)?);
+            pages.extend(tenants.pages(charset)?);
             one_by_one(pages, "No quotas.")
         }
     })?;
@@ -245,9 +241,9 @@ impl DescribedTenants {
         self.all.iter().filter(|object| self.wanted.contains(metadata(object, "name"))).collect()
     }
 
-    fn pages(self, top: usize, charset: Charset) -> anyhow::Result<Vec<Page>> {
+    fn pages(self, charset: Charset) -> anyhow::Result<Vec<Page>> {
         let all = tenant_quotas::DescribedTenantQuotas::read(self.all).map_err(|problem| anyhow!(problem))?;
-        let mut pages: Vec<Page> = self.wanted.iter().filter_map(|name| all.describe(name, top, charset)).collect();
+        let mut pages: Vec<Page> = self.wanted.iter().filter_map(|name| all.describe(name, charset)).collect();
         if let Some(problem) = self.note {
             let mut page = Page::new();
             writeln!(page, "Note: TenantQuotas are not described: {problem}");
@@ -260,8 +256,6 @@ impl DescribedTenants {
 /// The options of a description of quotas.
 struct QuotaOptions<'a> {
     namespace: &'a str,
-    /// The number of consumers to list for each resource.
-    top: usize,
     now: Option<Timestamp>,
 }
 
@@ -349,14 +343,8 @@ fn read_quotas(
         footprint: cache.counted_of(key, &[]).unwrap_or_default(),
     });
     let owned: Vec<Owned<'_, '_>> = owned.collect();
-    let inventory = Inventory {
-        namespace: options.namespace,
-        quotas: &quotas,
-        objects: &owned,
-        cache: &cache,
-        now: options.now,
-        max_consumers: options.top,
-    };
+    let inventory =
+        Inventory { namespace: options.namespace, quotas: &quotas, objects: &owned, cache: &cache, now: options.now };
     Ok(inventory.quotas())
 }
 

@@ -17,7 +17,7 @@ use headroom_quota_protocol::{Cache, Footprint, Plan};
 
 use serde::Serialize;
 
-use super::{GAUGE, kubectl, section, thousandths};
+use super::{GAUGE, MAX_CONSUMERS, kubectl, section, thousandths};
 
 /// An object of the namespace, and the workload that owns it, such as `deployment/web`.
 #[derive(Debug, Clone)]
@@ -102,8 +102,6 @@ pub struct Inventory<'a, 'd> {
     /// The objects of all kinds that could be listed.
     pub cache: &'a Cache,
     pub now: Option<Timestamp>,
-    /// The number of consumers to list for each name.
-    pub max_consumers: usize,
 }
 
 impl Inventory<'_, '_> {
@@ -166,7 +164,7 @@ impl Inventory<'_, '_> {
             })
             .collect();
         all.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
-        let found = all.into_iter().take(self.max_consumers).map(|(owner, amount, objects)| QuotaConsumer {
+        let found = all.into_iter().take(MAX_CONSUMERS).map(|(owner, amount, objects)| QuotaConsumer {
             owner: owner.to_owned(),
             objects,
             percent: percent(&amount, hard),
@@ -370,14 +368,7 @@ mod tests {
             cache.put(ObjectKey::new("pods", "shop", &at.to_string()), stored);
             owned.push(Owned { owner: "deployment/web".to_owned(), object, footprint });
         }
-        let inventory = Inventory {
-            namespace: "shop",
-            quotas: &quotas,
-            objects: &owned,
-            cache: &cache,
-            now: None,
-            max_consumers: 1,
-        };
+        let inventory = Inventory { namespace: "shop", quotas: &quotas, objects: &owned, cache: &cache, now: None };
         inventory.quotas()
     }
 

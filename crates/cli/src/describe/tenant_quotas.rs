@@ -10,7 +10,7 @@ use headroom_output::draw::{Charset, gauge};
 use headroom_output::{Page, Table, people};
 use headroom_quota_server::tenants::read_quota;
 
-use super::{GAUGE, thousandths};
+use super::{GAUGE, MAX_CONSUMERS, thousandths};
 
 /// All TenantQuotas with their status.
 pub struct DescribedTenantQuotas(BTreeMap<String, DescribedTenantQuota>);
@@ -44,7 +44,7 @@ impl DescribedTenantQuotas {
     }
 
     /// The full description of a quota; none if it does not exist.
-    pub fn describe(&self, name: &str, top: usize, charset: Charset) -> Option<Page> {
+    pub fn describe(&self, name: &str, charset: Charset) -> Option<Page> {
         let quota = self.0.get(name)?;
         let mut page = Page::new();
         let mut line = |title: &str, value: &str| writeln!(page, "{:13}{value}", format!("{title}:"));
@@ -80,7 +80,7 @@ impl DescribedTenantQuotas {
         }
         page.table(table);
         for (title, field) in [("Top namespaces", "namespaces"), ("Children", "children")] {
-            let table = quota.consumers(field, top);
+            let table = quota.consumers(field);
             if !table.is_empty() {
                 writeln!(page, "\n{title}:");
                 page.table(table);
@@ -182,7 +182,7 @@ impl DescribedTenantQuota {
         Some(if held < *hard { hard.minus(&held) } else { Quantity::ZERO })
     }
 
-    fn consumers(&self, field: &str, top: usize) -> Table {
+    fn consumers(&self, field: &str) -> Table {
         let mut table = Table::new(&["RESOURCE", "NAME", "AMOUNT", "SHARE"]).right(&["AMOUNT", "SHARE"]);
         let consumers = self.object.pointer(&format!("/status/{field}")).and_then(Value::as_array);
         for (name, _) in self.hard.iter() {
@@ -192,7 +192,7 @@ impl DescribedTenantQuota {
             };
             let mut consumers: Vec<(String, Quantity)> = consumers.into_iter().flatten().filter_map(amount).collect();
             consumers.sort_by(|(_, one), (_, other)| other.cmp(one));
-            for (consumer, amount) in consumers.into_iter().take(top) {
+            for (consumer, amount) in consumers.into_iter().take(MAX_CONSUMERS) {
                 let used = self.used.get(name).map(thousandths).unwrap_or_default();
                 let share = thousandths(&amount).saturating_mul(100).checked_div(used).unwrap_or_default();
                 table.row([name.to_string(), consumer, people::amount(name, &amount), format!("{share}%")]);
@@ -242,12 +242,12 @@ mod tests {
             Top namespaces:
             RESOURCE       NAME       AMOUNT   SHARE
             requests.cpu   shop   61.2 cores    100%
-        "#]].assert_eq(&quotas().describe("payments", 3, Charset::Ascii).unwrap().to_string());
-        let acme = quotas().describe("acme", 3, Charset::Ascii).unwrap().to_string();
+        "#]].assert_eq(&quotas().describe("payments", Charset::Ascii).unwrap().to_string());
+        let acme = quotas().describe("acme", Charset::Ascii).unwrap().to_string();
         assert!(acme.contains("Children:\nRESOURCE       NAME"), "{acme}");
         let warning = "Warning: children have requests.cpu 400 cores in total, 100 cores more than this quota\n";
         assert!(acme.ends_with(warning), "{acme}");
-        assert!(quotas().describe("nobody", 3, Charset::Ascii).is_none());
+        assert!(quotas().describe("nobody", Charset::Ascii).is_none());
     }
 
     #[test]

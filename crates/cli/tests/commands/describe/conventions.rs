@@ -43,7 +43,7 @@ fn every_commands_help_has_examples() {
 #[test]
 fn usage_errors_exit_with_2() {
     for arguments in
-        ["", "recomend", "describe", "recommend -o xml", "resize --yes", "describe quota --top many", "completion tcsh"]
+        ["", "recomend", "describe", "recommend -o xml", "resize --yes", "describe quota --top", "completion tcsh"]
     {
         let said = run(arguments);
         assert_eq!(said.code, 2, "{arguments}");
@@ -92,7 +92,7 @@ fn kubectl_completes_the_plugin() {
     assert!(!all.contains("__complete"), "{all}");
     assert!(all.ends_with(":4\n"), "{all}");
     assert_eq!(asked(&["recommend", "-o", "ku"]), "kustomize\tA patch for each workload\n:4\n");
-    assert_eq!(asked(&["describe", "quota", "--to"]).split('\t').next(), Some("--top"));
+    assert_eq!(asked(&["describe", "quota", "--tr"]).split('\t').next(), Some("--tree"));
     assert_eq!(asked(&["describe", "limits", "--cluster-dir", "wor"]), "world/\n:6\n");
 }
 
