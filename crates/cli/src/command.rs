@@ -26,6 +26,10 @@ pub mod doctor;
 pub mod enforce_quotas;
 mod memory;
 pub mod old_names;
+mod site;
+
+mod export;
+
 pub mod recommend;
 pub mod resize;
 pub mod resizer;

@@ -3,10 +3,6 @@
 //! It reads with the rights of the user who starts it, writes nothing, and listens on loopback only. A request must contain the
 //! secret of the printed address: see `server`.
 
-pub mod export;
-
-mod site;
-
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,14 +31,15 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_args::{Opened, TargetArgs, profiles_namespace};
+use super::export;
 use super::memory::Memory;
 use super::recommend::{self, NamedStore, UsageArgs};
 use super::resize;
 use super::resize::changes::Resizes;
+use super::site::Site;
 use super::snapshot;
 use super::snapshot::{Advice, SnapshotFields};
 use server::{Answer, Answered, PageQuestion, PageSecret, Server, TextForm};
-use site::Site;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -36,7 +36,11 @@ export function ClusterPage({ engined }: { engined: Engined | undefined }) {
         <div class="tools cluster" role="group" aria-label="Cluster">
           {cluster && <Shown cluster={cluster} />}
           {isLive() && <Scope cluster={cluster} />}
-          {state.kind === "report" && cluster && <span class="muted">made {cluster.readAt.toLocaleString()}</span>}
+          {state.kind === "report" && cluster && (
+            <span class="muted">
+              made {cluster.readAt.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" })}
+            </span>
+          )}
           {state.kind === "playground" && (
             <button type="button" id="leave" onClick={engined?.leave}>
               Close snapshot
@@ -72,14 +76,14 @@ function Missing({ inspection: { missed, unknown, isFirst } }: { inspection: Ins
 }
 
 /** `prod: 158 objects in 5 namespaces · Usage from Prometheus, 9 to 23 Nov` */
-function Shown({ cluster: { context, name, scope, inspection } }: { cluster: Cluster }) {
-  const { advice, objects, namespaces } = inspection;
+function Shown({ cluster: { context, name, inspection } }: { cluster: Cluster }) {
+  const { advice, objects, namespaces, unknown } = inspection;
   return (
     <p id="shows">
       {context && <b>{context}: </b>}
-      {scope === undefined && !context ? `${name}: ` : ""}
+      {state.kind === "playground" && !context && `${name}: `}
       {count(objects, "object")} in {count(namespaces.length, "namespace")}
-      {advice?.source && <span title={advice.source}> · {sourceOf(advice.source)}</span>}
+      {advice?.source && unknown === "" && <span title={advice.source}> · {sourceOf(advice.source)}</span>}
     </p>
   );
 }

@@ -11,7 +11,7 @@ use headroom_recommend::write::patches::RecommendedChange;
 
 use super::arguments::{Args, RecommendFormat};
 use super::left_out;
-use crate::command::ui::export;
+use crate::command::export;
 
 /// Prints the report; true if something in it is an error, or had to be left out of what is written.
 pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {

@@ -19,7 +19,7 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use super::site::Site;
+use crate::command::site::Site;
 
 pub struct Server {
     site: Site,
