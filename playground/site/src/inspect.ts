@@ -122,8 +122,7 @@ export function inspect(text: string): Inspection | null {
   };
   const unmeasured = workloads.length > 0 && workloads.every(({ evidence }) => evidence === "");
   return {
-    unknown:
-      about?.spec?.unknown ?? (unmeasured ? "Its source has no samples of any container that runs here." : ""),
+    unknown: about?.spec?.unknown ?? (unmeasured ? "Its source has no samples of any container that runs here." : ""),
     missed: about?.spec?.missed ?? [],
     madeAt: about?.spec?.madeAt === undefined ? new Date() : new Date(about.spec.madeAt * 1000),
     context: typeof about?.spec?.cluster === "string" ? about.spec.cluster : "",

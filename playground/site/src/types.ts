@@ -83,7 +83,8 @@ export interface OfWorkload {
   object: string;
   qosClass?: string;
   qosClassAfter?: string;
-  managedBy?: string;
+  /** Everybody who decides besides the author: `Argo CD application shop`. */
+  decidedBy?: string[];
   /** What autoscalers would do; their targets are in the patches. */
   autoscalers?: string[];
   notes?: string[];

@@ -345,19 +345,8 @@ impl<W: Write> Snapshot<W> {
         let is_for_views = self.written == SnapshotFields::ForViews;
         let (objects, made_at) = (is_for_views.then(|| self.objects()), is_for_views.then(clock::now));
         let (missed, unknown) = (self.missed.as_slice(), unknown.as_deref());
-        let spec = Spec {
-            advice,
-            changes,
-            cluster,
-            objects,
-            made_at,
-            missed,
-            rejections,
-            resizes,
-            settings,
-            trends,
-            unknown,
-        };
+        let spec =
+            Spec { advice, changes, cluster, objects, made_at, missed, rejections, resizes, settings, trends, unknown };
         self.list.add(&About { api_version, kind, metadata: json!({"name": "snapshot"}), spec });
         self.list.finish()
     }

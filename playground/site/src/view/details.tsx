@@ -69,7 +69,7 @@ export function Details({ workload, cluster, close }: { workload: Workload; clus
       )}
       {[
         whole?.unpatched,
-        whole?.managedBy && `managed by ${whole.managedBy}`,
+        whole?.decidedBy && `decided by ${whole.decidedBy.join(", ")} too`,
         whole?.qosClass !== whole?.qosClassAfter && `QoS class ${whole?.qosClass} → ${whole?.qosClassAfter}`,
         ...(whole?.autoscalers ?? []),
         ...(whole?.notes ?? []),
