@@ -1,6 +1,5 @@
 // What is marked at a container, the worst first: its risks, and the flags of how its usage runs. Each mark is a filter too.
 
-import { thousandths, withUnit } from "./amounts.js";
 import type { Workload } from "./inspect.js";
 
 export interface Mark {
