@@ -160,12 +160,12 @@ tag() {
 # The branch has nothing else and keeps its history; the work tree is left alone. Links of the README lead from elsewhere to
 # the files of this release.
 artifacthub() {
-  local commit=${1:-HEAD} url version readme tree parent name='[A-Za-z.][A-Za-z0-9_./-]*'
+  local commit=${1:-HEAD} url version readme tree parent name='[A-Za-z.][A-Za-z0-9_./#-]*'
   export GIT_INDEX_FILE=$work/index
   url=$(xtask release identity URL)
   version=$(git show "$commit:artifacthub-pkg.yml" | sed -n 's/^version: //p')
   readme=$(git show "$commit:README.md" |
-    sed -E "s#(!\[[^]]*\]\(|<img src=\")($name)#\1$url/raw/v$version/\2#g; s#\]\(($name)\)#]($url/blob/v$version/\1)#g" |
+    sed -E "s~(!\[[^]]*\]\(|<img src=\")($name)~\1$url/raw/v$version/\2~g; s~\]\(($name)\)~]($url/blob/v$version/\1)~g" |
     git hash-object -w --stdin)
   git update-index --add --cacheinfo "100644,$readme,policies/headroom/README.md" \
     --cacheinfo "100644,$(git rev-parse "$commit:artifacthub-pkg.yml"),policies/headroom/artifacthub-pkg.yml" \

@@ -16,12 +16,13 @@ pub mod lookup;
 
 use std::rc::Rc;
 
+use crate::find;
 use crate::json::{Document, Malformed, Node};
 use crate::timestamp::Timestamp;
 use autoscaler::Autoscaler;
 use devices::DeviceClass;
 use limit_range::LimitRange;
-use lookup::{Lookup, Missing, NOT_LISTED};
+use lookup::{Lookup, Missing, NOT_FOUND};
 use resource_quota::ResourceQuota;
 use tenant_quota::TenantQuota;
 use usage::profile_layout::{ProfileKey, ProfileName};
@@ -105,7 +106,7 @@ impl<'d> Context<'d> {
                 Lookup::FreshQuota { name, .. } => {
                     self.quotas.iter_mut().for_each(|quotas| quotas.retain(|quota| quota.name != *name));
                 }
-                Lookup::UsageProfile { name, places, .. } if name.is_quarter() && problem == NOT_LISTED => {
+                Lookup::UsageProfile { name, places, .. } if name.is_quarter() && find::contains(problem, NOT_FOUND) => {
                     self.usage.extend(places.iter().map(|place| Found {
                         place: Rc::clone(place),
                         name: name.clone(),

@@ -133,7 +133,7 @@ fn who_else_decides_is_flagged_and_patches_suit_the_kind() {
 /// operator's StatefulSet.
 #[test]
 fn the_pods_that_run_are_sized_and_what_others_decide_is_not_patched() {
-    let used = |of: &'static str, container, memory| -> Used { (of, container, 300, memory, 2_880, None) };
+    let used = |of: &'static str, container, memory| -> Used { (of, container, 300, memory, 5_760, None) };
     let report = report_on(
         include_str!("tests/runs.yaml"),
         &[

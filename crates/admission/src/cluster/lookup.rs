@@ -139,7 +139,7 @@ impl Lookup<'_> {
     /// True if a failure only means that the object or kind does not exist: a cluster without a collector, a quota or a
     /// pod that was deleted.
     pub(super) fn is_absent(&self, problem: &str) -> bool {
-        let is_not_found = find::contains(problem, "Cannot find");
+        let is_not_found = find::contains(problem, NOT_FOUND);
         let kind_is_unknown = || {
             find::contains(problem, "error finding resource")
                 && ["404", "not found", "could not find"].iter().any(|sign| find::contains(problem, sign))
@@ -195,7 +195,10 @@ const TENANT_QUOTA: [&str; 8] = [
 ];
 
 /// The problem with an object that is not in its list.
-pub(super) const NOT_LISTED: &str = "Cannot find it";
+const NOT_LISTED: &str = "Cannot find it";
+
+/// It stands in the words of all hosts for an object that is not there.
+pub(super) const NOT_FOUND: &str = "Cannot find";
 
 /// The version that has extended resource names.
 const RESOURCE_API: &str = "resource.k8s.io/v1";
