@@ -106,7 +106,9 @@ impl<'d> Context<'d> {
                 Lookup::FreshQuota { name, .. } => {
                     self.quotas.iter_mut().for_each(|quotas| quotas.retain(|quota| quota.name != *name));
                 }
-                Lookup::UsageProfile { name, places, .. } if name.is_quarter() && find::contains(problem, NOT_FOUND) => {
+                Lookup::UsageProfile { name, places, .. }
+                    if name.is_quarter() && find::contains(problem, NOT_FOUND) =>
+                {
                     self.usage.extend(places.iter().map(|place| Found {
                         place: Rc::clone(place),
                         name: name.clone(),
