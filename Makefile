@@ -98,7 +98,7 @@ crate-tests: policy.wasm
 # The benches at a small size: they check what they measure, and have to run when somebody asks for figures.
 .PHONY: test-benches
 test-benches: test-servers headroom-bench-debug kubectl-headroom-debug headroom-controller-debug
-	HEADROOM_BENCH_DAYS=1 HEADROOM_BENCH_WORKLOADS=20 $(TARGET)/debug/headroom-bench recommend
+	HEADROOM_BENCH_DAYS=4 HEADROOM_BENCH_WORKLOADS=20 $(TARGET)/debug/headroom-bench recommend
 	$(TARGET)/debug/headroom-bench sizing 1,2
 
 # Prometheus, InfluxDB and VictoriaMetrics, which tests start on loopback; and pre-commit, which runs our hook.
