@@ -232,7 +232,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     assert_eq!(described.matches("RequestsEstimated").count(), 1, "{described}");
     let text = "estimated for its pods: web cpu request 4";
     assert!(
-        described.contains(text) && described.contains("of 7d registry.example.com/shop/web:1 in this namespace"),
+        described.contains(text) && described.contains("of recent registry.example.com/shop/web:1 in this namespace"),
         "{described}"
     );
     stop.cancel();
