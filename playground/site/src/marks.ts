@@ -83,6 +83,10 @@ export const MARKS: Mark[] = [
   },
 ];
 
+/** Red is what is broken now, amber what is at risk: as the engine rates it, or else by the kind. */
+export const toneOf = ({ risk, severity }: { risk: string; severity: string }): string =>
+  ({ critical: "bad", warning: "warn" })[severity] ?? MARKS.find(({ name }) => name === risk)?.tone ?? "";
+
 /** Filters that are no marks of a row. */
 const SETS = ["risk", "saves", "unmeasured"];
 /** Their flags say how much, how long, or of what. */

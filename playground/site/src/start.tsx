@@ -11,7 +11,8 @@ import { route } from "./navigation.js";
 import { refresh } from "./reading.js";
 import { change, isCluster, shownBy, state } from "./state.js";
 import type { Example } from "./types.js";
-import { type Engined, Page } from "./view/page.js";
+import type { Engined } from "./view/cluster.js";
+import { Page } from "./view/page.js";
 import { Playground } from "./view/playground.js";
 import { WhatIf } from "./view/whatif.js";
 

@@ -1,16 +1,27 @@
 // A cluster: what is shown of it, what could not be read, and one of its views; before the first answer, the shape of that view.
 
+import type { ComponentType } from "preact";
 import { count } from "../amounts.js";
+import type { Command } from "../commands.js";
 import type { Inspection } from "../inspect.js";
 import { enter } from "../navigation.js";
 import { refresh } from "../reading.js";
 import { type Cluster, type Tab, isLive, state, tabs } from "../state.js";
 import { Overview } from "./overview.js";
-import type { Engined } from "./page.js";
 import { Ticked, dated, sentence } from "./parts.js";
 import { QuotaView } from "./quotas.js";
 import { Waiting } from "./waiting.js";
 import { Workloads } from "./workloads.js";
+
+/** The parts of the page that need the engine, which a file with a cluster inside has not. */
+export interface Engined {
+  Playground: ComponentType;
+  WhatIf: ComponentType;
+  /** Commands of the palette besides those of a cluster. */
+  commands: () => Command[];
+  /** Closes a snapshot. */
+  leave: () => void;
+}
 
 export function ClusterPage({ engined }: { engined: Engined | undefined }) {
   const { cluster, clusterError, isReading } = state;

@@ -7,11 +7,10 @@ import type { Cluster } from "../state.js";
 import type { Workload } from "../inspect.js";
 import { peaksOf } from "../drawing.js";
 import { copy } from "../messages.js";
-import { marksOf } from "../marks.js";
+import { marksOf, toneOf } from "../marks.js";
 import { commandsOf } from "./selection.js";
 import type { AdviceLine, Timeline, Why } from "../types.js";
 import { Chart } from "./course.js";
-import { toneOf } from "./overview.js";
 import { Change, Fold, Legend, Spread, dated, sentence } from "./parts.js";
 
 export function Details({ workload, cluster, close }: { workload: Workload; cluster: Cluster; close: () => void }) {

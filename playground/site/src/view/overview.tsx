@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { count, forecast, inWords, ofHard, share, withUnit } from "../amounts.js";
 import type { Inspection, Quota, Workload } from "../inspect.js";
 import { linkTo } from "../list.js";
-import { MARKS, marksOf } from "../marks.js";
+import { marksOf, toneOf } from "../marks.js";
 import type { Rejections } from "../types.js";
 import { Bar, Change, FEW, More, Named, Pill, Section, ago, dated, sentence } from "./parts.js";
 import { Resized } from "./resizes.js";
@@ -13,10 +13,6 @@ import { Stats } from "./stats.js";
 import { To } from "./to.js";
 
 const DAY = 86_400_000;
-
-/** Red is what is broken now, amber what is at risk: as the engine rates it, or else by the kind. */
-export const toneOf = ({ risk, severity }: { risk: string; severity: string }): string =>
-  ({ critical: "bad", warning: "warn" })[severity] ?? MARKS.find(({ name }) => name === risk)?.tone ?? "";
 
 /** The worst marks of a container, and how many more it has. */
 export function Marks({ workload, most = Infinity }: { workload: Workload; most?: number }) {

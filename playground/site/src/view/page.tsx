@@ -1,28 +1,17 @@
 // The frame of the page, with the playground or a cluster in it.
 
-import type { ComponentType } from "preact";
-import { type Command, commands } from "../commands.js";
+import { commands } from "../commands.js";
 import { write } from "../list.js";
 import { hush, turnTheme } from "../messages.js";
 import { show } from "../navigation.js";
 import { TABS, change, focusOn, isCluster, isLive, state, tabs } from "../state.js";
-import { ClusterPage } from "./cluster.js";
+import { ClusterPage, type Engined } from "./cluster.js";
 import { Palette } from "./palette.js";
 import { Logo } from "./parts.js";
 
 // From policy-metadata.yaml (build.mjs).
 declare const DOCS: string;
 declare const CODE: string;
-
-/** The parts of the page that need the engine, which a file with a cluster inside has not. */
-export interface Engined {
-  Playground: ComponentType;
-  WhatIf: ComponentType;
-  /** Commands of the palette besides those of a cluster. */
-  commands: () => Command[];
-  /** Closes a snapshot. */
-  leave: () => void;
-}
 
 export function Page({ engined }: { engined: Engined | undefined }) {
   const { cluster, toast } = state;

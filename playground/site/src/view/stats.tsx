@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { inOneUnit, money, thousandths, withUnit } from "../amounts.js";
 import type { Inspection, Workload } from "../inspect.js";
-import { toneOf } from "./overview.js";
+import { toneOf } from "../marks.js";
 import { Bar } from "./parts.js";
 import type { Sum, Total } from "../types.js";
 
