@@ -1,4 +1,4 @@
-//! Tells workloads what was estimated for their pods, as Events: warnings reach only who creates a pod himself, and for most pods
+//! Reports estimates as Events of the workloads whose pods got them: warnings reach only whoever creates a pod, and for most pods
 //! that is a controller.
 //!
 //! Only pods without a node are watched, as metadata: each passes there once, whatever becomes of it later. Everybody may write
@@ -30,7 +30,7 @@ const WITHOUT_NODE: ListOptions<'static> = ListOptions { field_selector: "spec.n
 const PAUSE: Duration = Duration::from_secs(6);
 /// The most that one namespace has waiting.
 const WAITING: usize = 20;
-/// The most that is remembered. What was forgotten is told once more, and the API server has that Event already.
+/// The most messages that are remembered. A forgotten one is sent again, and the API server refuses it: it has an Event of that name.
 const REMEMBERED: usize = 10_000;
 
 /// A message for a workload.
@@ -38,13 +38,13 @@ const REMEMBERED: usize = 10_000;
 struct Note {
     /// The pod's controller, such as a ReplicaSet, as in its `ownerReferences`.
     controller: Value,
-    /// Template and amounts: each is told once.
+    /// The pod template and the estimated amounts. Each combination gets one Event.
     subject: String,
     message: String,
 }
 
-/// Tells until `stop`.
-pub async fn tell(api: ApiClient, stop: CancellationToken) {
+/// Reports estimates until `stop`.
+pub async fn report(api: ApiClient, stop: CancellationToken) {
     let queue = Arc::new(Queue::default());
     let read = |pod: Node<'_>| value(pod).and_then(|pod| Some((metadata(&pod, "namespace").to_owned(), note(&pod)?)));
     let seen = {
@@ -151,8 +151,7 @@ fn note(pod: &Value) -> Option<Note> {
             next = ", ";
         });
     }
-    let controllers = about.get("ownerReferences")?.as_array()?;
-    let controller = controllers.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?.clone();
+    let controller = controller_of(pod)?.clone();
     let label = |name: &str| about.get("labels")?.get(name)?.as_str();
     let template = label("pod-template-hash").or_else(|| label("controller-revision-hash")).unwrap_or_default();
     let subject = format!("{template} {subject}");
@@ -169,9 +168,13 @@ async fn owner_of(api: &ApiClient, namespace: &str, controller: &Value) -> Optio
     let path = ApiPath::of_version(text("apiVersion")).collection(Some(namespace), &kind.plural).at(text("name"));
     let read = api.get_metadata(&path).await;
     let read = read.inspect_err(|failure| tracing::debug!(%path, %failure, "cannot read a controller")).ok()?;
-    let owners = read.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
-    let mut owners = owners.filter(|owner| owner.get("controller") == Some(&Value::Bool(true)));
-    Some(owners.next().unwrap_or(controller).clone())
+    Some(controller_of(&read).unwrap_or(controller).clone())
+}
+
+/// The reference to an object's controller.
+fn controller_of(object: &Value) -> Option<&Value> {
+    let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
+    owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
 }
 
 #[cfg(test)]

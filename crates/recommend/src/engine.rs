@@ -45,7 +45,7 @@ use crate::history::timeline::Timeline;
 use crate::history::{ContainerUsage, Histories};
 use headroom_workloads::applier::appliers;
 use headroom_workloads::autoscaler::Autoscalers;
-use headroom_workloads::inventory::{WorkloadEntry, set_by};
+use headroom_workloads::inventory::{WorkloadEntry, as_it_runs, set_by};
 use headroom_workloads::kinds::runs_once;
 use headroom_workloads::program::{self, ConfigMaps};
 use headroom_workloads::{Owner, WorkloadRef, pod_makers};
@@ -90,7 +90,9 @@ impl Engine<'_> {
         cluster: &mut dyn ClusterReader,
         notes: &mut Vec<ReadError>,
     ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, String> {
-        let object = &entry.as_it_runs();
+        let template = entry.object.value();
+        let newest = entry.running_pod(&template);
+        let object = &as_it_runs(template.clone(), newest.as_ref());
         let kept_targets = autoscaler::kept_targets(&entry.key, self.autoscalers);
         let (kind, namespace) = (ApiKind::of(object), entry.key.namespace.as_str());
         let mut evaluator =
@@ -124,13 +126,12 @@ impl Engine<'_> {
                 evidence.silent_days = usage.and_then(|usage| all.silent_days(usage));
             }
         }
-        let template = entry.object.value();
-        let running = entry.running_pod(&template).filter(|_| !runs_once(&entry.key.kind));
+        let running = newest.as_ref().filter(|_| !runs_once(&entry.key.kind));
         for container in &mut now.containers {
             let (name, is_init) = (container.name.as_str(), container.is_init);
             let is_own = container_in(&template, &now.path, is_init, name).is_some();
             container.injected = (!is_own).then(|| set_by(name));
-            if let Some(running) = running.as_ref().and_then(|pod| container_in(pod, &[], is_init, name)) {
+            if let Some(running) = running.and_then(|pod| container_in(pod, &[], is_init, name)) {
                 container.take_running(running);
             }
         }
@@ -167,7 +168,7 @@ impl Engine<'_> {
             through: entry.through.clone(),
             managed_by: entry.managed_by.as_ref().map(|owner| owner.within(&entry.key.namespace).to_string()),
             managed_fields: pod_makers::request_fields(&kind_above(entry)),
-            decided_by: decided_by(entry, self.autoscalers),
+            decided_by: decided_by(entry, object, self.autoscalers),
             file: entry.origin.as_ref().map(|origin| origin.file.display().to_string()),
             pods,
             requested: as_it_runs.requests,
@@ -263,9 +264,9 @@ fn kind_above(entry: &WorkloadEntry) -> ApiKind {
 }
 
 /// Everybody who decides about a workload besides its author.
-fn decided_by(entry: &WorkloadEntry, autoscalers: &Autoscalers) -> Vec<String> {
+fn decided_by(entry: &WorkloadEntry, object: &Value, autoscalers: &Autoscalers) -> Vec<String> {
     let owner = entry.managed_by.iter().map(|owner| owner.within(&entry.key.namespace).to_string());
-    let appliers = appliers(&entry.object.value()).into_iter().map(|of| of.to_string());
+    let appliers = appliers(object).into_iter().map(|of| of.to_string());
     let horizontal = autoscalers.horizontal(&entry.key).iter().map(|of| match &of.controller {
         Some(Owner { kind, name, .. }) => format!("{}/{name}", kind.to_lowercase()),
         None => format!("hpa/{}", of.name),
@@ -440,9 +441,8 @@ impl Evaluator<'_> {
         usage: &[Option<Described<'_>>],
         cluster: &mut dyn ClusterReader,
     ) -> Result<Vec<String>, String> {
-        let at: String = now.path.iter().map(|key| format!("/{key}")).collect();
         let mut object = self.object.clone();
-        let spec = object.pointer_mut(&format!("{at}/spec")).and_then(Value::as_object_mut);
+        let spec = object.pointer_mut(&in_pod(&now.path, "spec")).and_then(Value::as_object_mut);
         let Some(of_pod) = spec.and_then(|spec| spec.remove("resources")) else { return Ok(Vec::new()) };
         let advised = self.recommended(&object, now, usage, cluster)?.containers;
         let mut found = Vec::new();

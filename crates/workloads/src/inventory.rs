@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use self::classify::Classifier;
 pub use self::containers::Running;
-pub use self::newest_pod::set_by;
+pub use self::newest_pod::{as_it_runs, set_by};
 use crate::autoscaler::Autoscalers;
 use crate::kinds::{self, CRON_JOB, Growth, POD, POD_KINDS, PodKind};
 use crate::owner::{Owner, PodOwners, WorkloadRef};

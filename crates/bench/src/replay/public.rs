@@ -153,7 +153,7 @@ impl Format {
         for (pod, samples) in pods {
             let mut fields = pod.split(',');
             let (namespace, _, container, image) = (fields.next(), fields.next(), fields.next(), fields.next());
-            // What runs on hosts of others for a day is new in its namespace.
+            // A sliver runs on a host for a day, so its namespace has no history of it.
             let namespace = if self == Self::PlanetLab { Some("newcomer") } else { namespace };
             images.extend(namespace.zip(container).zip(image));
             for (at, Sample { cores, bytes }) in samples {

@@ -188,7 +188,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         Destination::Folder(_) | Destination::Stdout => None,
     };
     if let (true, Some(_), Destination::Cluster(cluster)) = (options.events, options.every, &destination) {
-        let telling = estimate_events::tell(cluster.api.clone(), stop.clone());
+        let telling = estimate_events::report(cluster.api.clone(), stop.clone());
         parts.run("watch of new pods", OLD, &stop, telling);
     }
     let rounds = Rounds {

@@ -247,7 +247,7 @@ async fn an_older_layout_stays_until_all_of_the_new_one_is_there() {
         }
     };
     let left = || older.map(|name| server.histories().contains_key(name));
-    // Of a store that knows more, as after a lost volume: it is read until this store knows as much.
+    // Another store wrote the older layout, and knew more, as before its volume was lost. It stays until this store knows as much.
     put("another");
     let overloaded = Scripted { bears: 0, ..Scripted::new(three_workloads()) };
     rounds(&server, &folder.path().join("new"), overloaded).await.once().await.unwrap_err();
@@ -255,7 +255,7 @@ async fn an_older_layout_stays_until_all_of_the_new_one_is_there() {
     let refused = publish(&store, server.start().await, NOW).await.unwrap();
     assert_eq!((refused.failed.len(), refused.deleted, left()), (1, 0, [true; 3]));
     assert!(!server.histories().contains_key(NGINX_IN_SHOP));
-    // Of this store.
+    // This store wrote the older layout itself.
     put(store.id());
     for (deleted, expected) in [(0, [true; 3]), (1, [false; 3]), (2, [false; 3])] {
         let published = publish(&store, server.start().await, NOW).await.unwrap();

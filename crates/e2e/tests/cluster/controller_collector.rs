@@ -202,7 +202,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     };
     assert_eq!(annotation(&twice)["web"], annotation(&known)["web"]);
 
-    // The Deployment is told once, with the rights of the collector.
+    // The Deployment gets one Event, written with the rights of the collector.
     let web = shop.create(crate::objects::deployment(namespace, 2, json!({}))).await.unwrap();
     let owned_by = |owner: &DynamicObject, kind: &str| {
         let (name, uid) = (&owner.metadata.name, &owner.metadata.uid);
@@ -214,7 +214,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     set["metadata"]["ownerReferences"] = owned_by(&web, "Deployment");
     let set = shop.create(set).await.unwrap();
     let stop = tokio_util::sync::CancellationToken::new();
-    let telling = tokio::spawn(estimate_events::tell(ApiClient::new(collector), stop.clone()));
+    let telling = tokio::spawn(estimate_events::report(ApiClient::new(collector), stop.clone()));
     for name in ["web-5d-1", "web-5d-2"] {
         let mut pod = pod(namespace, name, json!({}));
         pod["metadata"]["ownerReferences"] = owned_by(&set, "ReplicaSet");

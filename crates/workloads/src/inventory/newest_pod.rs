@@ -30,29 +30,11 @@ pub fn set_by(container: &str) -> String {
 }
 
 impl WorkloadEntry {
-    /// The object with what its newest pod has besides: injected containers and overhead, which take room and are charged.
+    /// The object with what its newest pod has besides.
     pub fn as_it_runs(&self) -> Value {
-        let mut object = self.object.value();
-        let (Some(pod), Some(at)) = (self.running_pod(&object), pod_in(&object)) else { return object };
-        let Some(spec) = object.pointer_mut(&format!("{at}/spec")).and_then(Value::as_object_mut) else {
-            return object;
-        };
-        for list in LISTS {
-            let running = pod.pointer(&format!("/spec/{list}")).and_then(Value::as_array);
-            let own = spec.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
-            let find = |name: Option<&Value>| own.iter().find(|of| of.get("name") == name);
-            // In the pod's order, which decides beside which sidecars an init container runs.
-            let all = running.into_iter().flatten();
-            let all = all.map(|of| find(of.get("name")).cloned().unwrap_or_else(|| in_short(of)));
-            let all: Vec<Value> = all.collect();
-            if all.len() > own.len() {
-                spec.insert(list.to_owned(), Value::Array(all));
-            }
-        }
-        if let Some(overhead) = pod.pointer("/spec/overhead") {
-            spec.entry("overhead").or_insert_with(|| overhead.clone());
-        }
-        object
+        let object = self.object.value();
+        let pod = self.running_pod(&object);
+        as_it_runs(object, pod.as_ref())
     }
 
     /// The spec of the newest pod, if it has all containers of the template `object`, as one of an earlier template may not.
@@ -69,6 +51,28 @@ impl WorkloadEntry {
         };
         LISTS.iter().all(has_all).then_some(pod)
     }
+}
+
+/// An object with what one of its pods has besides: injected containers and overhead, which take room and are charged.
+pub fn as_it_runs(mut object: Value, pod: Option<&Value>) -> Value {
+    let Some((pod, at)) = pod.zip(pod_in(&object)) else { return object };
+    let Some(spec) = object.pointer_mut(&format!("{at}/spec")).and_then(Value::as_object_mut) else { return object };
+    for list in LISTS {
+        let running = pod.pointer(&format!("/spec/{list}")).and_then(Value::as_array);
+        let own = spec.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+        let find = |name: Option<&Value>| own.iter().find(|of| of.get("name") == name);
+        // In the pod's order, which decides beside which sidecars an init container runs.
+        let all = running.into_iter().flatten();
+        let all = all.map(|of| find(of.get("name")).cloned().unwrap_or_else(|| in_short(of)));
+        let all: Vec<Value> = all.collect();
+        if all.len() > own.len() {
+            spec.insert(list.to_owned(), Value::Array(all));
+        }
+    }
+    if let Some(overhead) = pod.pointer("/spec/overhead") {
+        spec.entry("overhead").or_insert_with(|| overhead.clone());
+    }
+    object
 }
 
 /// The place of the pod template in an object; none for pods, which stand for themselves.
