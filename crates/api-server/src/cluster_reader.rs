@@ -87,6 +87,7 @@ impl LiveCluster {
 
     /// Hands over a list that outlives this reading.
     fn visit_kept(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Option<Result<(), ReadError>> {
+        self.kept.as_ref()?;
         let kind = self.kind(list.0, list.1);
         let (api, path) = (&self.api, path_of(&kind, list.2));
         let (lists, current) = self.kept.as_mut()?;
@@ -99,6 +100,19 @@ impl LiveCluster {
             read.objects().for_each(each);
             lists.keep(&path, read);
         }))
+    }
+
+    /// Hands over objects that are not kept.
+    fn visit_with(
+        &self,
+        kind: &ApiKind,
+        namespace: Option<&str>,
+        options: ListOptions<'_>,
+        each: &mut dyn FnMut(Value),
+    ) -> Result<(), ReadError> {
+        let each = |object: Node<'_>| value(object).into_iter().for_each(&mut *each);
+        let listed = self.runtime.block_on(self.api.for_each(&path_of(kind, namespace), options, each));
+        listed.map(drop).map_err(|error| problem(error, &in_scope(&kind.qualified(), kind, namespace), kind))
     }
 
     /// Asks the API server for its version. So there is one error, and not one for each read, if it does not answer.
@@ -231,9 +245,12 @@ impl ClusterReader for LiveCluster {
         let kind = ApiKind::new("v1", "Event");
         let selector = format!("reason={reason}");
         let options = ListOptions { page_size: PAGE_SIZE, field_selector: &selector, most, ..ListOptions::WHOLE };
-        let each = |event: Node<'_>| value(event).into_iter().for_each(&mut *each);
-        let listed = self.runtime.block_on(self.api.for_each(&path_of(&kind, namespace), options, each));
-        listed.map(|_| ()).map_err(|error| problem(error, &in_scope(&kind.qualified(), &kind, namespace), &kind))
+        self.visit_with(&kind, namespace, options, each)
+    }
+
+    fn visit_configs(&mut self, namespace: Option<&str>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        let options = ListOptions { page_size: PAGE_SIZE, ..ListOptions::WHOLE };
+        self.visit_with(&ApiKind::new("v1", "ConfigMap"), namespace, options, each)
     }
 
     /// Reads a page of each list; the rest of a longer one is read when it is asked for, because it may be most of a large cluster.

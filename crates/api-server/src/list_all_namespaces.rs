@@ -83,6 +83,10 @@ impl<S: ClusterReader> ClusterReader for ListAllNamespaces<S> {
         self.below.visit_events(events, each)
     }
 
+    fn visit_configs(&mut self, namespace: Option<&str>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        self.below.visit_configs(namespace, each)
+    }
+
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         self.below.prefetch(lists, done);
     }

@@ -201,6 +201,13 @@ impl ClusterReader for Overlay {
         self.bottom.as_mut().map_or(Ok(()), |bottom| bottom.visit_events(events, each))
     }
 
+    /// Those of files last: they replace those of the cluster.
+    fn visit_configs(&mut self, namespace: Option<&str>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        let below = self.bottom.as_mut().map_or(Ok(()), |bottom| bottom.visit_configs(namespace, each));
+        self.top.visit_configs(namespace, each)?;
+        below
+    }
+
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
         if let Some(bottom) = &mut self.bottom {
             bottom.prefetch(lists, done);

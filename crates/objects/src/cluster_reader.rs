@@ -115,6 +115,11 @@ pub trait ClusterReader {
         Ok(())
     }
 
+    /// Calls `each` with ConfigMaps and their contents, which nothing else asks for; none is kept.
+    fn visit_configs(&mut self, namespace: Option<&str>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        self.visit(("v1", "ConfigMap", namespace), each)
+    }
+
     /// Reads lists ahead, several at a time where that is faster; `done` is called for each. Errors are returned when the list
     /// is read.
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
@@ -184,6 +189,10 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
 
     fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         self.as_mut().visit_events(events, each)
+    }
+
+    fn visit_configs(&mut self, namespace: Option<&str>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        self.as_mut().visit_configs(namespace, each)
     }
 
     fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {

@@ -144,7 +144,7 @@ impl ConfigMaps {
     pub fn read(cluster: &mut dyn ClusterReader, namespaces: &[Option<&str>]) -> (Self, Option<ReadError>) {
         let (mut found, mut problem) = (Self::default(), None);
         for namespace in namespaces {
-            let read = cluster.visit(("v1", "ConfigMap", *namespace), &mut |object| found.add(&object));
+            let read = cluster.visit_configs(*namespace, &mut |object| found.add(&object));
             problem = problem.or(read.err().filter(|error| !error.is_unknown_kind()));
         }
         (found, problem)

@@ -441,6 +441,25 @@ fn contents_of_secrets_are_never_requested() {
     assert!(get.header("accept").contains("as=PartialObjectMetadata"), "{get}");
 }
 
+/// They hold settings of programs, which recommendations need; whoever only counts them gets metadata.
+#[test]
+fn contents_of_config_maps_are_requested_for_settings_of_programs_alone() {
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "shop"},
+        "data": {"JAVA_OPTS": "-Xmx6g"}});
+    let live = Live::new([config]);
+    let chosen = Chosen { kubeconfig: Some(live.folder.path().join("kubeconfig")), ..Chosen::default() };
+    let (mut cluster, _) = LiveCluster::connect(&chosen).unwrap();
+    let (mut whole, mut counted) = (Vec::new(), Vec::new());
+    cluster.visit_configs(Some("shop"), &mut |object| whole.push(object)).unwrap();
+    cluster.visit(("v1", "ConfigMap", Some("shop")), &mut |object| counted.push(object)).unwrap();
+    assert_eq!(whole[0]["data"]["JAVA_OPTS"], "-Xmx6g");
+    let requests = live.server.requests();
+    let lists = requests.iter().filter(|request| request.path.contains("/configmaps"));
+    let of_metadata: Vec<bool> =
+        lists.map(|request| request.header("accept").contains("as=PartialObjectMetadataList")).collect();
+    assert_eq!((counted.len(), of_metadata), (1, vec![false, true]));
+}
+
 #[test]
 fn an_api_server_that_gives_no_access_is_one_line_of_every_command() {
     let live = Live::new([]);
