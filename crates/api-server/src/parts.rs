@@ -177,9 +177,18 @@ impl Parts {
     pub fn ages(&self) -> BTreeMap<String, Duration> {
         let watches = self.running().into_iter().filter_map(|pulse| {
             let known = (*locked(&pulse.known))?;
-            Some((pulse.part.trim_start_matches("watch of ").to_owned(), known.elapsed()))
+            Some((watched(&pulse.part).to_owned(), known.elapsed()))
         });
         watches.collect()
+    }
+
+    /// A watch of those that matter that knows nothing newer than this, and the age of that. Each review asks, so nothing is collected.
+    pub fn older(&self, than: Duration, matters: impl Fn(&str) -> bool) -> Option<(String, Duration)> {
+        locked(&self.0.tasks).iter().filter(|(_, task)| !task.is_finished()).find_map(|(pulse, _)| {
+            let age = (*locked(&pulse.known))?.elapsed();
+            let watch = watched(&pulse.part);
+            (age > than && matters(watch)).then(|| (watch.to_owned(), age))
+        })
     }
 
     fn running(&self) -> Vec<Arc<Pulse>> {
@@ -206,6 +215,11 @@ impl Parts {
 #[expect(clippy::panic, reason = "the part that asks ends, and with it the program")]
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|_| panic!("a part panicked while it held this lock"))
+}
+
+/// The objects that a watch is about, by the name of its part.
+fn watched(part: &str) -> &str {
+    part.trim_start_matches("watch of ")
 }
 
 #[cfg(test)]

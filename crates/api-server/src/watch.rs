@@ -87,8 +87,9 @@ async fn follow_on<T>(
         let asked = Instant::now();
         let mut revision = match api.list(&path, options, &read).await {
             Ok((revision, items)) => {
-                notify(WatchUpdate::Listed(revision, items));
+                // Whoever is woken looks at the age.
                 knows(asked);
+                notify(WatchUpdate::Listed(revision, items));
                 revision
             }
             Err(error) => {

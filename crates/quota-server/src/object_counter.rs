@@ -23,10 +23,10 @@ use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiClient, ApiError, revision_in};
 use headroom_api_server::watch::{OLD, WatchUpdate, follow};
 
-/// Counts stored objects while this replica is the leader.
-/// Before the name of a watch that counts.
+/// The names of watches that only count objects begin with it.
 pub const COUNTED: &str = "counted ";
 
+/// Counts stored objects while this replica is the leader.
 #[derive(Debug, Default)]
 pub struct Counter {
     inner: Mutex<CounterState>,

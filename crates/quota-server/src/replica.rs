@@ -150,9 +150,8 @@ impl Replica {
         if !self.ledgers.is_listed() || !self.tenants.is_listed() || !self.certificate.is_there() {
             return Some("ledgers, quotas and namespaces, or the certificate, are not known yet".to_owned());
         }
-        let ages = self.parts.ages();
         // What is counted only frees room.
-        let (watch, age) = ages.into_iter().find(|(watch, age)| !watch.starts_with(COUNTED) && *age > OLD)?;
+        let (watch, age) = self.parts.older(OLD, |watch| !watch.starts_with(COUNTED))?;
         Some(format!("the API server has not confirmed {watch} for {} s", age.as_secs()))
     }
 }

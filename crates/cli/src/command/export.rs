@@ -1,6 +1,5 @@
 //! The page as one file with a snapshot inside. `build.mjs` makes the file, with its scripts and styles inlined under hashes.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -10,7 +9,6 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use headroom_api_server::clock;
 use headroom_objects::kinds::SNAPSHOT;
-use headroom_output::WholeFile;
 use headroom_recommend::output::summary::Summary;
 use headroom_recommend::report::Recommendations;
 use serde_json::json;
@@ -38,8 +36,5 @@ pub fn of_report(report: &Recommendations) -> anyhow::Result<String> {
 }
 
 pub fn write(path: &Path, page: &str) -> anyhow::Result<()> {
-    let unwritable = || format!("cannot write `{}`", path.display());
-    let mut file = WholeFile::create(path).with_context(unwritable)?;
-    file.write_all(page.as_bytes()).with_context(unwritable)?;
-    file.finish().with_context(unwritable)
+    headroom_output::write_file(path, page).with_context(|| format!("cannot write `{}`", path.display()))
 }

@@ -164,7 +164,7 @@ async fn serve(args: Args, chosen: Chosen, cluster: LiveCluster, parts: Parts) -
     let every = Duration::from_secs(args.every.unsigned_abs());
     tracing::info!("running");
     let (held, stopped) = (Arc::clone(&lease), stop.clone());
-    let passes = parts.run_blocking("passes", LONGEST, &stop, move || {
+    let passes = parts.run_blocking("passes", LONGEST + every, &stop, move || {
         repeat(&mut resizer, &exempt, every, &metrics, &is_ready, &held, &stopped);
     });
     parts

@@ -45,8 +45,8 @@ Examples:
   kubectl headroom snapshot -n shop -o shop.json
   kubectl headroom check -f app/ --cluster-dir shop.json
 
-The snapshot has no Secrets, no ConfigMaps, and no values of environment variables, probes and annotations. Review it before \
-you share it: it contains names, labels, images and container arguments.
+The snapshot has no Secrets, no ConfigMaps, and no values of probes and annotations; of those of environment variables it has only \
+settings of CPU and memory, such as -Xmx6g. Review it before you share it: it contains names, labels, images and container arguments.
 
 Exit codes: 0 it is complete, 2 something could not be read.";
 

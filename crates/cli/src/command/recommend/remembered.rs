@@ -4,12 +4,10 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use headroom_api_server::kubeconfig::Chosen;
-use headroom_output::WholeFile;
 
 /// The choice for one cluster: a Service, or empty for none.
 pub struct Remembered {
@@ -36,9 +34,7 @@ impl Remembered {
         let cannot = || format!("cannot write `{}`", self.path.display());
         self.stores.insert(self.server, store.to_owned());
         fs::create_dir_all(self.path.parent().unwrap_or(&self.path)).with_context(cannot)?;
-        let mut file = WholeFile::create(&self.path).with_context(cannot)?;
-        file.write_all(headroom_output::json(&self.stores)?.as_bytes()).with_context(cannot)?;
-        file.finish().with_context(cannot)?;
+        headroom_output::write_file(&self.path, &headroom_output::json(&self.stores)?).with_context(cannot)?;
         Ok(self.path)
     }
 }
