@@ -206,7 +206,7 @@ function workloadsOf(advice: Advice): Workload[] {
 const DOUBTFUL = [
   "short history",
   "too little data",
-  "heap",
+  "reads",
   "whole cpus",
   "below peak",
   "nightly",
@@ -218,7 +218,7 @@ const IDLE = { part: 1 / 20, cpu: 500, memory: 512 * 1024 ** 2 * 1000 };
 
 function doubtOf({ whole, flags, cpu, memory }: Workload): string {
   if (whole?.blocked !== undefined) return `it would be blocked: ${whole.blocked}`;
-  const flag = flags.find((flag) => DOUBTFUL.some((start) => flag.startsWith(start)));
+  const flag = flags.find((flag) => DOUBTFUL.some((start) => flag.startsWith(start)) || / times a day /.test(flag));
   if (flag) return flag;
   const idle = [cpu, memory].find((line) => {
     const [now, then] = [line?.request?.value ?? 0, line?.recommended?.value];

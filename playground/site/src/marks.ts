@@ -111,7 +111,7 @@ export function marksOf(workload: Workload): { mark: Mark; label: string; title:
       return { mark, label, title: [...risks, ...flags].join("; ") || mark.label };
     }),
     ...others.map((label) => ({
-      mark: { name: label, label, tone: "" as const, holds: () => true },
+      mark: { name: label, label, tone: "" as const, flag: /^/, holds: () => true },
       label,
       title: label,
     })),

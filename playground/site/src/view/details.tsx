@@ -180,8 +180,9 @@ function useWhy({ namespace, object }: Workload, { scope, readAt }: Cluster): Wh
 
 /** The engine's explanation of a flag, or else the flag as it is. */
 function about(title: string, flags: string[], explained: string[]): string {
+  const names = (line: string) => line.slice(0, line.indexOf(":")).split(/, | and /);
   const line = explained.find((line) =>
-    flags.some((flag) => title.includes(flag) && flag.includes(line.slice(0, line.indexOf(":")))),
+    flags.some((flag) => title.includes(flag) && names(line).some((name) => flag.includes(name))),
   );
   return line ? `${title.includes(" a day") ? `${title}; ` : ""}${line.slice(line.indexOf(":") + 2)}` : title;
 }

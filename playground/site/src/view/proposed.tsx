@@ -133,7 +133,9 @@ export function Proposed({ bounds, words }: { bounds: Proposing | undefined; wor
           </section>
         ))}
       </div>
-      {found.length > MOST && <p class="muted">{count(found.length - MOST, "more")} are found by a search.</p>}
+      {found.length > MOST && (
+        <p class="muted">{(found.length - MOST).toLocaleString("en")} more: a search finds them.</p>
+      )}
     </>
   );
 }
