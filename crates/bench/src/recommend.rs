@@ -72,7 +72,7 @@ pub fn run() -> Result<()> {
         );
     }
     let [(_, own), ..] = &rules;
-    // Two of the small worlds that tests run are more than 1%.
+    // In the small worlds of the tests, two workloads are already more than 1%.
     if own.starved.len() > (own.advised / 100).max(2) {
         return Err("the busiest pod of more than 1% of the workloads is starved".into());
     }

@@ -20,10 +20,10 @@ pub fn run(folder: &Path) -> Result<()> {
         let days = days::split(&set)?;
         let settings: BTreeSet<&str> = simulation::VARIANTS.iter().map(|variant| variant.settings).collect();
         let settings: Vec<&str> = settings.into_iter().collect();
-        let estimates = product::estimate_with(&days.set, &set.pods, &settings)?;
+        let estimates = product::estimate_with(&days, &days.pods, &settings)?;
         let estimates =
             settings.into_iter().zip(estimates).map(|(settings, ours)| (settings, ours.admission)).collect();
-        print!("{}", simulation::table(&set.name, &days.usage()?, &estimates));
+        print!("{}", simulation::table(&set.name, &days::usage(&days)?, &estimates));
     }
     Ok(())
 }

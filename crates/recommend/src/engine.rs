@@ -395,7 +395,7 @@ impl Evaluator<'_> {
             let mut advice = self.recommended(&limited, now, usage, cluster)?;
             for (container, limit) in advice.containers.iter_mut().zip(&limits) {
                 let memory = container.resources.iter_mut().find(|of| of.resource == Resource::Memory);
-                // Request and limit stay equal, or its CPUs would no more be its own.
+                // Request and limit stay equal, or the container would lose its own CPUs.
                 if let Some(memory) = memory.filter(|of| of.unknown == Some(NoRecommendation::WholeCpus)) {
                     memory.recommend(limit.clone());
                 }

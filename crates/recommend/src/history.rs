@@ -110,7 +110,7 @@ impl Histories {
     pub fn observe_pod(&mut self, workload: usize, container: &str, age: u32, pod: u32, observed: &Observed) {
         self.observe(workload, container, age, observed);
         let of = self.containers.entry((workload, container.to_owned())).or_default();
-        of.course.add_pod(pod, age, observed);
+        of.course.add_pod(pod, age, observed.clone());
     }
 
     /// Adds kills of processes that did not end their container.

@@ -12,11 +12,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use headroom_admission::timestamp::Timestamp;
+use headroom_usage::DAY;
 use tempfile::TempDir;
 
 use crate::Result;
 
-const DAY: i64 = 86_400;
 const MIB: f64 = 1_048_576.0;
 /// The history of machines that run on before the first request is made, and the time between requests.
 const FIRST: i64 = 14 * DAY;

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use headroom_usage::DAY;
+
 use super::requests::{ByMoment, Requests};
 use super::traces::{Set, TraceColumn, time};
 use crate::Result;
 use crate::vpa::Recommender;
 
-const DAY: i64 = 86_400;
 const KRR_HISTORY: i64 = 14 * DAY;
 const KRR_PERCENTILE: f64 = 0.95;
 const KRR_MEMORY_MARGIN: f64 = 1.15;

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use headroom_admission::timestamp::Timestamp;
+use headroom_usage::DAY;
 use tempfile::TempDir;
 
 use super::public;
 use crate::Result;
-
-const DAY: i64 = 86_400;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceColumn {

@@ -6,15 +6,10 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use headroom_admission::timestamp::Timestamp;
+use headroom_usage::DAY;
 
 use crate::Result;
 use crate::replay::traces::{Set, time};
-
-const DAY: i64 = 86_400;
-
-pub struct Days {
-    pub set: Set,
-}
 
 /// The usage of a pod.
 pub struct Pod {
@@ -30,7 +25,7 @@ pub struct Sample {
     pub memory: Option<u64>,
 }
 
-pub fn split(set: &Set) -> Result<Days> {
+pub fn split(set: &Set) -> Result<Set> {
     let mut days: BTreeMap<i64, String> = BTreeMap::new();
     for file in &set.files {
         let lines = file.lines()?;
@@ -48,24 +43,22 @@ pub fn split(set: &Set) -> Result<Days> {
         let name = begins.split('T').next().unwrap_or_default();
         fs::write(folder.path().join(format!("{name}.csv")), text)?;
     }
-    Ok(Days { set: Set::open(set.name.clone(), folder.path(), Some(set.pods.clone()))?.within(folder) })
+    Ok(Set::open(set.name.clone(), folder.path(), Some(set.pods.clone()))?.within(folder))
 }
 
-impl Days {
-    pub fn usage(&self) -> Result<Vec<Pod>> {
-        let mut pods: BTreeMap<String, Pod> = BTreeMap::new();
-        for file in &self.set.files {
-            for line in file.lines()?.lines().skip(1) {
-                let fields: Vec<&str> = line.split(',').collect();
-                let [_, namespace, name, container, image, cpu, memory] = fields.as_slice() else { continue };
-                let amount = |text: &str, factor: f64| text.parse::<f64>().ok().map(|amount| (amount * factor) as u64);
-                let sample = Sample { at: time(&fields)?, cpu: amount(cpu, 1000.0), memory: amount(memory, 1.0) };
-                let pod = pods
-                    .entry(format!("{namespace}/{name}/{container}"))
-                    .or_insert_with(|| Pod { image: (*image).to_owned(), samples: Vec::new() });
-                pod.samples.push(sample);
-            }
+pub fn usage(set: &Set) -> Result<Vec<Pod>> {
+    let mut pods: BTreeMap<String, Pod> = BTreeMap::new();
+    for file in &set.files {
+        for line in file.lines()?.lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').collect();
+            let [_, namespace, name, container, image, cpu, memory] = fields.as_slice() else { continue };
+            let amount = |text: &str, factor: f64| text.parse::<f64>().ok().map(|amount| (amount * factor) as u64);
+            let sample = Sample { at: time(&fields)?, cpu: amount(cpu, 1000.0), memory: amount(memory, 1.0) };
+            let pod = pods
+                .entry(format!("{namespace}/{name}/{container}"))
+                .or_insert_with(|| Pod { image: (*image).to_owned(), samples: Vec::new() });
+            pod.samples.push(sample);
         }
-        Ok(pods.into_values().collect())
     }
+    Ok(pods.into_values().collect())
 }

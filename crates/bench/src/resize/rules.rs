@@ -6,11 +6,11 @@ use headroom_resizer::decision::{
     Amounts, ContainerSize, Event, Kubelet, Marked, Mode, ObservedContainer, ObservedPod, Record, Rules, Used,
     Workload, decide,
 };
+use headroom_usage::DAY;
 
 use super::days::Sample;
 use crate::vpa::{Recommendation, Recommender};
 
-const DAY: i64 = 86_400;
 /// The samples over which CPU counts as used.
 const QUARTER: i64 = 900;
 

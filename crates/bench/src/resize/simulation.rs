@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use headroom_admission::timestamp::Timestamp;
 use headroom_resizer::decision::{Amounts, ComputeResource, Rules};
+use headroom_usage::DAY;
 
 use super::days::{Pod, Sample};
 use super::rules::{Loop, Rule, Running, Vpa};
 use crate::replay::requests::Requests;
 use crate::replay::traces::TraceColumn;
-
-const DAY: i64 = 86_400;
 
 /// A rule, and the settings of the estimates that it works with.
 pub struct Variant {

@@ -136,7 +136,7 @@ impl fmt::Display for Flag {
 }
 
 impl Flag {
-    /// True if whoever applies a patch should know it, who may not see the report.
+    /// True if whoever applies a patch should know it, since they may not see the report.
     pub fn goes_beside_patches(&self) -> bool {
         let is_of_rollout = matches!(self, Self::OnDelete | Self::Paused | Self::Recreate);
         is_of_rollout || matches!(self, Self::WholeCpus | Self::Device(_) | Self::Thin(_))
@@ -248,7 +248,7 @@ impl Flag {
                 "rollout and other kinds of custom resources: patched by operations, since their lists cannot be merged"
             }
             Self::Thin(_) => {
-                "short history: measured for less than three days, so it may be busier on others: no request is lowered"
+                "short history: measured for less than three days, so it may be busier on others: no request that its author wrote is lowered"
             }
         })
     }
@@ -259,7 +259,7 @@ fn people_read(amount: u64, resource: Resource) -> String {
 }
 
 /// `2026-11-22`
-fn date(unix_seconds: i64) -> String {
+pub fn date(unix_seconds: i64) -> String {
     let moment = Timestamp::from_unix_seconds(unix_seconds).map(|moment| moment.to_string()).unwrap_or_default();
     moment.split('T').next().unwrap_or_default().to_owned()
 }

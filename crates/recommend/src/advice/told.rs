@@ -5,7 +5,6 @@ use headroom_admission::amount::{Quantity, Requirement};
 use headroom_admission::cluster::usage::Resource;
 use headroom_workloads::program::{Setting, Told};
 
-use crate::advice::amounts::Delta;
 use crate::advice::workload::ContainerAdvice;
 
 impl ContainerAdvice {
@@ -33,8 +32,7 @@ impl ContainerAdvice {
         let (Some((most, setting)), Some(memory)) = (most, memory) else { return };
         let Some(least) = memory.written.as_ref().map(|written| written.min(&most).clone()) else { return };
         if memory.recommended.as_ref().is_some_and(|recommended| *recommended < least) {
-            memory.change = Some(Delta::new(memory.request.as_ref().map(|request| &request.value), &least));
-            memory.recommended = Some(least);
+            memory.recommend(Some(least));
             memory.reason.iter_mut().for_each(|reason| reason.allowed_by = Some(setting.clone()));
         }
     }

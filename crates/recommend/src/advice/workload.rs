@@ -283,10 +283,12 @@ impl ResourceAdvice {
         }
     }
 
-    /// The request that the author wrote, if running pods have another.
+    /// The request that new pods get, if the author wrote one and running pods have another.
     fn request_of_new_pods(&self) -> Option<&Quantity> {
-        let is_running = matches!(self.request.as_ref()?.from, RequestOrigin::Running(_));
-        self.written.as_ref().filter(|_| is_running)
+        match &self.request.as_ref()?.from {
+            RequestOrigin::Running(then) => then.as_ref().filter(|_| self.written.is_some()),
+            _ => None,
+        }
     }
 
     /// Sets the recommended request.
@@ -319,6 +321,11 @@ impl ResourceAdvice {
         }
         text
     }
+}
+
+/// True for whole CPUs.
+fn is_whole(cpu: &Quantity) -> bool {
+    cpu.milli_value() > 0 && cpu.milli_value() % 1000 == 0
 }
 
 impl ContainerAdvice {
@@ -399,7 +406,7 @@ impl ContainerAdvice {
     /// True if its author limits it to whole CPUs, which may be its own if its pod is Guaranteed.
     pub fn is_limited_to_whole_cpus(&self) -> bool {
         let cpu = self.resource(Resource::Cpu).and_then(|advice| advice.written_limit.as_ref());
-        cpu.is_some_and(|cpu| cpu.milli_value() > 0 && cpu.milli_value() % 1000 == 0)
+        cpu.is_some_and(is_whole)
     }
 
     /// True if throttling hides how much CPU it needs.
@@ -474,8 +481,7 @@ impl Workload {
     /// True if a node may give a container whole CPUs of its own.
     pub fn has_whole_cpus(&self, container: &ContainerAdvice) -> bool {
         let cpu = container.resource(Resource::Cpu).and_then(|advice| advice.request.as_ref());
-        let has_whole = cpu.is_some_and(|cpu| cpu.value.milli_value() > 0 && cpu.value.milli_value() % 1000 == 0);
-        self.qos == "Guaranteed" && has_whole
+        self.qos == "Guaranteed" && cpu.is_some_and(|cpu| is_whole(&cpu.value))
     }
 
     /// The reason why no patch can be made for it, whatever is recommended.

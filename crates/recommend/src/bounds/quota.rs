@@ -21,6 +21,7 @@ use serde_json::{Map, Value, json};
 
 use super::consumer::WorkloadConsumer;
 use crate::advice::amounts::{some_text, text};
+use crate::advice::flag::date;
 
 /// Quotas are sized for the growth of so many days.
 pub const DAYS: u64 = 30;
@@ -275,9 +276,7 @@ impl Evidence<'_> {
         let full = |hard: &Quantity| {
             let per_day = past.map(|past| &past.per_day).filter(|per_day| per_day.is_positive())?;
             let days = hard.minus(&used).milli_value().max(0) / per_day.milli_value().max(1);
-            let day =
-                Timestamp::from_unix_seconds(self.now.unix_seconds() + days * DAY).filter(|_| days <= FORESEEN)?;
-            day.to_string().split_once('T').map(|(day, _)| day.to_owned())
+            (days <= FORESEEN).then(|| date(self.now.unix_seconds() + days * DAY))
         };
         Proposed {
             resource: key.name.clone(),

@@ -2,6 +2,7 @@
 //!
 //! Days are told by their age, of which those that differ by seven are the same weekday.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use headroom_admission::cluster::usage::Resource;
@@ -65,10 +66,9 @@ impl Course {
     }
 
     /// Adds what one pod used on one day, or in a part of it.
-    pub fn add_pod(&mut self, pod: u32, age: u32, observed: &Observed) {
-        let mut alone = observed.clone();
-        alone.pods.add(pod);
-        let seconds = self.pods.entry(pod).or_default().add(age, &alone);
+    pub fn add_pod(&mut self, pod: u32, age: u32, mut observed: Observed) {
+        observed.pods.add(pod);
+        let seconds = self.pods.entry(pod).or_default().add(age, &observed);
         let day = self.days.entry(age).or_default();
         day.seconds = day.seconds.max(seconds);
     }
@@ -100,9 +100,13 @@ impl Course {
             let of = self.pods.entry(number).or_default();
             of.busy_hours.extend(&pod.busy_hours);
             of.end = of.end.max(pod.end);
-            for (age, observed) in pod.days() {
-                let (seconds, day) = (of.add(age, &observed), self.days.entry(age).or_default());
-                day.seconds = day.seconds.max(seconds);
+            for (age, written) in pod.days {
+                if let Entry::Vacant(place) = of.days.entry(age) {
+                    place.insert(written);
+                } else if let Ok(observed) = Observed::read(&written) {
+                    let (seconds, day) = (of.add(age, &observed), self.days.entry(age).or_default());
+                    day.seconds = day.seconds.max(seconds);
+                }
             }
         }
         for (template, age) in other.templates {

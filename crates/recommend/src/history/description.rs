@@ -1,4 +1,4 @@
-//! The use of a container, described once of what was read by pod and day: what recurs, what happened once, how pods differ, and
+//! What a container uses, described once from what was read by pod and day: what recurs, what happened once, how pods differ, and
 //! where it goes. Requests, flags and texts are made of it.
 //!
 //! A request covers what recurs and what most pods use. What happened once and is over, and single pods that use a multiple of
@@ -22,8 +22,8 @@ const HOURS: u32 = 24;
 const LEAST_SECONDS: u64 = 2 * 3600;
 /// A day or pod is beyond all others from three times their highest amount on.
 const BEYOND: u64 = 3;
-/// Days that end a week of which each was quiet but one.
-const LEAST_DAYS: usize = 8;
+/// The quiet days beside which one day may stand out.
+const LEAST_QUIET_DAYS: usize = 7;
 
 /// The use of a container.
 #[derive(Debug, Default)]
@@ -151,15 +151,19 @@ impl Description {
                     observed.memory = Sketch::default();
                 }
                 cpu.merge(&observed.cpu);
-                covered.add_observed(age, &observed);
+                if !self.left_out.is_empty() {
+                    covered.add_observed(age, &observed);
+                }
             }
             raise(&padded(cpu, are_runs));
         }
         if usage.course.pods.is_empty() {
             return Some(history);
         }
-        raise(covered.sketch(Window::MONTH, Resource::Cpu));
-        if !self.left_out.is_empty() {
+        if self.left_out.is_empty() {
+            raise(usage.sketch(Resource::Cpu));
+        } else {
+            raise(covered.sketch(Window::MONTH, Resource::Cpu));
             for (window, of) in covered.history()?.windows {
                 if let Some(known) = history.windows.get_mut(&window) {
                     (known.cpu, known.memory) = (of.cpu, of.memory);
@@ -239,7 +243,7 @@ impl Description {
             .iter()
             .filter(|(age, _)| !days.contains(age))
             .all(|(_, (_, most))| amount > most.saturating_mul(BEYOND) + little(resource));
-        if is_beyond && is_within && has_other_week && days.len() <= 2 && quiet.count() >= LEAST_DAYS - 1 {
+        if is_beyond && is_within && has_other_week && days.len() <= 2 && quiet.count() >= LEAST_QUIET_DAYS {
             self.once.push(Once { resource, amount, age: top });
             let of_pods = pods.iter().flat_map(|pod| days.iter().map(|age| (resource, pod.number, *age)));
             self.left_out.extend(of_pods);

@@ -66,9 +66,10 @@ impl Evidence {
         let samples = samples.into_iter().max().filter(|samples| *samples > 0)?;
         let minutes = usage.course.seconds().div_ceil(60);
         let evidence = Self::new(usage.days(), samples, minutes, usage.usage.counted(Window::MONTH).pods.count());
-        let days = usage.course.days.keys();
-        let weekdays = days.clone().next_back().zip(days.clone().next());
-        Some(Self { weekdays: weekdays.map(|(first, last)| [weekday(to, *first), weekday(to, *last)]), ..evidence })
+        let days = &usage.course.days;
+        let weekdays = days.last_key_value().zip(days.first_key_value());
+        let weekdays = weekdays.map(|((first, _), (last, _))| [weekday(to, *first), weekday(to, *last)]);
+        Some(Self { weekdays, ..evidence })
     }
 
     /// The same for pods that are runs of a Job, of which some are not done.
@@ -91,7 +92,7 @@ impl Evidence {
 pub fn weekday(to: i64, age: u32) -> &'static str {
     // 1970 began on a Thursday.
     const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    WEEKDAYS.into_iter().cycle().nth(day_of(to - 1).saturating_sub(age) as usize % 7).unwrap_or_default()
+    WEEKDAYS.get(day_of(to - 1).saturating_sub(age) as usize % 7).copied().unwrap_or_default()
 }
 
 /// `14d, 3 pods`, and of less than three days the hours or minutes: `30h, 1 pod, Fri to Sat`; of Jobs `14d, 14 runs`

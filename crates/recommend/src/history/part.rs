@@ -63,7 +63,7 @@ impl PartialHistory {
             observed.pods.add(pod);
             observed.merge(&of_pod);
             let course = self.courses.entry((workload, place.container.clone())).or_default();
-            course.add_pod(pod, age, &of_pod);
+            course.add_pod(pod, age, of_pod);
             if let Some(template) = owner::template_of(&place.pod) {
                 course.add_template(cardinality::hash(&place.namespace, template), age);
             }

@@ -184,7 +184,7 @@ impl AdviceTrial<'_> {
         let short = evaluation.charged().filter(|(_, amount)| amount.left.starts_with('-'));
         let short: BTreeSet<&str> = short.map(|(charge, _)| charge.quota.as_str()).collect();
         let after = self.after.get(&of.workload.key.namespace).into_iter().flatten();
-        // Others took nothing of what lacks.
+        // Only those that took some of what is missing.
         let after = after.filter(|(_, quotas)| quotas.iter().any(|quota| short.contains(quota.as_str())));
         let after: Vec<&String> = after.map(|(workload, _)| workload).collect();
         Blocked {

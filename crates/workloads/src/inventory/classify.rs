@@ -21,7 +21,7 @@ pub struct Classifier {
     made: BTreeMap<WorkloadRef, (String, WorkloadEntry)>,
     running: HashMap<WorkloadRef, Running>,
     /// The newest pod of each object that makes some, with its time.
-    newest: HashMap<WorkloadRef, (String, CompressedObject)>,
+    newest: BTreeMap<WorkloadRef, (String, CompressedObject)>,
     ended: u64,
     scaled_to_zero: u64,
 }
