@@ -1,4 +1,4 @@
-//! Lists that outlive a reading of the cluster: the next reading asks only for what has changed since, by a watch of a moment.
+//! Lists that outlive a reading of the cluster: the next reading asks only for what has changed since, by a short watch.
 //!
 //! A list of a large cluster has hundreds of megabytes. It is read again where the account may not watch, and where the API server
 //! has forgotten its revision.

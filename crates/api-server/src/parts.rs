@@ -27,7 +27,7 @@ tokio::task_local! {
     static PULSE: Arc<Pulse>;
 }
 
-/// The longest time between two signs of life of a part that waits for nothing but answers with a timeout, and some seconds.
+/// The longest time between two signs of life of a part that waits only for answers with a timeout, plus some seconds.
 pub const BRIEF: Duration = Duration::from_secs(120);
 /// For a part that waits for others.
 pub const UNBOUNDED: Duration = Duration::MAX;

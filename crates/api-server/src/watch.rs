@@ -39,7 +39,7 @@ const MAX_EVENT_BYTES: u64 = 32 << 20;
 /// The longest time without an answer or an event of a watch, which has bookmarks every minute, and the first after two (seen at
 /// 1.36). Then it is listed again, which finds out whether the API server is there also where it sends none.
 const MAX_SILENCE: Duration = Duration::from_secs(150);
-/// A watch knows nothing newer than this only if it cannot be listed again either.
+/// A watch falls this far behind only if it cannot list again either.
 pub const OLD: Duration = Duration::from_secs(300);
 /// The first pause after a failure, and the longest: each is twice the one before it, and more by chance, so that the programs of
 /// a cluster do not ask all at once when its API server is back.
@@ -50,7 +50,7 @@ const WORTH_A_WARNING: u32 = 3;
 /// With this many, what was seen may be missing something: list again.
 const TOO_MANY: u32 = 8;
 
-/// Calls `notify` for each update of a collection until `stop`, and says of the part that it is up to when it knows all of them.
+/// Calls `notify` for each update of a collection until `stop`, and notes for the part up to when it knows all of them.
 /// `read` reduces an object, or drops it.
 pub async fn follow<T>(
     api: ApiClient,

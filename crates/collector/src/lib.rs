@@ -2,7 +2,8 @@
 //! the policy estimates requests.
 //!
 //! [`backfill`] reads sources within [`read_limits`] and [`import`] reads files. Both commit to the [`store`], [`profile`] makes
-//! profiles, [`publish`] writes them, [`estimate_events`] tells workloads what comes of them, and [`collect_loop`] repeats all of it. Modules in reading order.
+//! profiles, [`publish`] writes them, [`estimate_events`] tells workloads what comes of them, and [`collect_loop`] repeats all of it.
+//! Modules in reading order.
 
 #![deny(
     clippy::print_stdout,

@@ -37,7 +37,7 @@ pub struct ContainerUsage {
     pub course: Course,
     pub throttling: Throttling,
     pub kills: u64,
-    /// Processes that the kernel killed, each container's first one or its children.
+    /// Processes that the kernel killed: a container's main process or its children.
     pub kernel_kills: u64,
     /// True if the store does not know the memory limit at a kill.
     pub lacks_kill_limit: bool,

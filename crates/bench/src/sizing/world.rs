@@ -27,7 +27,7 @@ use headroom_usage::DAY;
 
 pub const NAMESPACES_OF_NODE: u64 = 2;
 const OWN_DEPLOYMENTS: u64 = 5;
-/// The CronJob of a namespace starts a pod so often, which is updated so many times until it is deleted.
+/// The CronJob of a namespace starts a pod every so many minutes, which is updated so many times before it is deleted.
 const CRONJOB_MINUTES: u64 = 8;
 const UPDATES_OF_POD: u64 = 6;
 const PODS_OF_GATEWAY: u64 = 5;

@@ -121,7 +121,7 @@ struct Options {
     /// With --every, write Events to workloads about what was estimated for their pods
     #[arg(long, global = true)]
     events: bool,
-    /// Serve /healthz and /metrics at this address, such as 0.0.0.0:8080
+    /// Serve /healthz, /readyz and /metrics at this address, such as 0.0.0.0:8080
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
     /// Log format; default: text on a terminal and JSON elsewhere

@@ -1,7 +1,8 @@
 //! `kubectl headroom snapshot`: the objects of a cluster that the commands read as one file, for the UI, for `--cluster-dir`, and
 //! for bug reports.
 //!
-//! Secrets are not read at all, and of ConfigMaps only settings of CPU and memory reach recommendations. Other confidential data is left out too.
+//! Secrets are not read at all, and of ConfigMaps only settings of CPU and memory reach recommendations. Other confidential data
+//! is left out too.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! What a container uses, described once from what was read by pod and day: what recurs, what happened once, how pods differ, and
+//! The use of a container, described once from what was read by pod and day: what recurs, what happened once, how pods differ, and
 //! where it goes. Requests, flags and texts are made of it.
 //!
 //! A request covers what recurs and what most pods use. What happened once and is over, and single pods that use a multiple of
