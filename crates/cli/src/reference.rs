@@ -18,7 +18,8 @@ const SHARED: usize = 2;
 /// The text by hand has these, which whatever reads a cluster takes.
 const OF_CLUSTER: [&str; 3] = ["context", "kubeconfig", "as"];
 /// The ends of the beginning of a help; `--help` has the rest.
-const ENDS: [&str; 5] = ["; ", ": ", ", such as ", ", which ", ", by "];
+const ENDS: [&str; 9] =
+    ["; ", ": ", ", such as ", ", which ", ", by ", ", beside ", ", so that ", ", where ", ", one "];
 
 #[test]
 fn the_reference_has_every_command_and_option() {
