@@ -159,6 +159,46 @@ fn the_pods_that_run_are_sized_and_what_others_decide_is_not_patched() {
     expect_file![folder.join("runs.txt")].assert_eq(&(lines.join("\n") + "\n"));
 }
 
+/// A pod from before the LimitRange takes no room, whatever a new one would get.
+#[test]
+fn what_runs_without_a_request_takes_no_room() {
+    let manifests = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: old, namespace: shop}
+spec: {template: {spec: {containers: [{name: a, image: "example.com/a:1"}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: old-6d4cf56db6-x7x2k
+  namespace: shop
+  ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: old, controller: true}]
+spec: {containers: [{name: a, image: "example.com/a:1"}]}
+status: {phase: Running}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: limits, namespace: shop}
+spec: {limits: [{type: Container, defaultRequest: {cpu: 400m}}]}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: quota, namespace: shop}
+spec: {hard: {requests.cpu: "1"}}
+status: {hard: {requests.cpu: "1"}, used: {requests.cpu: "0"}}
+"#;
+    let report = report_on(manifests, &[("deployment/old", "a", 300, 300, 5_760, None)]);
+    let shown = table(&report, true);
+    let cpu = report.containers().next().and_then(|(_, of)| of.resource(Resource::Cpu)).unwrap();
+    let request = cpu.request.as_ref().map(ToString::to_string);
+    assert_eq!(request.as_deref(), Some("0 (of its newest pod, a new one gets 400m)"), "{shown}");
+    assert!(report.risks.iter().any(|risk| risk.to_string().contains("no cpu or memory request")), "{shown}");
+    assert_eq!(report.total.cpu.requested.to_string(), "0");
+    let quota = report.quotas.iter().find(|of| of.resource == "requests.cpu").unwrap();
+    assert_eq!(quota.used_after, *cpu.recommended.as_ref().unwrap(), "{shown}");
+}
+
 fn table(report: &Recommendations, is_wide: bool) -> String {
     let view = View { is_wide, charset: Charset::Unicode, paint: Paint::OFF };
     table::page(report, view).text(None, Paint::OFF)

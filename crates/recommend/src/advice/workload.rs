@@ -274,13 +274,20 @@ impl ResourceAdvice {
         self.request = request;
     }
 
-    /// Takes the request of a running pod, if that has another than a new one gets.
+    /// Takes the request of a running pod, if that has another than a new one gets. Without one it takes no room, even where
+    /// admission would set one now.
     pub fn take_running(&mut self, running: Option<Quantity>) {
         let then = self.request.as_ref().map(|request| &request.value);
         if running.as_ref() != then {
             let from = RequestOrigin::Running(then.cloned());
-            self.set_current(running.map(|value| CurrentRequest { value, from }));
+            self.set_current(Some(CurrentRequest { value: running.unwrap_or(Quantity::ZERO), from }));
         }
+    }
+
+    /// True if the container requests nothing of this, which is no choice of its author's.
+    pub fn lacks_request(&self) -> bool {
+        let is_author = |of: &CurrentRequest| of.from == RequestOrigin::Author;
+        self.request.as_ref().is_none_or(|of| of.value.is_zero() && !is_author(of))
     }
 
     /// The request that new pods get, if the author wrote one and running pods have another.
@@ -423,7 +430,7 @@ impl Workload {
         all.map(|(container, advice)| Requested {
             container: &container.name,
             resource: advice.resource.name(),
-            before: advice.request.as_ref().map(|request| request.value.clone()),
+            before: advice.request.as_ref().filter(|_| !advice.lacks_request()).map(|request| request.value.clone()),
             after: advice.recommended.clone(),
         })
         .collect()

@@ -237,7 +237,7 @@ impl InventoryRun<'_> {
             return Err(ErrorList(unreadable).into());
         }
         // Peers are known once all are.
-        let engine = Engine { kept: kept::by_peers(&workloads, entries, cluster), ..engine };
+        let engine = Engine { kept: kept::by_peers(&workloads, entries, cluster, &mut self.notes), ..engine };
         for (workload, effects) in workloads.iter_mut().zip(&mut effects) {
             let entry = entries.get(workload.entry).filter(|_| engine.kept.contains_key(&workload.entry));
             let again = entry.map(|entry| engine.recommend(workload.entry, entry, cluster, &mut self.notes));
