@@ -22,12 +22,9 @@ async function ask(question: string): Promise<Response> {
 }
 
 export function showCluster(inspection: Inspection, about: Pick<Cluster, "name" | "scope" | "text">) {
-  const { context } = inspection;
   const before = state.cluster?.scope === about.scope ? state.cluster : undefined;
   const opened = before?.opened ? { opened: before.opened } : {};
-  change({
-    cluster: { ...about, name: context || about.name, context, inspection, readAt: inspection.madeAt, ...opened },
-  });
+  change({ cluster: { ...about, name: inspection.context || about.name, inspection, ...opened } });
 }
 
 /** Reads the live cluster, again if it is shown. */
@@ -79,11 +76,11 @@ async function readRows(scope: string) {
 async function askProgress() {
   try {
     const { what, done, all } = await (await ask("progress.json")).json();
-    state.progress = what && `${what}${all > 0 ? `, ${Math.floor((done / all) * 100)}%` : ""}`;
+    const progress = what && `${what}${all > 0 ? `, ${Math.floor((done / all) * 100)}%` : ""}`;
+    if (state.isReading && progress !== state.progress) change({ progress });
   } catch {
     // OK because the page says that it reads all the same.
   }
-  if (state.isReading) change();
 }
 
 /** Asks for proposed bounds, unless they are known and not yet old. */

@@ -160,7 +160,7 @@ const Wrong = ({ why: { state, findings, deciders }, known }: { why: Why; known:
 );
 
 /** Asks the local server what is wrong with a workload, each time that the cluster was read. */
-function useWhy({ namespace, object }: Workload, { scope, readAt }: Cluster): Why | undefined {
+function useWhy({ namespace, object }: Workload, { scope, inspection: { madeAt } }: Cluster): Why | undefined {
   const [told, setTold] = useState<{ of: string; why: Why }>();
   const of = `${namespace}/${object}`;
   useEffect(() => {
@@ -174,7 +174,7 @@ function useWhy({ namespace, object }: Workload, { scope, readAt }: Cluster): Wh
     return () => {
       isWanted = false;
     };
-  }, [of, readAt]);
+  }, [of, madeAt]);
   return told?.of === of ? told.why : undefined;
 }
 
@@ -188,7 +188,10 @@ function about(title: string, flags: string[], explained: string[]): string {
 }
 
 /** The course of a container by the hour where the local server has a store to ask, and by the day until then. */
-function useCourses({ id, namespace, object, container, course }: Workload, { scope, readAt }: Cluster) {
+function useCourses(
+  { id, namespace, object, container, course }: Workload,
+  { scope, inspection: { madeAt } }: Cluster,
+) {
   const [hours, setHours] = useState<{ id: string; course: Timeline }>();
   const asked = useRef("");
   useEffect(() => {
@@ -199,7 +202,7 @@ function useCourses({ id, namespace, object, container, course }: Workload, { sc
       // OK because the days are drawn.
       () => {},
     );
-  }, [id, readAt]);
+  }, [id, madeAt]);
   // A store that keeps no samples so fine answers with none.
   return (resource: string) =>
     hours?.id === id && peaksOf(resource, hours.course).some((peak) => peak !== null) ? hours.course : course;
