@@ -17,14 +17,14 @@ use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use flate2::read::GzDecoder;
 use headroom_collector::store::Store;
-use headroom_fixtures::process::peak_kib;
+use headroom_fixtures::process::{Running, peak_kib};
 use headroom_fixtures::{api_server, servers, workspace_file};
 use headroom_quota_server::tls;
 use headroom_usage::batch::Gathered;
@@ -284,16 +284,6 @@ impl Scene {
             ("ui: MB to the browser, compressed", compressed as f64 / 1e6),
             ("ui: MB in the browser", answer as f64 / 1e6),
         ])
-    }
-}
-
-/// A program that is stopped in the end.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
     }
 }
 

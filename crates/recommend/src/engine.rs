@@ -152,7 +152,7 @@ impl Engine<'_> {
         }
         let (pods, is_from_spec) = pods_of(entry, &now);
         let before = entry.exists.then_some(as_it_runs.charges.as_slice());
-        let quotas = quota_effect::between(&entry.key.namespace, pods, before, &after.charges);
+        let quotas = quota_effect::between(pods, before, &after.charges);
         let running = entry.running.pods.max(pods);
         let requested = Workload::requested(&containers);
         let autoscalers = autoscaler::effects(&entry.key, self.autoscalers, &requested, running);

@@ -131,22 +131,22 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let sizing = Sizing { usage, last: Mutex::default() };
     let (target, reader) = (args.target, Reader::default());
     if let Some(file) = &args.export {
-        export::write(file, &export::page(&site, &take(&target, Part::Views(&sizing), None)?)?)?;
+        export::write(file, &export::page(&site, &take(&target, ClusterPart::Views(&sizing), None)?)?)?;
         return Ok(Exit::Ok);
     }
     let answer = move |question| {
         let with = |kept| TargetArgs { kept: Some(kept), ..target.clone() };
         let answered = match question {
             PageQuestion::Snapshot(namespace) => reader.answer(namespace.clone(), |kept| {
-                take(&with(kept), Part::Views(&sizing), namespace).map(Answered::gzip)
+                take(&with(kept), ClusterPart::Views(&sizing), namespace).map(Answered::gzip)
             }),
             // Without a store, they would be no sooner there than the rest.
             PageQuestion::Rows(_) if !sizing.usage.names_store().unwrap_or_default() => Answered::json(&()),
             PageQuestion::Rows(namespace) => {
-                take(&with(reader.kept.clone()), Part::Rows, namespace).map(Answered::gzip)
+                take(&with(reader.kept.clone()), ClusterPart::Rows, namespace).map(Answered::gzip)
             }
             PageQuestion::Objects(namespace) => {
-                take(&with(reader.kept.clone()), Part::Objects, namespace).map(Answered::gzip)
+                take(&with(reader.kept.clone()), ClusterPart::Objects, namespace).map(Answered::gzip)
             }
             PageQuestion::Bounds(namespace) => bounds(&target, &sizing.usage, namespace),
             PageQuestion::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
@@ -197,7 +197,7 @@ fn redirect_to(url: &str) -> anyhow::Result<NamedTempFile> {
 }
 
 /// Takes what the views show, with recommendations; or without them the objects that "What if" evaluates.
-fn take(target: &TargetArgs, part: Part<'_>, namespace: Option<String>) -> anyhow::Result<Vec<u8>> {
+fn take(target: &TargetArgs, part: ClusterPart<'_>, namespace: Option<String>) -> anyhow::Result<Vec<u8>> {
     let hint = match namespace {
         None => "; name a namespace that you may read, above or as ?namespace=NAME in the address",
         Some(_) => "",
@@ -205,9 +205,9 @@ fn take(target: &TargetArgs, part: Part<'_>, namespace: Option<String>) -> anyho
     let target = of(target, namespace);
     let advise = |opened: &mut Opened, inventory| {
         Ok(match part {
-            Part::Objects => Advice::default(),
-            Part::Rows => snapshot::advice(opened, inventory, &target, None)?.0,
-            Part::Views(sizing) => {
+            ClusterPart::Objects => Advice::default(),
+            ClusterPart::Rows => snapshot::advice(opened, inventory, &target, None)?.0,
+            ClusterPart::Views(sizing) => {
                 let mut advice = sizing.advice(opened, inventory, &target)?;
                 advice.resizes = Sizing::resizes(opened, &target);
                 advice
@@ -216,7 +216,8 @@ fn take(target: &TargetArgs, part: Part<'_>, namespace: Option<String>) -> anyho
     };
     // Compressed at once: a large cluster has hundreds of megabytes.
     let compressed = GzEncoder::new(Vec::new(), Compression::fast());
-    let written = if matches!(part, Part::Objects) { SnapshotFields::ForWhatIf } else { SnapshotFields::ForViews };
+    let written =
+        if matches!(part, ClusterPart::Objects) { SnapshotFields::ForWhatIf } else { SnapshotFields::ForViews };
     let mut snapshot = snapshot::take(&target, ListWriter::new(compressed, Form::CompactJson), written, advise)?;
     if let Some(first) = snapshot.missed.first_mut() {
         first.push_str(hint);
@@ -232,7 +233,7 @@ fn take(target: &TargetArgs, part: Part<'_>, namespace: Option<String>) -> anyho
 
 /// The part of a cluster that is asked for.
 #[derive(Clone, Copy)]
-enum Part<'s> {
+enum ClusterPart<'s> {
     Views(&'s Sizing),
     /// The views without usage of a metrics store.
     Rows,

@@ -1,6 +1,8 @@
 //! Recommendations as a snapshot carries them to the page, which has no engine for them: a line for each container and
 //! resource, with amounts as people write them and as numbers to draw. `playground/site/src/types.ts` says what each field is.
 
+use std::borrow::Borrow;
+
 use headroom_admission::amount::Quantity;
 use headroom_api_server::shell::ShellCommand;
 use serde::ser::SerializeMap as _;
@@ -12,12 +14,9 @@ use crate::history::distribution::thousandths;
 use crate::report::Recommendations;
 use crate::write::patches::{Patch, RecommendedChange};
 
-/// A report in short, to be kept.
+/// A report in short, of a report that is kept or borrowed.
 #[derive(Debug)]
-pub struct RecommendationSummary(Recommendations);
-
-/// A report in short.
-pub struct Summary<'r>(pub &'r Recommendations);
+pub struct RecommendationSummary<R = Recommendations>(pub R);
 
 /// The items of a list, which are made while they are written: those of a large cluster take hundreds of megabytes.
 struct Each<Items>(Items);
@@ -39,15 +38,9 @@ pub fn of(report: Recommendations) -> Option<RecommendationSummary> {
     is_of_something.then_some(RecommendationSummary(report))
 }
 
-impl Serialize for RecommendationSummary {
+impl<R: Borrow<Recommendations>> Serialize for RecommendationSummary<R> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Summary(&self.0).serialize(serializer)
-    }
-}
-
-impl Serialize for Summary<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(report) = self;
+        let report = self.0.borrow();
         let cluster = report.cluster.as_deref();
         let mut blocked = report.blocked();
         blocked.truncate(MAX_BLOCKED);

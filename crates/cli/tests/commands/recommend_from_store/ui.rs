@@ -3,24 +3,15 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
+use headroom_fixtures::process::Running;
 use serde_json::{Value, json};
 
 use super::{cluster, here, prometheus};
-
-/// Ends the program with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// The part of a snapshot that the page reads besides objects of the cluster.
 fn shown(arguments: &str) -> Value {
