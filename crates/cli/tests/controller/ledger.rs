@@ -113,7 +113,7 @@ impl Scene {
             "spec": {"namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": pods.to_string()}}}}));
         server.serve("headroom.dev/v1alpha1", "QuotaLedger", true);
         let folder = tempfile::tempdir().unwrap();
-        let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+        let made = tls::make(&["127.0.0.1".to_owned()], headroom_api_server::clock::now(), 1).unwrap();
         let kubeconfig = api_server::kubeconfig(&[("here", &server.listen(), "headroom")]);
         for (name, text) in [("tls.crt", &made.certificate), ("tls.key", &made.key), ("kubeconfig", &kubeconfig)] {
             fs::write(folder.path().join(name), text).unwrap();
