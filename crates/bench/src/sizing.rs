@@ -213,7 +213,7 @@ impl Scene {
 
     /// A replica that leads, until it has counted all pods.
     fn of_ledger(&self) -> Result<Figures> {
-        let made = tls::make(&["127.0.0.1".to_owned()], 1)?;
+        let made = tls::make(&["127.0.0.1".to_owned()], self.end, 2)?;
         fs::write(self.file("tls.crt"), made.certificate)?;
         fs::write(self.file("tls.key"), made.key)?;
         let (reviews, status) = (servers::free_port(), servers::free_port());

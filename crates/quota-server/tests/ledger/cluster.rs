@@ -18,7 +18,7 @@ pub const LEDGERS: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quota
 pub const LEDGER: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers/trees.1";
 
 pub static CERTIFICATE: LazyLock<tls::ServingCertificate> =
-    LazyLock::new(|| tls::make(&["127.0.0.1".to_owned()], 1).unwrap());
+    LazyLock::new(|| tls::make(&["127.0.0.1".to_owned()], headroom_api_server::clock::now(), 1).unwrap());
 
 /// A replica that is killed when dropped: all its work stops at once.
 pub struct Running(pub Arc<Replica>);
