@@ -56,7 +56,6 @@ export const MARKS: Mark[] = [
   flag("brief", "too little data", "warn"),
   flag("whole-cpus", "whole CPUs", "warn", "whole cpus"),
   flag("at-limit", "at its limit", "warn"),
-  flag("one-minute", "only one minute", "usage"),
   flag("crash-loop", "crash loop", "bad"),
   flag("rejected", "rejected", "bad"),
   flag("pods-differ", "pods differ", "usage"),
