@@ -118,6 +118,21 @@ export async function changesOf(form: Form, workloads: string[]): Promise<string
 export const whyOf = async (workload: string): Promise<Why> =>
   (await ask(`why.json?${new URLSearchParams({ workload })}`)).json();
 
+/** Tries the changes beside a workload, which a reading of a large cluster leaves for later. */
+export async function tryOut(workload: string) {
+  const { scope = "", readAt } = state.cluster!;
+  const query = `${new URLSearchParams({ workload })}&${scope.slice(1)}`;
+  const { result } = await engine.inspect(await (await ask(`tried.json?${query}`)).text());
+  const { cluster } = state;
+  if (!result || cluster?.readAt !== readAt) return;
+  const tried = new Map(result.workloads.map((of) => [of.id, of]));
+  const workloads = cluster.inspection.workloads.map((of) => {
+    const { risks, rank, isBlocked } = of;
+    return { ...(tried.get(of.id) ?? of), risks, rank, isBlocked };
+  });
+  change({ cluster: { ...cluster, inspection: { ...cluster.inspection, workloads } } });
+}
+
 /** The usage of a container by the hour. */
 export const hoursOf = async (workload: string, container: string): Promise<Timeline> =>
   (await ask(`hours.json?${new URLSearchParams({ workload, container })}`)).json();

@@ -87,7 +87,10 @@ async fn many_pods_as_large_as_they_may_be_stay_within_the_memory_of_a_replica()
     server.put(json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": "team"},
         "spec": {"namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "1000"}}}}));
     server.serve("headroom.dev/v1alpha1", "QuotaLedger", true);
-    let (folder, made) = (tempfile::tempdir().unwrap(), tls::make(&["127.0.0.1".to_owned()], headroom_api_server::clock::now(), 1).unwrap());
+    let (folder, made) = (
+        tempfile::tempdir().unwrap(),
+        tls::make(&["127.0.0.1".to_owned()], headroom_api_server::clock::now(), 1).unwrap(),
+    );
     let kubeconfig = api_server::kubeconfig(&[("here", &server.listen(), "headroom")]);
     for (name, text) in [("tls.crt", &made.certificate), ("tls.key", &made.key), ("kubeconfig", &kubeconfig)] {
         fs::write(folder.path().join(name), text).unwrap();

@@ -95,7 +95,7 @@ fn advised_with(
     let (configs, kept) = (&ConfigMaps::default(), BTreeMap::new());
     let (settings, admission, declined) = (&settings, None, None);
     let engine = Engine { usage, autoscalers, settings, admission, now, lowers_limits, declined, configs, kept };
-    engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
+    engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap()
 }
 
 /// The requests that admission gives to a pod of the workload that names none itself, with the same history published and

@@ -82,7 +82,7 @@ pub fn text(report: &Recommendations) -> String {
 
 /// The advice for all workloads but those that nothing is written for.
 fn advised(report: &Recommendations) -> impl Iterator<Item = (&Workload, &ContainerAdvice, &ResourceAdvice)> {
-    let written = report.containers().filter(|(of, _)| of.blocked.is_none());
+    let written = report.containers().filter(|(of, _)| of.is_handed_out());
     let written = written.filter(|(of, container)| of.why_unpatched().is_none() && container.injected.is_none());
     written
         .flat_map(|(workload, container)| container.resources.iter().map(move |advice| (workload, container, advice)))

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { count, inOneUnit, inWords } from "../amounts.js";
-import { hoursOf, whyOf } from "../reading.js";
+import { hoursOf, tryOut, whyOf } from "../reading.js";
 import type { Cluster } from "../state.js";
 import type { Workload } from "../inspect.js";
 import { peaksOf } from "../drawing.js";
@@ -159,13 +159,15 @@ const Wrong = ({ why: { state, findings, deciders }, known }: { why: Why; known:
   </>
 );
 
-/** Asks the local server what is wrong with a workload, each time that the cluster was read. */
-function useWhy({ namespace, object }: Workload, { scope, inspection: { madeAt } }: Cluster): Why | undefined {
+/** Asks the local server what is wrong with a workload, each time that the cluster was read, and to try what is recommended. */
+function useWhy({ namespace, object, flags }: Workload, { scope, inspection: { madeAt } }: Cluster): Why | undefined {
   const [told, setTold] = useState<{ of: string; why: Why }>();
   const of = `${namespace}/${object}`;
   useEffect(() => {
     if (scope === undefined) return;
     let isWanted = true;
+    // OK because it says that it was not tried.
+    if (flags.includes("not tried yet")) tryOut(of).catch(() => {});
     whyOf(of).then(
       (why) => isWanted && setTold({ of, why }),
       // OK because the risks and rejections are shown.
