@@ -143,7 +143,7 @@ fn killed(container: &ContainerAdvice) -> Option<(String, String)> {
 /// By how much usage is above a request, in percent, and what helps: what is recommended, a bound that keeps that too low, or at
 /// least what was used: the median, or of the runs of a Job, which are brief, what memory used at most and CPU mostly.
 fn above_request(advice: &ResourceAdvice, are_runs: bool) -> Option<(&ResourceAdvice, u64, String)> {
-    let request = &advice.request.as_ref()?.value;
+    let request = &advice.request.as_ref().filter(|_| !advice.lacks_request())?.value;
     let used = if are_runs { advice.mostly_used()? } else { advice.used.as_ref()?.percentile(500)? };
     if used <= request {
         return None;
