@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{AsyncBufRead, AsyncBufReadExt as _};
-use headroom_admission::json::{Document, Node};
+use headroom_admission::json::{Document, Node, SyntaxError};
 use http::{Method, Request, header};
 use kube::client::Body;
 use kube::core::Status;
@@ -394,10 +394,10 @@ impl ApiClient {
         options: ListOptions<'_>,
         mut each: impl FnMut(Node<'_>),
     ) -> ApiResult<Listed> {
-        let (mut listed, mut seen, mut options) = (Listed::default(), 0, options);
+        let (mut listed, mut seen, mut page_size) = (Listed::default(), 0, options.page_size);
         let mut from = options.from.to_owned();
         loop {
-            let page = self.page(path, &mut options, &from, |item| {
+            let page = self.page(path, options, &mut page_size, &from, |item| {
                 seen += 1;
                 each(item);
             });
@@ -411,18 +411,18 @@ impl ApiClient {
         }
     }
 
-    /// Reads one page. Returns where the next page begins, and the revision. If the objects are too large, this page and the next
-    /// ones have fewer of them.
+    /// Reads one page. Returns where the next page begins, and the revision. If the objects are too large, this page has fewer of
+    /// them, and the next ones until they are small again: one large pod is no reason to read all others one by one.
     async fn page(
         &self,
         path: &ApiPath,
-        options: &mut ListOptions<'_>,
+        options: ListOptions<'_>,
+        page_size: &mut u32,
         from: &str,
         each: impl FnMut(Node<'_>),
     ) -> ApiResult<(String, Option<u64>)> {
         let selectors = options.selectors();
-        let ListOptions { page_size, only_metadata, .. } = options;
-        let accept = if *only_metadata { METADATA_LIST } else { JSON };
+        let accept = if options.only_metadata { METADATA_LIST } else { JSON };
         let from = match from {
             "" => String::new(),
             from => format!("&continue={}", query_value(from)),
@@ -438,8 +438,11 @@ impl ApiClient {
                 page => break page?,
             }
         };
+        if (page.len() as u64) < MAX_PAGE_BYTES / 4 {
+            *page_size = page_size.saturating_mul(2).min(options.page_size);
+        }
         let unreadable = |problem: &dyn std::fmt::Display| ApiError::Other(format!("{path}: {problem}"));
-        let page = Document::read(&page).map_err(|problem| unreadable(&problem))?;
+        let page = document(page.as_bytes()).map_err(|problem| unreadable(&problem))?;
         let more = page.root().at(&["metadata", "continue"]).and_then(|more| more.map(Node::str).transpose());
         let next = more.map_err(|problem| unreadable(&problem))?.unwrap_or_default().into_owned();
         page.root().list("items").map_err(|problem| unreadable(&problem))?.for_each(each);
@@ -453,7 +456,8 @@ impl ApiClient {
 
     async fn send(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<Value> {
         let answer = self.send_for_text(message, timeout).await?;
-        serde_json::from_str(&answer).map_err(|error| ApiError::Other(error.to_string()))
+        let read = serde_json::from_str(&answer).or_else(|_| serde_json::from_slice(&shallow(answer.as_bytes())));
+        read.map_err(|error| ApiError::Other(error.to_string()))
     }
 
     async fn send_for_text(&self, message: &Message<'_>, timeout: Duration) -> ApiResult<String> {
@@ -506,6 +510,30 @@ pub fn value(object: Node<'_>) -> Option<Value> {
     serde_json::from_str(object.text()).ok()
 }
 
+/// Reads an answer. Everybody may nest the managed fields of an object a thousand levels deep, and no list with that object in it could
+/// be read: what is deeper than anything we look at is left out then.
+pub(crate) fn document(answer: &[u8]) -> Result<Document<'_>, SyntaxError> {
+    Document::read_bytes(answer).or_else(|_| Document::own(shallow(answer)))
+}
+
+/// The same JSON with empty lists and objects at this depth.
+fn shallow(text: &[u8]) -> Vec<u8> {
+    const DEEPEST: usize = 100;
+    let (mut shallow, mut depth, mut in_string, mut is_escaped) = (Vec::new(), 0_usize, false, false);
+    for byte in text {
+        let before = depth;
+        match byte {
+            _ if in_string => (in_string, is_escaped) = (*byte != b'"' || is_escaped, *byte == b'\\' && !is_escaped),
+            b'"' => in_string = true,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        shallow.extend((before.min(depth) < DEEPEST).then_some(*byte));
+    }
+    shallow
+}
+
 /// `metadata.resourceVersion` as a number.
 pub fn revision_in(object: Node<'_>) -> Option<u64> {
     object.at(&["metadata", "resourceVersion"]).ok()??.str().ok()?.parse().ok()
@@ -552,6 +580,49 @@ mod tests {
         let listed = api.list(&ApiPath::new("/api/v1/pods"), ListOptions::WHOLE, value).await;
         assert_eq!(listed, Err(ApiError::TooLong(MAX_ANSWER_BYTES)));
         assert!(pieces.swap(0, Ordering::Relaxed) <= MAX_ANSWER_BYTES + 3 * MAX_PAGE_BYTES + (1 << 19));
+    }
+
+    #[tokio::test]
+    async fn behind_a_large_object_pages_grow_again() {
+        let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let noted = Arc::clone(&asked);
+        // Of 400 pods, the third is as large as JSON makes one of 1.4 MiB of `<`.
+        let cluster = move |request: Request<kube::client::Body>| {
+            let uri = request.uri().to_string();
+            let of = |name: &str| uri.split_once(name)?.1.split('&').next()?.parse::<usize>().ok();
+            let (limit, from) = (of("limit=").unwrap(), of("continue=").unwrap_or(0));
+            noted.lock().unwrap().push(limit);
+            let size = |pod| if pod == 2 { 9 << 20 } else { 6_000 };
+            let to = (from + limit).min(400);
+            let items: Vec<_> = (from..to).map(|pod| json!({"a": "x".repeat(size(pod))})).collect();
+            let next = if to < 400 { to.to_string() } else { String::new() };
+            let answer = json!({"metadata": {"continue": next, "resourceVersion": "1"}, "items": items});
+            let answer = http::Response::new(kube::client::Body::from(answer.to_string().into_bytes()));
+            std::future::ready(Ok::<_, std::io::Error>(answer))
+        };
+        let api = ApiClient::new(Client::new(tower::service_fn(cluster), "default"));
+        let (_, pods) = api.list(&ApiPath::new("/api/v1/pods"), ListOptions::WHOLE, |_| Some(())).await.unwrap();
+        assert_eq!(pods.len(), 400);
+        let asked = asked.lock().unwrap();
+        assert_eq!(asked[..], [100, 25, 6, 1, 2, 1, 2, 1, 1, 2, 4, 8, 16, 32, 64, 100, 100, 100]);
+    }
+
+    #[test]
+    fn an_object_that_is_nested_deeply_is_read_and_so_are_those_beside_it() {
+        let deep = |levels: usize| format!("{}{}", r#"{"f:[\"]":["#.repeat(levels), "]}".repeat(levels));
+        for levels in [1, 49, 50, 64, 500, 4_000] {
+            let fields = deep(levels);
+            let list = format!(
+                r#"{{"items": [{{"metadata": {{"managedFields": [{fields}], "name": "a"}}}}, {{"metadata": {{"name": "b"}}}}]}}"#
+            );
+            let list = document(list.as_bytes()).unwrap();
+            let objects = list.root().list("items").unwrap().map(|object| value(object).unwrap());
+            let names: Vec<_> = objects.map(|object| object["metadata"]["name"].clone()).collect();
+            assert_eq!(names, ["a", "b"], "{levels}");
+        }
+        for broken in [deep(500).trim_end_matches('}'), "[1, 2", ""] {
+            assert!(document(broken.as_bytes()).is_err(), "{broken}");
+        }
     }
 
     #[test]

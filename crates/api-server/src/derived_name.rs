@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A name that is made of a text which others choose, such as the name of an owner. It has all of SHA-256, so nobody finds another
 /// text with the same name; a short hash without a key would let a tenant take the name of somebody else's object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DerivedName(String);
 
 impl DerivedName {

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use futures::{AsyncBufReadExt, AsyncReadExt as _};
-use headroom_admission::json::{Document, Node};
+use headroom_admission::json::Node;
 use http::{Request, header};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::api_client::{ApiClient, ApiError, JSON, ListOptions, METADATA, revision_in};
+use crate::api_client::{ApiClient, ApiError, JSON, ListOptions, METADATA, document, revision_in};
 use crate::api_path::ApiPath;
 use crate::parts::knows;
 
@@ -175,7 +175,7 @@ pub(crate) async fn watch<T>(
             Err(_) => return Ends::Silent,
         }
         // The last line of a connection that broke is not whole.
-        let Ok(event) = Document::read_bytes(&line) else { return Ends::Early("an event is not whole".to_owned()) };
+        let Ok(event) = document(&line) else { return Ends::Early("an event is not whole".to_owned()) };
         let field = |name| event.root().get(name).ok().flatten();
         let (Some(kind), Some(object)) = (field("type").and_then(|kind| kind.str().ok()), field("object")) else {
             return Ends::Gone("an event has no type or no object".to_owned());

@@ -160,7 +160,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Runs the program once, and tells what that cost; returns what it advised.
     fn report(&self, what: &str, more: &[&str]) -> Result<(Passed, Advised)> {
-        let store = self.server.child.id();
+        let store = self.server.child.0.id();
         let before = processor_seconds_of(store);
         self.wire.take();
         let mut command = program("kubectl-headroom");

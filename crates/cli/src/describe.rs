@@ -7,20 +7,15 @@ pub mod limits;
 pub mod quotas;
 pub mod tenant_quotas;
 
-use headroom_admission::amount::Quantity;
 use headroom_admission::nearest::nearest;
 use headroom_output::{Page, Table};
+use headroom_recommend::history::distribution::thousandths;
 
 /// The consumers of a quota that are listed for each resource.
 const MAX_CONSUMERS: usize = 5;
 
 /// The width of a gauge in columns.
 const GAUGE: usize = 12;
-
-/// An amount as gauges and percentages take it.
-fn thousandths(amount: &Quantity) -> u64 {
-    u64::try_from(amount.milli_value()).unwrap_or_default()
-}
 
 /// A heading and the table below it, set off from what is above.
 pub fn section(page: &mut Page, heading: &str, table: Table) {

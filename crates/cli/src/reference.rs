@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use clap::builder::{PossibleValue, StyledStr};
 use clap::{Arg, Command, CommandFactory};
 use expect_test::expect_file;
 
@@ -14,6 +15,11 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/referenc
 const BEGIN: &str = "<!-- written by UPDATE_EXPECT=1 cargo test --workspace --lib reference -->\n";
 /// An option that so many commands of a program take stands once.
 const SHARED: usize = 2;
+/// The text by hand has these, which whatever reads a cluster takes.
+const OF_CLUSTER: [&str; 3] = ["context", "kubeconfig", "as"];
+/// The ends of the beginning of a help; `--help` has the rest.
+const ENDS: [&str; 9] =
+    ["; ", ": ", ", such as ", ", which ", ", by ", ", beside ", ", so that ", ", where ", ", one "];
 
 #[test]
 fn the_reference_has_every_command_and_option() {
@@ -43,47 +49,39 @@ fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str()))
 }
 
+/// The arguments that the page lists.
+fn listed(command: &Command) -> impl Iterator<Item = &Arg> {
+    arguments(command).filter(|arg| arg.get_long().is_none_or(|long| !OF_CLUSTER.contains(&long)))
+}
+
 fn write(program: &str, commands: &[(String, &Command)], text: &mut String) {
     let mut takers: BTreeMap<String, usize> = BTreeMap::new();
-    for arg in commands.iter().flat_map(|(_, command)| arguments(command)) {
+    for arg in commands.iter().flat_map(|(_, command)| listed(command)) {
         *takers.entry(row(arg)).or_default() += 1;
     }
     let is_shared = |arg: &&Arg| !arg.is_positional() && takers[&row(arg)] >= SHARED;
 
     let _ = writeln!(text, "\n## {program}\n");
-    let asks = commands.iter().filter(|(_, command)| arguments(command).any(|arg| arg.get_id() == "yes"));
+    let asks = commands.iter().filter(|(_, command)| listed(command).any(|arg| arg.get_id() == "yes"));
     let asks: Vec<String> = asks.map(|(typed, _)| format!("`{typed}`")).collect();
     if !asks.is_empty() {
         let _ = writeln!(text, "Only {} can change a cluster, and ask first.\n", asks.join(" and "));
     }
     let _ = writeln!(text, "Options of several commands:\n");
     let mut rows: Vec<String> =
-        commands.iter().flat_map(|(_, command)| arguments(command)).filter(is_shared).map(row).collect();
+        commands.iter().flat_map(|(_, command)| listed(command)).filter(is_shared).map(row).collect();
     rows.sort();
     rows.dedup();
     rows.iter().for_each(|row| text.push_str(row));
 
-    let says_something =
-        |command: &Command| command.get_subcommands().next().is_none() || arguments(command).count() > 0;
+    let says_something = |command: &Command| command.get_subcommands().next().is_none() || listed(command).count() > 0;
     for (typed, command) in commands.iter().skip(1).filter(|(_, command)| says_something(command)) {
-        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let about = beginning(command.get_about());
         assert!(!about.is_empty(), "{typed} says nothing about itself");
-        let _ = writeln!(text, "\n### {typed}\n\n{about}.");
-        let own: String = arguments(command).filter(|arg| !is_shared(arg)).map(row).collect();
+        let _ = writeln!(text, "\n### {}\n\n{about}.", typed.trim_start_matches(program).trim_start());
+        let own: String = listed(command).filter(|arg| !is_shared(arg)).map(row).collect();
         if !own.is_empty() {
             let _ = write!(text, "\n{own}");
-        }
-        // A command takes all that the one above it takes, or what it says itself.
-        let above =
-            commands.iter().skip(1).find(|(above, _)| typed.rsplit_once(' ').is_some_and(|(all, _)| all == above));
-        let of_above: Vec<String> = above.iter().flat_map(|(_, above)| arguments(above)).map(row).collect();
-        let takes: Vec<String> = arguments(command).map(row).collect();
-        let takes_all = !of_above.is_empty() && of_above.iter().all(|row| takes.contains(row));
-        let shared = arguments(command).filter(is_shared).filter(|arg| !takes_all || !of_above.contains(&row(arg)));
-        let mut shared: Vec<String> = shared.map(|arg| format!("`{}`", name(arg))).collect();
-        shared.extend(above.filter(|_| takes_all).map(|(above, _)| format!("those of `{above}`")));
-        if !shared.is_empty() {
-            let _ = writeln!(text, "\nAlso {}.", shared.join(", "));
         }
     }
 }
@@ -97,27 +95,32 @@ fn name(arg: &Arg) -> String {
     }
 }
 
-/// An argument in one line: its names, its value, what it does as far as the first semicolon, and what it is unless given.
+/// The beginning of a help, on one line.
+fn beginning(help: Option<&StyledStr>) -> String {
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    ENDS.iter().fold(help.as_str(), |help, end| help.split(end).next().unwrap_or_default()).to_owned()
+}
+
+/// An argument in one line: its names, its value or choices, what it does, and what it is unless given or the first choice.
 fn row(arg: &Arg) -> String {
     let mut names = name(arg);
     if let (Some(_), Some(long)) = (arg.get_short(), arg.get_long()) {
         let _ = write!(names, ", --{long}");
     }
     let takes_a_value = arg.get_action().takes_values();
-    if takes_a_value && !arg.is_positional() {
-        let _ = write!(names, " <{}>", arg.get_value_names().unwrap_or_default().join(" "));
-    }
-    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut line = format!("- `{names}`: {}", help.split("; ").next().unwrap_or_default());
     let choices = arg.get_possible_values();
     let choices = choices.iter().filter(|choice| takes_a_value && !choice.is_hide_set());
-    let choices: Vec<String> = choices.map(|choice| format!("`{}`", choice.get_name())).collect();
+    let choices: Vec<&str> = choices.map(PossibleValue::get_name).collect();
     if !choices.is_empty() {
-        let _ = write!(line, ": {}", choices.join(", "));
+        let _ = write!(names, " <{}>", choices.join("|"));
+    } else if takes_a_value && !arg.is_positional() {
+        let _ = write!(names, " <{}>", arg.get_value_names().unwrap_or_default().join(" "));
     }
+    let mut line = format!("- `{names}`: {}", beginning(arg.get_help()));
     let default: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-    if takes_a_value && !default.is_empty() && !arg.is_hide_default_value_set() {
+    let is_first = choices.first().is_some_and(|first| default == [*first]);
+    if takes_a_value && !default.is_empty() && !is_first && !arg.is_hide_default_value_set() {
         let _ = write!(line, " (default `{}`)", default.join(","));
     }
     if let Some(variable) = arg.get_env() {

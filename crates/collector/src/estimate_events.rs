@@ -30,6 +30,8 @@ const WITHOUT_NODE: ListOptions<'static> = ListOptions { field_selector: "spec.n
 const PAUSE: Duration = Duration::from_secs(6);
 /// The most that one namespace has waiting.
 const WAITING: usize = 20;
+/// The longest reference to a controller: its kind has 63 letters at most, its name and API version 253 each.
+const LONGEST_REFERENCE: usize = 1_024;
 /// The most messages that are remembered. A forgotten one is sent again, and the API server refuses it: it has an Event of that name.
 const REMEMBERED: usize = 10_000;
 
@@ -89,15 +91,15 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     by_namespace: BTreeMap<String, VecDeque<Note>>,
-    /// The messages that waited earlier, too.
-    known: BTreeSet<String>,
+    /// The messages that waited earlier, too, each by a name of one length.
+    known: BTreeSet<DerivedName>,
 }
 
 impl Queue {
     fn add(&self, namespace: String, note: Note) {
         let mut waiting = locked(&self.waiting);
         let Waiting { by_namespace, known } = &mut *waiting;
-        let key = format!("{namespace} {} {}", note.controller, note.subject);
+        let key = DerivedName::of("note", &format!("{namespace} {} {}", note.controller, note.subject));
         let notes = by_namespace.entry(namespace).or_default();
         if notes.len() < WAITING && !known.contains(&key) {
             if known.len() >= REMEMBERED {
@@ -151,7 +153,8 @@ fn note(pod: &Value) -> Option<Note> {
             next = ", ";
         });
     }
-    let controller = controller_of(pod)?.clone();
+    // API servers accept names of a megabyte.
+    let controller = controller_of(pod).filter(|of| of.to_string().len() <= LONGEST_REFERENCE)?.clone();
     let label = |name: &str| about.get("labels")?.get(name)?.as_str();
     let template = label("pod-template-hash").or_else(|| label("controller-revision-hash")).unwrap_or_default();
     let subject = format!("{template} {subject}");
@@ -198,11 +201,15 @@ mod tests {
             assert!(found.is_none_or(|note| note.controller["uid"] == "2" && note.subject.starts_with("5d ")));
             pod["metadata"]["ownerReferences"] = json!([{"kind": "Other", "uid": "1"}]);
             assert_eq!(note(&pod), None, "nobody's pod");
+            pod["metadata"]["ownerReferences"] = json!([{"controller": true, "name": "x".repeat(LONGEST_REFERENCE)}]);
+            assert_eq!(note(&pod), None, "of no name");
         };
         check("", "", None);
         check("no JSON", "", None);
         check(r#"{"web":{"requests.cpu":"50m: default of LimitRange a"}}"#, "", None);
         check(r#"{"web":{"limits.cpu":"1: raised to the request from 500m, the default of LimitRange a"}}"#, "", None);
+        // Longer than ours, which nobody needs to keep.
+        check(&format!(r#"{{"web":{{"requests.cpu":"120m: {}"}}}}"#, "H".repeat(20)), "", None);
         // Without room for reasons, defaults and estimates look alike.
         check(r#"{"web":{"requests.cpu":"1"},"…":"90 more values set"}"#, "", None);
         check(

@@ -1,28 +1,58 @@
 //! Bounds and usage of quotas, as one list in order: maps of maps would be several types, each of which makes the page's wasm larger.
 
 use std::cmp::Ordering;
+use std::fmt::Display;
 
 use headroom_admission::amount::Quantity;
 use headroom_admission::sort::{by_text, order};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use headroom_objects::kinds::metadata;
 
 /// The bound and usage of a quota under one name, such as `requests.cpu`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QuotaLevel {
+    #[serde(flatten)]
     pub key: QuotaKey,
-    /// None if only usage is known.
-    pub hard: Option<Quantity>,
+    #[serde(serialize_with = "text")]
     pub used: Quantity,
+    /// None if only usage is known.
+    #[serde(serialize_with = "some_text")]
+    pub hard: Option<Quantity>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct QuotaKey {
     /// Empty for a TenantQuota.
     pub namespace: String,
     pub quota: String,
+    #[serde(rename = "resource")]
     pub name: String,
+}
+
+impl QuotaLevel {
+    /// True if there is room for so much in all.
+    pub fn fits(&self, used: &Quantity) -> bool {
+        self.hard.as_ref().is_none_or(|hard| used <= hard)
+    }
+}
+
+pub fn text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+pub fn some_text<S: Serializer>(value: &Option<impl Display>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// The part of a whole in hundredths, thousandths or other parts, rounded down; none of nothing.
+pub fn share(part: &Quantity, whole: &Quantity, parts: i128) -> Option<u64> {
+    let (part, whole) = (i128::from(part.milli_value()), i128::from(whole.milli_value()));
+    (whole > 0 && part >= 0).then(|| u64::try_from(part * parts / whole).unwrap_or(u64::MAX))
 }
 
 impl QuotaKey {

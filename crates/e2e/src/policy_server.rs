@@ -208,13 +208,6 @@ impl PolicyServer {
         Ok(Self { webhook: WebhookServer::start(Arc::clone(&evaluations)).await?, evaluations, rules })
     }
 
-    /// Answers a request with the deployment `id`, as if the API server had sent it: for requests that this API server
-    /// does not support. Returns an AdmissionResponse.
-    pub async fn review(&self, id: &str, request: Value) -> Result<Value> {
-        let (evaluations, path) = (Arc::clone(&self.evaluations), format!("/validate/{id}"));
-        Ok(tokio::task::spawn_blocking(move || evaluations.review(&path, &request)).await?)
-    }
-
     /// Makes the API server call this server for `namespace`, and returns once it does.
     ///
     /// A mutating policy becomes a mutating webhook, any other a validating one, each with Kubewarden's defaults.

@@ -73,13 +73,13 @@ impl From<Malformed> for RequestError {
 }
 
 /// The new and old object of a request, as quota evaluation needs them.
-struct Objects<'a, 'd> {
+struct ReviewedObjects<'a, 'd> {
     kind: ChargedKind<'a>,
     new: (request::Object<'d>, Option<Pod<'d>>),
     old: Option<(request::Object<'d>, Option<Pod<'d>>)>,
 }
 
-impl<'a, 'd> Objects<'a, 'd> {
+impl<'a, 'd> ReviewedObjects<'a, 'd> {
     /// None if quotas do not charge the request.
     fn of(request: &'a Request<'d>) -> Result<Option<Self>, Malformed> {
         let Some(kind) = RequestKind::of(request)? else { return Ok(None) };
@@ -117,7 +117,7 @@ impl<'a, 'd> Objects<'a, 'd> {
 impl ReservationRequest {
     /// The reservation that a request needs; none if quotas do not charge it.
     pub fn of(request: &Request<'_>, token: impl FnOnce() -> String) -> Result<Option<Self>, RequestError> {
-        let Some(objects) = Objects::of(request)? else { return Ok(None) };
+        let Some(objects) = ReviewedObjects::of(request)? else { return Ok(None) };
         let metadata = |field: &str| -> Result<Option<String>, Malformed> {
             let (object, _) = &objects.new;
             let text = object.node.at(&["metadata", field])?.map(Json::scalar).transpose()?;
@@ -202,7 +202,7 @@ impl ReservationRequest {
 /// Reasons to refuse a request regardless of usage, as Kubernetes words them, each followed by advice: missing values that
 /// a quota requires, negative amounts, an update without its old object.
 pub fn faults(request: &Request<'_>, plan: &Plan) -> Result<Vec<String>, Malformed> {
-    let Some(objects) = Objects::of(request)? else { return Ok(Vec::new()) };
+    let Some(objects) = ReviewedObjects::of(request)? else { return Ok(Vec::new()) };
     let quotas: Vec<ResourceQuota<'_>> = enforced_nodes(plan, &request.namespace).map(as_unused_quota).collect();
     let bounds = Bounds { quotas: &quotas, limited_resources: &[], now: None };
     let change = match &request.operation {

@@ -119,7 +119,7 @@ async fn settle(replica: Arc<Replica>) {
         tokio::time::sleep(DEBOUNCE).await;
         changes.mark_unchanged();
         let now = Instant::now();
-        let changed = replica.counter.take_changed((replica.options.clock)());
+        let changed = replica.counter.take_changed(replica.now().await);
         let mut ledgers = replica.ledgers.take_touched(changed.as_ref().unwrap_or(&BTreeSet::new()));
         ledgers.extend(tried.extract_if(|_, at| now.duration_since(*at) >= SECOND).map(|(ledger, _)| ledger));
         let views: Vec<View> = if changed.is_none() || now >= next_of_all {

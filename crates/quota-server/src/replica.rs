@@ -1,16 +1,17 @@
 //! A replica: its options, and what all its tasks share.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::clock;
 use headroom_api_server::event::Recorder;
-use headroom_api_server::parts::Parts;
+use headroom_api_server::parts::{Parts, locked};
 use headroom_api_server::random;
 use headroom_api_server::watch::OLD;
 use kube::Client;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::devices;
@@ -43,7 +44,7 @@ pub struct Options {
     pub files: Option<(PathBuf, PathBuf)>,
     /// File with the certificate authorities of callers; without it callers need no certificate.
     pub client_authority: Option<PathBuf>,
-    /// Unix seconds. Safety does not depend on it: durations are measured by the monotonic clock.
+    /// Unix seconds, where the API server's are not known. Durations are measured by the monotonic clock.
     pub clock: fn() -> i64,
     /// The time during which reviews may still arrive after a replica was asked to stop.
     pub drain: Duration,
@@ -93,6 +94,8 @@ pub struct Replica {
     pub resource_quotas: ResourceQuotaState,
     pub device_reads: devices::Turns,
     pub parts: Parts,
+    /// The API server's time, and when it was read.
+    time: Mutex<Option<(i64, Instant)>>,
     /// Cancelled when the replica is asked to stop; it is then no longer ready.
     pub stop: CancellationToken,
     /// Cancelled when no more reviews are expected.
@@ -101,6 +104,8 @@ pub struct Replica {
 
 /// Pages of lists that are held at a time. A page may have megabytes, and as many kinds are listed as quotas bound.
 const PAGES_AT_ONCE: usize = 2;
+/// The API server's time is read again after this time.
+const TIME_AGE: Duration = Duration::from_secs(60);
 
 impl Replica {
     pub fn new(options: Options, client: Client, stop: CancellationToken) -> Arc<Self> {
@@ -135,9 +140,23 @@ impl Replica {
             resource_quotas: ResourceQuotaState::default(),
             device_reads: devices::Turns::default(),
             parts,
+            time: Mutex::default(),
             stop,
             drained,
         })
+    }
+
+    /// The API server's time in Unix seconds. It judges certificates by it, and gives pods their deadlines; the clock of this
+    /// machine may jump.
+    pub async fn now(&self) -> i64 {
+        let of = |(time, read_at): (i64, Instant)| time + read_at.elapsed().as_secs() as i64;
+        let known = *locked(&self.time);
+        if let Some(known) = known.filter(|(_, read_at)| read_at.elapsed() < TIME_AGE) {
+            return of(known);
+        }
+        let time = self.api.time().await.ok().or_else(|| known.map(of)).unwrap_or_else(self.options.clock);
+        *locked(&self.time) = Some((time, Instant::now()));
+        time
     }
 
     /// Returns true if the replica can answer reviews.

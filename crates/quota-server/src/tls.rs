@@ -78,9 +78,10 @@ pub struct ServingCertificate {
     pub key: String,
 }
 
-/// Makes a certificate for these names, valid for `days`, signed by an authority whose key is discarded at once.
-pub fn make(names: &[String], days: i64) -> Result<ServingCertificate> {
-    let now = jiff::Timestamp::now();
+/// Makes a certificate for these names, valid for `days` from this Unix second on, signed by an authority whose key is discarded
+/// at once.
+pub fn make(names: &[String], now: i64, days: i64) -> Result<ServingCertificate> {
+    let now = jiff::Timestamp::from_second(now)?;
     let day = |offset: i64| -> Result<_> {
         let date = now.checked_add(jiff::SignedDuration::from_hours(24 * offset))?.to_zoned(jiff::tz::TimeZone::UTC);
         Ok(rcgen::date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs()))
@@ -105,12 +106,12 @@ mod tests {
 
     #[test]
     fn a_certificate_that_was_made_can_be_used() {
-        let made = make(&["headroom-ledger.headroom.svc".to_owned(), "127.0.0.1".to_owned()], 90).unwrap();
+        let made = make(&["headroom-ledger.headroom.svc".to_owned(), "127.0.0.1".to_owned()], 0, 90).unwrap();
         let certificate = Certificate::default();
         assert!(!certificate.is_there());
         certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
         assert!(certificate.is_there());
-        let other = make(&["x".to_owned()], 90).unwrap();
+        let other = make(&["x".to_owned()], 0, 90).unwrap();
         assert!(certificate.set(made.certificate.as_bytes(), other.key.as_bytes()).is_err());
         assert!(certificate.set(b"", made.key.as_bytes()).is_err());
     }

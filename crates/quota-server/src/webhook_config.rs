@@ -29,7 +29,8 @@ const SECRET: &str = "headroom-ledger-tls";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// The days that a certificate is valid, and the seconds after which it is replaced.
 const DAYS: i64 = 90;
-const RENEWED_AFTER: i64 = 60 * 86_400;
+const RENEWED_AFTER: i64 = 60 * DAY;
+const DAY: i64 = 86_400;
 /// Seconds for API servers to trust a new authority before its certificate is used.
 const TRUSTED_AFTER: i64 = 60;
 /// The maximum number of entries of the configuration; with more selectors, a single entry matches all namespaces.
@@ -305,14 +306,18 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
         let moment = existing.as_ref()?.pointer("/metadata/annotations")?.get(name)?.as_str()?;
         moment.parse().ok()
     };
-    let now = (replica.options.clock)();
+    let now = replica.now().await;
     let get = |name: &str| existing.as_ref().and_then(|secret| field(secret, name));
     let names = names(webhook, namespace);
-    let make =
-        || tls::make(&names, DAYS).map_err(|error| ApiError::Other(format!("cannot make a certificate: {error:#}")));
+    let make = || {
+        tls::make(&names, now, DAYS).map_err(|error| ApiError::Other(format!("cannot make a certificate: {error:#}")))
+    };
     const MADE: &str = "headroom.dev/made-at";
     const NEXT: &str = "headroom.dev/next-made-at";
-    let (data, made_at, next_at) = match (get("ca.crt"), get("tls.crt"), since(NEXT)) {
+    // Nobody accepts one that has expired, or that was made by a clock which was wrong: it need not wait for its successor.
+    let is_valid = since(MADE).is_none_or(|made| (-DAY..DAYS * DAY).contains(&(now - made)));
+    let current = get("tls.crt").filter(|_| is_valid);
+    let (data, made_at, next_at) = match (get("ca.crt"), current, since(NEXT)) {
         // First publish the new authority; its certificate is used once API servers trust the authority.
         (Some(authorities), Some(_), None) if now - since(MADE).unwrap_or_default() > RENEWED_AFTER => {
             let ServingCertificate { authority, certificate, key } = make()?;
@@ -325,7 +330,7 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
             });
             (data, since(MADE).unwrap_or_default(), Some(now))
         }
-        (Some(authorities), Some(_), Some(next)) if now - next > TRUSTED_AFTER => {
+        (Some(authorities), Some(_), Some(next)) if (now - next).abs() > TRUSTED_AFTER => {
             let data = json!({
                 "ca.crt": STANDARD.encode(authorities), "tls.crt": STANDARD.encode(get("next.crt").unwrap_or_default()),
                 "tls.key": STANDARD.encode(get("next.key").unwrap_or_default()),

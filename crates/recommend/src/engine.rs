@@ -34,7 +34,7 @@ use crate::advice::amounts::{CPU_AND_MEMORY, is_about};
 use crate::advice::autoscaler::{self, KeptTarget};
 use crate::advice::flag::Flag;
 use crate::advice::kept::Kept;
-use crate::advice::quota_effect::{self, QuotaEffect};
+use crate::advice::quota_effect;
 use crate::advice::template::{CustomResource, container_in, in_pod, set_amount};
 use crate::advice::workload::{ContainerAdvice, CurrentRequest, RequestOrigin, ResourceAdvice, Workload};
 use crate::history::description::Description;
@@ -81,15 +81,15 @@ pub enum UsageSource<'s> {
 }
 
 impl Engine<'_> {
-    /// The recommendation for a workload by its number, and its effects on quotas; none if it runs no containers. Notes are
-    /// what could not be taken into account.
+    /// The recommendation for a workload by its number; none if it runs no containers. Notes are what could not be taken into
+    /// account.
     pub fn recommend(
         &self,
         number: usize,
         entry: &WorkloadEntry,
         cluster: &mut dyn ClusterReader,
         notes: &mut Vec<ReadError>,
-    ) -> Result<Option<(Workload, Vec<QuotaEffect>)>, String> {
+    ) -> Result<Option<Workload>, String> {
         let template = entry.object.value();
         let newest = entry.running_pod(&template);
         let object = &as_it_runs(template.clone(), newest.as_ref());
@@ -152,7 +152,7 @@ impl Engine<'_> {
         }
         let (pods, is_from_spec) = pods_of(entry, &now);
         let before = entry.exists.then_some(as_it_runs.charges.as_slice());
-        let quotas = quota_effect::between(&entry.key.namespace, pods, before, &after.charges);
+        let effects = quota_effect::between(pods, before, &after.charges);
         let running = entry.running.pods.max(pods);
         let requested = Workload::requested(&containers);
         let autoscalers = autoscaler::effects(&entry.key, self.autoscalers, &requested, running);
@@ -182,6 +182,9 @@ impl Engine<'_> {
             path: now.path,
             entry: number,
             turn: 0,
+            is_untried: false,
+            notes_of_trial: Vec::new(),
+            effects,
             custom,
             static_on: entry.static_on(),
             device: kept::device_of(pod),
@@ -220,7 +223,7 @@ impl Engine<'_> {
         workload.shared_flags = shared.into_iter().flatten().collect();
         workload.notes.extend(refusal.map(|message| format!("blocked now: {message}")));
         workload.notes.extend(vertical);
-        Ok(Some((workload, quotas)))
+        Ok(Some(workload))
     }
 
     /// The usage of each container of a workload, and what it shows.

@@ -17,7 +17,7 @@ use self::price::{Money, Prices};
 use self::rule::RequestRule;
 use crate::advice::amounts::{CPU_AND_MEMORY, text};
 use crate::advice::flag::Flag;
-use crate::advice::quota_effect::QuotaEffect;
+use crate::advice::quota_effect::{self, QuotaEffect};
 use crate::advice::risk::{self, Risk};
 use crate::advice::workload::{ContainerAdvice, RequestOrigin, ResourceAdvice, Severity, Workload};
 use headroom_workloads::WorkloadRef;
@@ -149,7 +149,6 @@ impl Recommendations {
     pub fn new(
         (source, rules): (ReportSource, Vec<RequestRule>),
         mut workloads: Vec<Workload>,
-        quotas: Vec<QuotaEffect>,
         notes: Vec<String>,
         prices: Prices,
         order: Order,
@@ -162,12 +161,23 @@ impl Recommendations {
             let flags: Vec<Vec<Flag>> = of.containers.iter().map(|container| of.flags(container)).collect();
             of.containers.iter_mut().zip(flags).for_each(|(container, flags)| container.flags = flags);
         }
-        let mut of_namespaces: BTreeMap<&str, Vec<&Workload>> = BTreeMap::new();
-        workloads.iter().for_each(|of| of_namespaces.entry(&of.key.namespace).or_default().push(of));
-        let totals = of_namespaces.iter().map(|(namespace, of)| total(Some(namespace), of, &prices)).collect();
-        let total = total(None, &workloads.iter().collect::<Vec<_>>(), &prices);
+        let (totals, total, quotas) = (Vec::new(), total(None, &[], &prices), Vec::new());
         let risks = risk::of_all(&workloads);
-        Self { cluster: None, source, rules, workloads, totals, total, quotas, risks, notes, prices }
+        let mut report = Self { cluster: None, source, rules, workloads, totals, total, quotas, risks, notes, prices };
+        report.add_up();
+        report
+    }
+
+    /// Makes all sums anew, of the changes that were tried.
+    pub fn add_up(&mut self) {
+        let mut of_namespaces: BTreeMap<&str, Vec<&Workload>> = BTreeMap::new();
+        self.workloads.iter().for_each(|of| of_namespaces.entry(&of.key.namespace).or_default().push(of));
+        self.totals = of_namespaces.iter().map(|(namespace, of)| total(Some(namespace), of, &self.prices)).collect();
+        self.total = total(None, &self.workloads.iter().collect::<Vec<_>>(), &self.prices);
+        let tried = self.workloads.iter_mut().filter(|of| !of.is_untried);
+        let effects = tried.flat_map(|of| std::mem::take(&mut of.effects));
+        self.quotas = quota_effect::together(std::mem::take(&mut self.quotas).into_iter().chain(effects));
+        self.quotas.sort_by(|a, b| a.level.key.namespace.cmp(&b.level.key.namespace));
     }
 
     /// `Cluster: prod. Usage from …`
@@ -317,8 +327,9 @@ fn sort(workloads: &mut [Workload], order: Order, prices: &Prices) {
     // Equal workloads stay in the order of names.
     workloads.sort_by(|a, b| a.key.cmp(&b.key));
     if order == Order::Waste {
-        workloads
-            .sort_by_key(|of| std::cmp::Reverse(prices.weight(&of.saved(Resource::Cpu), &of.saved(Resource::Memory))));
+        workloads.sort_by_key(|of| {
+            std::cmp::Reverse(prices.weight(&of.possible_saving(Resource::Cpu), &of.possible_saving(Resource::Memory)))
+        });
     }
 }
 
@@ -326,7 +337,8 @@ fn total(namespace: Option<&str>, workloads: &[&Workload], prices: &Prices) -> T
     let containers = || workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)));
     let add_up = |amounts: &mut dyn Iterator<Item = Quantity>| amounts.fold(Quantity::ZERO, |sum, of| sum.plus(&of));
     let has_advice = |of: &Workload, resource| {
-        of.containers.iter().any(|of| of.resource(resource).is_some_and(|advice| advice.recommended.is_some()))
+        !of.is_untried
+            && of.containers.iter().any(|of| of.resource(resource).is_some_and(|advice| advice.recommended.is_some()))
     };
     let requested = |of: &Workload, place: usize| of.requested.get(place).map(|amount| amount.times_count(of.pods));
     let sum = |(place, resource): (usize, Resource)| {

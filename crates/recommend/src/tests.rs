@@ -7,6 +7,7 @@ use expect_test::expect_file;
 use headroom_admission::cluster::usage::Resource;
 use headroom_admission::timestamp::Timestamp;
 use headroom_dry_run::Overlay;
+use headroom_dry_run::evaluate::{Admission, Run};
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::Folder;
 use headroom_objects::manifest;
@@ -16,7 +17,6 @@ use headroom_output::{Page, Paint};
 use headroom_usage::observed::{Kill, Observed};
 use serde_json::{Value, json};
 
-use crate::advice::quota_effect;
 use crate::advice::workload::{ContainerAdvice, Workload};
 use crate::engine::{Engine, UsageSource};
 use crate::history::Histories;
@@ -25,8 +25,8 @@ use crate::output::table::{self, View};
 use crate::output::{csv, markdown};
 use crate::report::rule;
 use crate::report::{Order, Recommendations, ReportSource, Total};
-use crate::write::patches;
-use headroom_workloads::inventory::Inventory;
+use crate::write::{patches, trial};
+use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::program::ConfigMaps;
 
 /// 2026-11-22T12:00:00Z
@@ -46,6 +46,11 @@ const USED: [Used; 5] = [
 
 /// The recommendations for manifests in the namespace `shop`.
 fn report_on(manifests: &str, used: &[Used]) -> Recommendations {
+    read_on(manifests, used, |_| {}).0
+}
+
+/// The same, with what is done to each workload first; and the entries and the cluster to try changes in.
+fn read_on(manifests: &str, used: &[Used], each: fn(&mut Workload)) -> (Recommendations, Vec<WorkloadEntry>, Overlay) {
     let manifests = manifest::read_text(Path::new("world.yaml"), manifests).unwrap();
     let mut cluster = Overlay::new(Folder::of(manifests, "shop").unwrap(), None);
     let inventory = Inventory::read(&mut cluster, &[Some("shop")], |problem| problem.to_string()).unwrap();
@@ -72,18 +77,16 @@ fn report_on(manifests: &str, used: &[Used]) -> Recommendations {
         configs: &ConfigMaps::default(),
         kept: BTreeMap::new(),
     };
-    let (mut workloads, mut effects) = (Vec::new(), Vec::new());
-    for (number, entry) in inventory.entries.iter().enumerate() {
-        let (workload, of_workload) = engine.recommend(number, entry, &mut cluster, &mut Vec::new()).unwrap().unwrap();
-        workloads.push(workload);
-        effects.extend(of_workload);
-    }
+    let entries = inventory.entries.iter().enumerate();
+    let advised = entries.map(|(number, entry)| engine.recommend(number, entry, &mut cluster, &mut Vec::new()));
+    let mut workloads: Vec<Workload> = advised.map(|workload| workload.unwrap().unwrap()).collect();
     let of_front = workloads.iter_mut().flat_map(|of| &mut of.containers).filter(|container| container.name == "front");
     of_front.for_each(|container| (container.throttled_percent, container.restarts) = (Some(25), 3));
+    workloads.iter_mut().for_each(each);
     let source = ReportSource { name: "the test".to_owned(), step_seconds: Some(300), ..ReportSource::default() };
-    let prices = "23,3".parse().unwrap();
-    let effects = quota_effect::together(effects);
-    Recommendations::new((source, rule::of(&settings, true)), workloads, effects, Vec::new(), prices, Order::Waste)
+    let (source, prices) = ((source, rule::of(&settings, true)), "23,3".parse().unwrap());
+    let report = Recommendations::new(source, workloads, Vec::new(), prices, Order::Waste);
+    (report, inventory.entries, cluster)
 }
 
 fn report() -> Recommendations {
@@ -159,6 +162,46 @@ fn the_pods_that_run_are_sized_and_what_others_decide_is_not_patched() {
     expect_file![folder.join("runs.txt")].assert_eq(&(lines.join("\n") + "\n"));
 }
 
+/// A pod from before the LimitRange takes no room, whatever a new one would get.
+#[test]
+fn what_runs_without_a_request_takes_no_room() {
+    let manifests = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: old, namespace: shop}
+spec: {template: {spec: {containers: [{name: a, image: "example.com/a:1"}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: old-6d4cf56db6-x7x2k
+  namespace: shop
+  ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: old, controller: true}]
+spec: {containers: [{name: a, image: "example.com/a:1"}]}
+status: {phase: Running}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: limits, namespace: shop}
+spec: {limits: [{type: Container, defaultRequest: {cpu: 400m}}]}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: quota, namespace: shop}
+spec: {hard: {requests.cpu: "1"}}
+status: {hard: {requests.cpu: "1"}, used: {requests.cpu: "0"}}
+"#;
+    let report = report_on(manifests, &[("deployment/old", "a", 300, 300, 5_760, None)]);
+    let shown = table(&report, true);
+    let cpu = report.containers().next().and_then(|(_, of)| of.resource(Resource::Cpu)).unwrap();
+    let request = cpu.request.as_ref().map(ToString::to_string);
+    assert_eq!(request.as_deref(), Some("0 (of its newest pod, a new one gets 400m)"), "{shown}");
+    assert!(report.risks.iter().any(|risk| risk.to_string().contains("no cpu or memory request")), "{shown}");
+    assert_eq!(report.total.cpu.requested.to_string(), "0");
+    let quota = report.quotas.iter().find(|of| of.level.key.name == "requests.cpu").unwrap();
+    assert_eq!(quota.used_after, *cpu.recommended.as_ref().unwrap(), "{shown}");
+}
+
 fn table(report: &Recommendations, is_wide: bool) -> String {
     let view = View { is_wide, charset: Charset::Unicode, paint: Paint::OFF };
     table::page(report, view).text(None, Paint::OFF)
@@ -228,4 +271,66 @@ fn no_sums_are_shown_without_any_recommendation() {
     let both: Vec<Value> = vec![deployment("a"), deployment("b")];
     let text = table(&report_on(&json!({"kind": "List", "apiVersion": "v1", "items": both}).to_string(), &[]), false);
     assert!(text.contains("no usage data for 2 of 2 containers") && !text.contains("TOTAL"), "{text}");
+}
+
+/// The part of a report that depends on trials, whatever its order.
+fn told_of_trials(report: &Recommendations) -> Value {
+    let mut rows: Vec<String> =
+        report.containers().map(|(of, container)| format!("{} {}", of.key, container.flag_text())).collect();
+    rows.sort();
+    let changes: Vec<String> = report.changes().iter().map(|change| change.workload.key.to_string()).collect();
+    let (total, quotas) = (&report.total, report.quotas.iter().map(ToString::to_string).collect::<Vec<_>>());
+    json!({"rows": rows, "blocked": report.blocked(), "changes": changes, "total": total, "quotas": quotas})
+}
+
+#[test]
+fn what_was_not_tried_is_in_no_sum_and_no_patch_and_is_tried_later_as_at_once() {
+    let world = include_str!("tests/world.yaml");
+    let (mut at_once, entries, cluster) = read_on(world, &USED, |_| {});
+    let mut run = Run::new(cluster, Admission::assumed(), "shop");
+    trial::check(&mut at_once, &entries, &mut run, |_| true);
+    let (mut later, _, _) = read_on(world, &USED, trial::put_off);
+    let told = told_of_trials(&later);
+    let untried = later.workloads.iter().filter(|of| of.is_untried).count();
+    assert!(untried > 2 && told["rows"].to_string().matches("not tried yet").count() >= untried, "{told}");
+    let nothing = json!({"requested": "0", "recommended": "0", "saved": "0"});
+    assert_eq!((&told["total"]["cpu"], &told["changes"], &told["quotas"]), (&nothing, &json!([]), &json!([])));
+    assert!(later.workloads.iter().all(|of| !of.saved(Resource::Cpu).is_positive()));
+    let before = later.clone();
+    trial::check(&mut later, &entries, &mut run, |namespace| namespace != "shop");
+    assert_eq!(told_of_trials(&later), told);
+    trial::check(&mut later, &entries, &mut run, |namespace| namespace == "shop");
+    assert_eq!(told_of_trials(&later), told_of_trials(&at_once));
+    // The next reading finds the same changes, but for one.
+    let mut next = before;
+    next.workloads.iter_mut().find(|of| of.key.name == "db").unwrap().containers[0].resources[0].recommended = None;
+    trial::take_over(&mut next, trial::found(&later));
+    let left: Vec<&str> = next.workloads.iter().filter(|of| of.is_untried).map(|of| of.key.name.as_str()).collect();
+    assert_eq!((left, next.blocked()), (vec!["db"], at_once.blocked()));
+}
+
+#[test]
+fn the_largest_savings_are_tried_first_and_then_what_was_tried_the_longest_ago() {
+    let report = report();
+    let of = |namespace: &str, workload: &str| {
+        let found = report.workloads.iter().find(|of| of.key.to_string() == workload).unwrap();
+        let mut moved = found.clone();
+        moved.key.namespace = namespace.to_owned();
+        moved
+    };
+    let (saves, needs) = ("deployment/web", "deployment/canary");
+    let workloads = vec![of("a", needs), of("b", saves), of("b", needs), of("c", saves), of("c", saves)];
+    let source = (report.source.clone(), Vec::new());
+    let report = Recommendations::new(source, workloads, Vec::new(), report.prices.clone(), Order::Name);
+    let check = |tried: &[(&str, u64)], most: usize, expected: &[&str]| {
+        let tried = tried.iter().map(|(namespace, at)| ((*namespace).to_owned(), *at)).collect();
+        assert_eq!(Vec::from_iter(trial::next(&report, &tried, most)), expected, "{tried:?} {most}");
+    };
+    check(&[], 0, &[]);
+    check(&[], 2, &["c"]);
+    check(&[], 3, &["b", "c"]);
+    check(&[("c", 1)], 1, &["b"]);
+    check(&[("c", 1), ("b", 2), ("a", 3)], 3, &["b", "c"]);
+    check(&[("c", 3), ("b", 2), ("a", 1)], 1, &["a"]);
+    check(&[], usize::MAX, &["a", "b", "c"]);
 }

@@ -27,7 +27,7 @@ use crate::observed::{ALERT, at, list};
 use crate::recent::Recent;
 use crate::room::Rooms;
 use crate::round::{MOST_READS, Round, RoundError, RoundOutcome, records};
-use crate::running::{self, Modes, Running, Usage};
+use crate::running::{self, Modes, RunningWorkload, Usage};
 use crate::signals::Signals;
 use crate::slim;
 use crate::unfit::UnfitChanges;
@@ -87,7 +87,7 @@ struct OfNamespace {
 /// The workloads of a namespace, and their usage when they were read.
 #[derive(Default)]
 pub struct Found {
-    pub workloads: Vec<Running>,
+    pub workloads: Vec<RunningWorkload>,
     pub usage: Usage,
     pub at: Time,
     bytes_of_rules: usize,
@@ -203,7 +203,7 @@ impl Resizer {
                 return Ok(false);
             }
             let record = records.get(&workload).cloned().unwrap_or_default();
-            let gone = Running::gone(workload, self.modes);
+            let gone = RunningWorkload::gone(workload, self.modes);
             self.look(&gone, &record, &nothing, &mut under_way, metrics);
         }
         if seen.pods > 0 && seen.measured == 0 {
@@ -216,7 +216,12 @@ impl Resizer {
     }
 
     /// The workloads with a change under way first, then those that the last turn of the namespace did not come to.
-    fn in_order(&self, name: &str, workloads: Vec<Running>, records: &BTreeMap<WorkloadRef, Record>) -> Vec<Running> {
+    fn in_order(
+        &self,
+        name: &str,
+        workloads: Vec<RunningWorkload>,
+        records: &BTreeMap<WorkloadRef, Record>,
+    ) -> Vec<RunningWorkload> {
         let next = self.memory.namespaces.get(name).and_then(|of| of.next.as_ref());
         let mut workloads = workloads;
         workloads.sort_by_key(|running| {
@@ -264,7 +269,7 @@ impl Resizer {
 
     fn look(
         &mut self,
-        running: &Running,
+        running: &RunningWorkload,
         record: &Record,
         found: &Found,
         under_way: &mut UnderWay,
@@ -299,7 +304,7 @@ impl Resizer {
     /// Decides about what was read. If that changes anything, or a change is under way, runs a round with fresh pods.
     fn round_if_needed(
         &self,
-        running: &Running,
+        running: &RunningWorkload,
         record: &Record,
         found: &Found,
         free: usize,
@@ -321,7 +326,7 @@ impl Resizer {
     /// Runs a round with fresh pods, to go on or to take back.
     pub fn round(
         &self,
-        running: &Running,
+        running: &RunningWorkload,
         usage: &Usage,
         free: usize,
         undoes: bool,
@@ -374,7 +379,7 @@ impl Resizer {
     }
 
     /// Decides as a round would, with everything asked that is asked before a change, and changes nothing.
-    pub fn preview(&self, running: &Running, record: &Record, found: &Found) -> Result<Decision, RoundError> {
+    pub fn preview(&self, running: &RunningWorkload, record: &Record, found: &Found) -> Result<Decision, RoundError> {
         let (mut pods, mut reads) = (running.pods.clone(), 1);
         loop {
             let observed = running.observed(&pods, running.object.as_ref(), &found.usage, None);
@@ -400,7 +405,7 @@ impl Resizer {
     }
 
     /// Reads the pods again. Where no selector finds them, a few are read by name, not with all others of the namespace.
-    async fn fresh(&self, running: &Running) -> Result<Vec<Value>, ApiError> {
+    async fn fresh(&self, running: &RunningWorkload) -> Result<Vec<Value>, ApiError> {
         let selector = running.selector();
         let path = V1.collection(Some(&running.workload.namespace), "pods");
         let mut pods = Vec::new();
@@ -417,7 +422,7 @@ impl Resizer {
         Ok(pods)
     }
 
-    async fn fresh_object(&self, running: &Running) -> Result<Option<Value>, ApiError> {
+    async fn fresh_object(&self, running: &RunningWorkload) -> Result<Option<Value>, ApiError> {
         let WorkloadRef { namespace, kind, name } = &running.workload;
         let Some(kind) = PodKind::named(kind).filter(|_| running.object.is_some()) else { return Ok(None) };
         let path = ApiPath::of_version(kind.api_version).collection(Some(namespace), kind.resource).at(name);
@@ -432,7 +437,7 @@ impl Resizer {
     }
 
     /// Writes Events: about pods what was done to them, and about a workload what would be done or waits.
-    fn tell(&mut self, running: &Running, notes: &[Note]) {
+    fn tell(&mut self, running: &RunningWorkload, notes: &[Note]) {
         let mut of_workload: BTreeMap<&'static str, (EventType, String, usize)> = BTreeMap::new();
         for Note { pod, event } in notes {
             let (kind, reason) = match event {

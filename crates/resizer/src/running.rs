@@ -38,7 +38,7 @@ pub struct Modes {
 pub type Usage = BTreeMap<(String, String), Used>;
 
 /// A workload with its pods.
-pub struct Running {
+pub struct RunningWorkload {
     pub workload: WorkloadRef,
     /// The workload's object, where its kind is Kubernetes' own.
     pub object: Option<Value>,
@@ -53,8 +53,8 @@ pub struct Running {
     modes: Modes,
 }
 
-/// Reads the workloads of a namespace. Nothing is known of any of them if one list cannot be read. [`Running::learn`] comes after.
-pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) -> Result<Vec<Running>, String> {
+/// Reads the workloads of a namespace. Nothing is known of any of them if one list cannot be read. [`RunningWorkload::learn`] comes after.
+pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) -> Result<Vec<RunningWorkload>, String> {
     let name = metadata(namespace, "name");
     let mode_of_namespace = least(asked(namespace));
     if mode_of_namespace == Some(None) {
@@ -93,7 +93,7 @@ pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) ->
         let object = find(&workload, &mut objects, cluster)?;
         let asked = object.as_ref().map(asked).unwrap_or_default();
         let acting = autoscalers.acting(&workload);
-        let mut running = Running {
+        let mut running = RunningWorkload {
             left_alone: acting.map(|vpa| format!("VerticalPodAutoscaler {} acts on it", vpa.name)),
             mode: least(asked.into_iter().chain(mode_of_namespace)).unwrap_or(Some(modes.unasked)),
             object,
@@ -118,7 +118,7 @@ pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) ->
     Ok(workloads)
 }
 
-impl Running {
+impl RunningWorkload {
     /// A workload that has no pods any more.
     pub fn gone(workload: WorkloadRef, modes: Modes) -> Self {
         let (pods, facts, unlearned) = (Vec::new(), BTreeMap::new(), Vec::new());

@@ -11,10 +11,7 @@ use std::{
 
 use crate::{access::Access, host::PolicyHost, metadata::Metadata};
 
-/// A file of the workspace, by its path from the root.
-pub fn workspace_file(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
+pub use headroom_fixtures::workspace_file;
 
 /// The built policy with the access that its metadata declares.
 pub fn policy() -> Result<(PolicyHost, Access), String> {

@@ -15,7 +15,7 @@ use headroom_objects::manifest::Origin;
 use serde_json::Value;
 
 use self::classify::Classifier;
-pub use self::containers::Running;
+pub use self::containers::RunningPods;
 pub use self::newest_pod::{as_it_runs, set_by};
 use crate::autoscaler::Autoscalers;
 use crate::kinds::{self, CRON_JOB, Growth, POD, POD_KINDS, PodKind};
@@ -36,7 +36,7 @@ pub struct WorkloadEntry {
     pub through: Option<String>,
     /// The object at the top of the owners above the workload: `kafka/events`.
     pub managed_by: Option<Owner>,
-    pub running: Running,
+    pub running: RunningPods,
     /// The newest of its pods that have not ended.
     pub newest: Option<CompressedObject>,
     /// The refusals of its pods for the last reason that Events tell of.
@@ -79,7 +79,7 @@ impl WorkloadEntry {
             object: CompressedObject::from(object),
             through: None,
             managed_by: None,
-            running: Running::default(),
+            running: RunningPods::default(),
             newest: None,
             refused: None,
             origin: None,

@@ -1,7 +1,7 @@
 //! Settings by which programs are told how much CPU and memory they may use: those of the table `program.yaml`, in arguments, variables
 //! and ConfigMaps, and variables and files that are made of the container's own requests and limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -40,7 +40,7 @@ pub enum Told {
 
 /// The texts of ConfigMaps, by namespace and name, then key: whole if they are short, else the settings in them.
 #[derive(Debug, Default)]
-pub struct ConfigMaps(BTreeMap<[String; 2], Vec<(String, String)>>);
+pub struct ConfigMaps(BTreeMap<[String; 2], BTreeMap<String, String>>);
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -69,6 +69,10 @@ static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
 
 /// Longer texts are files, of which only settings are kept.
 const SHORT: usize = 256;
+/// The most bytes of ConfigMaps that are looked at for a container, and the most settings: a container may name one of a megabyte a
+/// thousand times.
+const MOST_BYTES: usize = 64 << 10;
+const MOST_SETTINGS: usize = 50;
 
 /// A word as the table compares it.
 fn plain(word: &str) -> String {
@@ -161,9 +165,8 @@ impl ConfigMaps {
     }
 
     /// The keys of one with their texts.
-    fn of(&self, namespace: &str, name: &str) -> impl Iterator<Item = (&str, &str)> {
-        let texts = self.0.get(&[namespace, name].map(str::to_owned)).into_iter().flatten();
-        texts.map(|(key, text)| (key.as_str(), text.as_str()))
+    fn of(&self, namespace: &str, name: &str) -> Option<&BTreeMap<String, String>> {
+        self.0.get(&[namespace, name].map(str::to_owned))
     }
 }
 
@@ -186,27 +189,32 @@ fn volumes(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
 /// The settings of a container in the spec of a pod.
 pub fn settings(pod: &Value, container: &Value, namespace: &str, configs: &ConfigMaps) -> Vec<Setting> {
     let words = list(container, "/command").chain(list(container, "/args")).filter_map(Value::as_str);
-    let mut texts = vec![(words.collect::<Vec<_>>().join(" "), "")];
-    for variable in list(container, "/env") {
-        let [name, value] = [text(variable, "/name"), text(variable, "/value")];
-        let [map, wanted] = ["name", "key"].map(|at| text(variable, &format!("/valueFrom/configMapKeyRef/{at}")));
-        texts.push((assigned(name, value), ""));
-        let values = configs.of(namespace, map).filter(|(key, _)| *key == wanted);
-        texts.extend(values.map(|(_, value)| (assigned(name, value), map)));
-    }
-    for from in list(container, "/envFrom") {
+    let own = list(container, "/env").map(|of| (assigned(text(of, "/name"), text(of, "/value")), ""));
+    let values = list(container, "/env").filter_map(|of| {
+        let [map, key] = ["name", "key"].map(|at| text(of, &format!("/valueFrom/configMapKeyRef/{at}")));
+        Some((assigned(text(of, "/name"), configs.of(namespace, map)?.get(key)?), map))
+    });
+    let all = list(container, "/envFrom").flat_map(|from| {
         let [prefix, map] = [text(from, "/prefix"), text(from, "/configMapRef/name")];
-        let values = configs.of(namespace, map);
-        texts.extend(values.map(|(key, value)| (assigned(&format!("{prefix}{key}"), value), map)));
-    }
-    let is_mounted = |name: &str| list(container, "/volumeMounts").any(|mount| text(mount, "/name") == name);
-    for (_, volume) in volumes(pod).filter(|(name, _)| is_mounted(name)) {
+        let values = configs.of(namespace, map).into_iter().flatten();
+        values.map(move |(key, value)| (assigned(&format!("{prefix}{key}"), value), map))
+    });
+    let mounted: BTreeSet<&str> = list(container, "/volumeMounts").map(|mount| text(mount, "/name")).collect();
+    let files = volumes(pod).filter(|(name, _)| mounted.contains(name)).flat_map(|(_, volume)| {
         let map = text(volume, "/configMap/name");
-        texts.extend(configs.of(namespace, map).map(|(_, file)| (file.to_owned(), map)));
-    }
+        configs.of(namespace, map).into_iter().flatten().map(move |(_, file)| (file.clone(), map))
+    });
+    let mut room = MOST_BYTES;
+    let of_maps = values.chain(all).chain(files).map_while(|(text, map)| {
+        room = room.checked_sub(text.len() + 1)?;
+        Some((text, map))
+    });
+    let words = std::iter::once((words.collect::<Vec<_>>().join(" "), ""));
+    let texts: Vec<(String, &str)> = words.chain(own).chain(of_maps).collect();
+    let set: BTreeSet<&str> = texts.iter().map(|(text, _)| text.as_str()).collect();
     let grows = |row: &Row| {
         let with = row.grows_with.as_ref();
-        row.of != Kind::Cpus && with.is_none_or(|with| texts.iter().any(|(text, _)| text == with))
+        row.of != Kind::Cpus && with.is_none_or(|with| set.contains(with.as_str()))
     };
     let mut found: Vec<Setting> = Vec::new();
     for (text, map) in &texts {
@@ -231,6 +239,7 @@ pub fn settings(pod: &Value, container: &Value, namespace: &str, configs: &Confi
     }
     found.sort_by(|a, b| a.text.cmp(&b.text));
     found.dedup();
+    found.truncate(MOST_SETTINGS);
     found
 }
 
@@ -260,6 +269,21 @@ mod tests {
             let found: Vec<String> = settings(&pod, case, "shop", &configs).iter().map(shown).collect();
             assert_eq!(json!(found), case["gives"], "{case}");
         }
+    }
+
+    #[test]
+    fn what_multiplies_in_a_container_is_bounded() {
+        let mut folder = Folder::default();
+        let values: BTreeMap<String, String> =
+            (0..4_000).map(|number| (format!("k{number}"), format!("-Xmx{number}m{}", " ".repeat(100)))).collect();
+        let map = json!({"kind": "ConfigMap", "metadata": {"namespace": "evil", "name": "large"}, "data": values});
+        folder.put(map).unwrap();
+        let (configs, _) = ConfigMaps::read(&mut folder, &[Some("evil")]);
+        let from = json!({"configMapRef": {"name": "large"}});
+        // 4 GB of texts, if it read all.
+        let container = json!({"name": "a", "args": ["-Xmx9g"], "envFrom": vec![from; 10_000]});
+        let found = settings(&json!({"containers": [container]}), &container, "evil", &configs);
+        assert_eq!(found.len(), MOST_SETTINGS);
     }
 
     #[test]

@@ -10,9 +10,6 @@ use serde_json::{Value, json};
 use crate::{Faults, Output, documents, items, output, read, run, setup, sorted_files, text, yaml};
 
 pub const CHART: &str = "deploy/charts/headroom";
-/// The page of the book that has the table of permissions too.
-const INSTALL: &str = "docs/src/tasks/install-with-helm.md";
-
 /// Rendered objects by kind, namespace and name.
 pub type Objects = BTreeMap<(String, String, String), Value>;
 
@@ -62,7 +59,7 @@ fn pod(object: &Value) -> Option<&Value> {
 
 /// Writes the generated files of the chart, or fails if one is out of date.
 pub fn generate(is_written: bool) -> Result<()> {
-    let mut generated = documents_with_tables(&Chart::new()?)?;
+    let mut generated = vec![readme_with_tables(&Chart::new()?)?];
     if is_written || std::env::var_os("CARGO").is_some() {
         for (package, example, file) in
             [("headroom-usage", "crd", "crd.yaml"), ("headroom-quota-server", "crds", "ledger/crds.yaml")]
@@ -86,13 +83,12 @@ pub fn generate(is_written: bool) -> Result<()> {
     faults.end("generated files are up to date")
 }
 
-/// The chart's README, and the page of the book about it, with their tables.
-fn documents_with_tables(chart: &Chart) -> Result<Vec<(String, String)>> {
-    let permissions = permissions(chart)?;
-    let readme = format!("{CHART}/README.md");
-    let described =
-        with_table(&with_table(&read(&readme)?, "values", &table_of_values()?)?, "permissions", &permissions)?;
-    Ok(vec![(readme, described), (INSTALL.to_owned(), with_table(&read(INSTALL)?, "permissions", &permissions)?)])
+/// The chart's README with its tables.
+fn readme_with_tables(chart: &Chart) -> Result<(String, String)> {
+    let path = format!("{CHART}/README.md");
+    let with_values = with_table(&read(&path)?, "values", &table_of_values()?)?;
+    let text = with_table(&with_values, "permissions", &permissions(chart)?)?;
+    Ok((path, text))
 }
 
 /// A document with the table of a name anew.
@@ -218,9 +214,8 @@ pub fn check(host: &str, policy: &str, cli: &str) -> Result<()> {
             .get(&(format!("{CHART}/ci/{name}.yaml"), namespace))
             .with_context(|| format!("there is no ci/{name}.yaml"))
     };
-    for (path, wanted) in documents_with_tables(&chart)? {
-        faults.check(read(&path)? == wanted, || format!("{path} is out of date: run `cargo xtask codegen`"));
-    }
+    let (path, wanted) = readme_with_tables(&chart)?;
+    faults.check(read(&path)? == wanted, || format!("{path} is out of date: run `cargo xtask codegen`"));
     check_values(&mut faults)?;
     let rows = check_rows(&chart, &mut faults)?;
     check_manifests(&chart, &mut faults)?;

@@ -4,10 +4,9 @@ use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::path::Path;
 
-use headroom_admission::amount::Quantity;
 use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::{self, Admission, ObjectDecision, Run, Verdict, in_order};
-use headroom_dry_run::quota_levels::{QuotaLevel, QuotaLevels};
+use headroom_dry_run::quota_levels::{QuotaLevel, QuotaLevels, share};
 use headroom_dry_run::settings;
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader, Folder};
@@ -302,14 +301,8 @@ pub fn quotas(before: &QuotaLevels, after: &QuotaLevels) -> Vec<Level> {
             hard: hard.to_string(),
             before: earlier.to_string(),
             after: used.to_string(),
-            share: share(earlier, hard).zip(share(used, hard)),
+            share: share(earlier, hard, 1_000).zip(share(used, hard, 1_000)),
         }
     });
     levels.collect()
-}
-
-/// In thousandths.
-fn share(part: &Quantity, whole: &Quantity) -> Option<u64> {
-    let (part, whole) = (i128::from(part.milli_value()), i128::from(whole.milli_value()));
-    (whole > 0 && part >= 0).then(|| u64::try_from(part * 1_000 / whole).unwrap_or(u64::MAX))
 }

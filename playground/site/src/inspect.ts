@@ -143,6 +143,9 @@ export function inspect(text: string): Inspection | null {
   };
 }
 
+/** CPU and memory in one figure, as if one core cost as much as 8 GiB. */
+export const inOne = (cpu: number, memory: number) => cpu * 8 * 1024 ** 3 + memory;
+
 function workloadsOf(advice: Advice): Workload[] {
   const all = new Map<string, Workload>();
   const whole = new Map((advice.workloads ?? []).map((of) => [`${of.namespace}/${of.object}`, of]));
@@ -181,7 +184,7 @@ function workloadsOf(advice: Advice): Workload[] {
       line.recommended && !line.savesNothing ? ((line.request?.value ?? 0) - line.recommended.value) * line.pods : 0;
     if (line.resource === "cpu") workload.savedCpu = saved;
     else workload.savedMemory = saved;
-    workload.saved = workload.savedCpu * 8 * 1024 ** 3 + workload.savedMemory;
+    workload.saved = inOne(workload.savedCpu, workload.savedMemory);
   }
   const amounts = new Map(
     advice.lines.flatMap(({ namespace, object, container, savedAMonth }) =>

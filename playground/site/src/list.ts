@@ -78,26 +78,36 @@ const KEYS: Record<Column, (workload: Workload) => number> = {
   saved: ({ saved }) => saved,
 };
 
+export type Finds = (texts: string[]) => boolean;
+
+/** Finds what has every word of a search in one of its texts. */
+export function search(text: string): Finds {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return (texts) => words.every((word) => texts.some((one) => one.toLowerCase().includes(word)));
+}
+
 /** Those that are searched for, in order; by namespace where they are grouped. */
 export function listed(workloads: Workload[], { q, namespace, only, sort, isRising, isFlat }: List): Workload[] {
-  const words = q.toLowerCase().split(/\s+/).filter(Boolean);
+  const finds = search(q);
   const holds = MARKS.find(({ name }) => name === only)?.holds ?? (() => true);
   const found = workloads.filter(
     (workload) =>
       (namespace === "" || workload.namespace === namespace) &&
       holds(workload) &&
-      words.every(
-        (word) => workload.id.toLowerCase().includes(word) || workload.flags.some((flag) => flag.includes(word)),
-      ),
+      finds([workload.id, ...workload.flags]),
   );
   const [key, sign] = [KEYS[sort], isRising ? 1 : -1];
   found.sort((a, b) => (sort === "name" ? sign * (a.id < b.id ? -1 : a.id > b.id ? 1 : 0) : sign * (key(a) - key(b))));
   if (isFlat) return found;
+  return [...byNamespace(found).values()].flat();
+}
+
+export function byNamespace(workloads: Workload[]): Map<string, Workload[]> {
   const groups = new Map<string, Workload[]>();
-  for (const workload of found) {
+  for (const workload of workloads) {
     const of = groups.get(workload.namespace);
     if (of) of.push(workload);
     else groups.set(workload.namespace, [workload]);
   }
-  return [...groups.values()].flat();
+  return groups;
 }

@@ -27,6 +27,10 @@ const flagged = (name: string, label: string, tone: Mark["tone"], flag: RegExp):
 const flag = (name: string, label: string, tone: Mark["tone"], start = label): Mark =>
   flagged(name, label, tone, RegExp(`^${start}`));
 
+/** Nobody knows what it uses, and nothing is recommended from what others of its image use. */
+export const isUnmeasured = ({ evidence, cpu, memory }: Workload) =>
+  evidence === "" && !cpu?.recommended && !memory?.recommended;
+
 export const MARKS: Mark[] = [
   { name: "risk", label: "At risk", tone: "", holds: ({ risks }) => risks.length > 0 },
   risk("oomKilled", "OOM-killed", "bad"),
@@ -56,7 +60,6 @@ export const MARKS: Mark[] = [
   flag("brief", "too little data", "warn"),
   flag("whole-cpus", "whole CPUs", "warn", "whole cpus"),
   flag("at-limit", "at its limit", "warn"),
-  flag("one-minute", "only one minute", "usage"),
   flag("crash-loop", "crash loop", "bad"),
   flag("rejected", "rejected", "bad"),
   flag("pods-differ", "pods differ", "usage"),
@@ -79,7 +82,7 @@ export const MARKS: Mark[] = [
     name: "unmeasured",
     label: "No usage data",
     tone: "",
-    holds: ({ evidence, cpu, memory }) => evidence === "" && !cpu?.recommended && !memory?.recommended,
+    holds: isUnmeasured,
   },
 ];
 

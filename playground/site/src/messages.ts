@@ -16,7 +16,7 @@ export async function copy(text: string, what: string) {
   const { cluster } = state;
   try {
     await navigator.clipboard.writeText(text);
-    say(`${what}${cluster?.context ? ` for cluster ${cluster.context}` : ""} copied.`);
+    say(`${what}${cluster?.inspection.context ? ` for cluster ${cluster.inspection.context}` : ""} copied.`);
   } catch {
     say(`The browser does not let the page copy: ${what.toLowerCase()} is below.`, "good", text);
   }

@@ -22,12 +22,9 @@ async function ask(question: string): Promise<Response> {
 }
 
 export function showCluster(inspection: Inspection, about: Pick<Cluster, "name" | "scope" | "text">) {
-  const { context } = inspection;
   const before = state.cluster?.scope === about.scope ? state.cluster : undefined;
   const opened = before?.opened ? { opened: before.opened } : {};
-  change({
-    cluster: { ...about, name: context || about.name, context, inspection, readAt: inspection.madeAt, ...opened },
-  });
+  change({ cluster: { ...about, name: inspection.context || about.name, inspection, ...opened } });
 }
 
 /** Reads the live cluster, again if it is shown. */
@@ -79,11 +76,11 @@ async function readRows(scope: string) {
 async function askProgress() {
   try {
     const { what, done, all } = await (await ask("progress.json")).json();
-    state.progress = what && `${what}${all > 0 ? `, ${Math.floor((done / all) * 100)}%` : ""}`;
+    const progress = what && `${what}${all > 0 ? `, ${Math.floor((done / all) * 100)}%` : ""}`;
+    if (state.isReading && progress !== state.progress) change({ progress });
   } catch {
     // OK because the page says that it reads all the same.
   }
-  if (state.isReading) change();
 }
 
 /** Asks for proposed bounds, unless they are known and not yet old. */
@@ -120,6 +117,21 @@ export async function changesOf(form: Form, workloads: string[]): Promise<string
 /** What is wrong with a workload now. */
 export const whyOf = async (workload: string): Promise<Why> =>
   (await ask(`why.json?${new URLSearchParams({ workload })}`)).json();
+
+/** Tries the changes beside a workload, which a reading of a large cluster leaves for later. */
+export async function tryOut(workload: string) {
+  const { scope = "", readAt } = state.cluster!;
+  const query = `${new URLSearchParams({ workload })}&${scope.slice(1)}`;
+  const { result } = await engine.inspect(await (await ask(`tried.json?${query}`)).text());
+  const { cluster } = state;
+  if (!result || cluster?.readAt !== readAt) return;
+  const tried = new Map(result.workloads.map((of) => [of.id, of]));
+  const workloads = cluster.inspection.workloads.map((of) => {
+    const { risks, rank, isBlocked } = of;
+    return { ...(tried.get(of.id) ?? of), risks, rank, isBlocked };
+  });
+  change({ cluster: { ...cluster, inspection: { ...cluster.inspection, workloads } } });
+}
 
 /** The usage of a container by the hour. */
 export const hoursOf = async (workload: string, container: string): Promise<Timeline> =>

@@ -11,14 +11,11 @@ export type Tab = keyof typeof TABS;
 export interface Cluster {
   /** What is shown of which cluster: `prod`, or a file. */
   name: string;
-  /** The name of the cluster's context; empty if nobody knows it. */
-  context: string;
   /** Which part of the live cluster it is (the query of the page's address); none for a file. */
   scope: string | undefined;
   /** The whole snapshot of a file. A live cluster's objects are asked for by "What if" alone: no other view needs them. */
   text: string | undefined;
   inspection: Inspection;
-  readAt: Date;
   /** As the engine has it, once somebody asks what if. */
   opened?: { overview: Overview; loaded: Panels };
 }

@@ -333,20 +333,51 @@ function rejectionsOf(hostile) {
   ];
 }
 
+/** Names that run where they are taken for HTML, for an address or for an object's own keys. */
+export const HOSTILE = [
+  "<img src=x onerror=RUN>",
+  "<script>RUN</script>",
+  "</script><script>RUN</script>",
+  "<svg onload=RUN>",
+  "<svg><script>RUN</script></svg>",
+  '"><img src=x onerror=RUN>',
+  "' onmouseover=RUN autofocus onfocus=RUN x='",
+  "--><img src=x onerror=RUN>",
+  "]]><img src=x onerror=RUN>",
+  "</title></style></textarea></noscript><img src=x onerror=RUN>",
+  "&lt;img src=x onerror=RUN&gt;",
+  "&#60;img src=x onerror=RUN&#62;",
+  "<iframe srcdoc='<script>parent.RUN</script>'></iframe>",
+  "<a href='javascript:RUN'>",
+  "javascript:RUN",
+  "<details open ontoggle=RUN>",
+  "<video><source onerror=RUN></video>",
+  "<math><mtext><table><mglyph><style><img src=x onerror=RUN>",
+  "<base href='https://example.com/'><meta http-equiv=refresh content='0;javascript:RUN'>",
+  "{{RUN}}`RUN`",
+  "__proto__",
+  "\u202e<img src=x onerror=RUN>\ud800",
+].map((text) => text.replaceAll("RUN", "document.title='run'"));
+
+const payload = (number) => HOSTILE[number % HOSTILE.length];
+
+/** Elements that such names would make. */
+export const MADE = "img, script, iframe, video, base, meta, math, details[ontoggle], a[href^=javascript], [onfocus]";
+
 /** The text of `cluster.json` with so many workloads; 18 of them are those above. */
 export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
   const teams =
     count > SMALL.length
       ? Array.from({ length: Math.ceil(count / 100) }, (_, index) => `team-${String(index).padStart(3, "0")}`)
       : [...new Set(SMALL.map(([team]) => team))];
-  const rows =
-    count > SMALL.length ? Array.from({ length: count }, (_, index) => row(index, teams)) : SMALL.slice(0, count);
+  const rows = (
+    count > SMALL.length ? Array.from({ length: count }, (_, index) => row(index, teams)) : SMALL.slice(0, count)
+  ).map((row, at) => (hostile ? row.with(2, payload(at)).with(3, payload(at + count)) : row));
   const items = teams.map((name) => ({ apiVersion: "v1", kind: "Namespace", metadata: { name } }));
   const lines = [];
   const risks = [];
   const sums = { cpu: [0, 0], memory: [0, 0] };
-  for (const [namespace, kind, written, inner, pods, ofCpu, ofMemory, days, flags] of rows) {
-    const [name, container] = hostile ? [hostile, hostile] : [written, inner];
+  for (const [namespace, kind, name, container, pods, ofCpu, ofMemory, days, flags] of rows) {
     const isMeasured = ofCpu.length > 2;
     // Nothing is recommended from what was used days ago.
     const silent = flags.find((flag) => flag.startsWith("last seen"));
@@ -520,12 +551,12 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
       line,
     ]);
   const workloads = rows
-    .map(([namespace, kind, written, inner]) => ({
+    .map(([namespace, kind, name, container]) => ({
       namespace,
-      object: `${kind.toLowerCase()}/${hostile ?? written}`,
-      name: hostile ?? written,
+      object: `${kind.toLowerCase()}/${name}`,
+      name,
       kind,
-      container: hostile ?? inner,
+      container,
     }))
     .map((of) => wholeOf(of, byObject));
   const advice = {

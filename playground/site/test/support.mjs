@@ -18,7 +18,7 @@ import { bounds, courseOf } from "./cluster.mjs";
 
 export const { PAGE, OUTCOMES, SHOTS, PICTURES, PLUGIN, CHROMIUM = "/usr/bin/chromium" } = process.env;
 export const outcomes = JSON.parse(readFileSync(OUTCOMES, "utf8"));
-export const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 export const TYPES = {
   ".html": "text/html",
   ".js": "text/javascript",
@@ -29,6 +29,28 @@ export const TYPES = {
   ".woff2": "font/woff2",
   ".txt": "text/plain",
 };
+
+/** Themes and widths in which the page is looked at. */
+export const WINDOWS = [1440, 1024, 390].flatMap((width) => [
+  ["light", width],
+  ["dark", width],
+]);
+
+/** Nothing that axe knows hinders anybody, and the page is no wider than its window. */
+export async function hindersNobody(page, where) {
+  await page.evaluate(axe);
+  const { violations, extra } = await page.evaluate(async () => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    const runOnly = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+    return { ...(await globalThis.axe.run(document, { runOnly })), extra: scrollWidth - clientWidth };
+  });
+  const told = violations.map(({ id, nodes }) => {
+    const those = nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`);
+    return `${id}: ${those.join(" | ")}`;
+  });
+  assert.deepEqual(told, [], where);
+  assert.equal(extra, 0, `${where}: the page is wider than the window`);
+}
 
 export let browser, origin;
 let server;

@@ -202,9 +202,9 @@ pub fn mark(pod: &mut Pod<'_>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Reads an annotation's claims; none from a text in another format.
+/// Reads an annotation's claims; none from a text in another format, or from one that we would never write.
 pub fn read(text: &str, mut each: impl FnMut(ClaimedValue<'_>)) {
-    let Ok(document) = Document::read(text) else { return };
+    let Some(Ok(document)) = (text.len() <= MAX_LENGTH).then(|| Document::read(text)) else { return };
     let Ok(containers) = document.root().fields() else { return };
     for (container, values) in containers {
         let (Ok(container), Ok(values)) = (container.str(), values.fields()) else { continue };

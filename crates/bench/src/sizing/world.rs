@@ -109,12 +109,21 @@ impl World {
         of_path.fold((0, 0), |(count, bytes), (_, object)| (count + 1, bytes + object.len() as u64))
     }
 
-    /// The number of objects in a collection that is made, and the function that makes each.
+    /// The number of objects in a collection that is made, of all namespaces or of one, and the function that makes each.
     pub fn made<'w>(&'w self, path: &str) -> Option<(u64, impl Fn(u64) -> String + 'w)> {
+        let in_one = path.split_once("/namespaces/").and_then(|(api, rest)| Some((api, rest.split_once('/')?)));
+        let (path, first) = match in_one {
+            Some((api, (name, plural))) => (format!("{api}/{plural}"), name.strip_prefix("team-")?.parse::<u64>().ok()),
+            None => (path.to_owned(), None),
+        };
         let (_, each, object) = KINDS.iter().find(|(of, ..)| *of == path)?;
-        let count = if *each == 0 { self.namespaces.div_ceil(NAMESPACES_OF_TENANT) } else { self.namespaces * each };
-        let each = (*each).max(1);
-        Some((count, move |number| object(self, number / each, number % each, number)))
+        let count = match (each, first) {
+            (0, _) => self.namespaces.div_ceil(NAMESPACES_OF_TENANT),
+            (each, None) => self.namespaces * each,
+            (each, Some(_)) => *each,
+        };
+        let (each, first) = ((*each).max(1), first.unwrap_or(0));
+        Some((count, move |number| object(self, first + number / each, number % each, number)))
     }
 
     /// The containers of a namespace that run at some time of a window.

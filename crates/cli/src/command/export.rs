@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use headroom_api_server::clock;
 use headroom_objects::kinds::SNAPSHOT;
-use headroom_recommend::output::summary::Summary;
+use headroom_recommend::output::summary::RecommendationSummary;
 use headroom_recommend::report::Recommendations;
 use serde_json::json;
 
@@ -28,7 +28,7 @@ pub fn page(site: &Site, snapshot: &[u8]) -> anyhow::Result<String> {
 /// The page with recommendations alone.
 pub fn of_report(report: &Recommendations) -> anyhow::Result<String> {
     let (api_version, kind) = SNAPSHOT;
-    let spec = json!({"advice": Summary(report), "cluster": report.cluster, "madeAt": clock::now()});
+    let spec = json!({"advice": RecommendationSummary(report), "cluster": report.cluster, "madeAt": clock::now()});
     let about = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "snapshot"}, "spec": spec});
     let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
     serde_json::to_writer(&mut compressed, &json!({"apiVersion": "v1", "items": [about], "kind": "List"}))?;

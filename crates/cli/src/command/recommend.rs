@@ -84,7 +84,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
             Some(store::read(&args.usage, &args.target, &mut opened, &namespaces, pods, &progress)?)
         }
     };
-    let report = run::recommend(&mut opened, inventory, history, &choices, &progress)?.report;
+    let report = run::recommend(&mut opened, inventory, history, &choices, &progress)?.tried(&mut opened);
     let exit_at_best = if report.source.is_partial { Exit::Error } else { Exit::Ok };
     let has_failed = print::print(&args, &report)?;
     let exit = if has_failed { Exit::Refused } else { Exit::Ok }.max(exit_at_best);

@@ -20,7 +20,7 @@ use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::metadata;
 use headroom_output::{Exit, Page, ask, complain};
 use headroom_resizer::decision::{Event, Mode, Note, Record, Rules};
-use headroom_resizer::running::{Modes, Running};
+use headroom_resizer::running::{Modes, RunningWorkload};
 use headroom_resizer::{Resizer, RoundOutcome};
 use headroom_workloads::WorkloadRef;
 use serde_json::{Value, json};
@@ -222,7 +222,11 @@ impl Args {
     }
 
     /// The chosen workloads of the namespace.
-    fn read(&self, resizer: &mut Resizer, namespace: &str) -> anyhow::Result<(headroom_resizer::Found, Vec<Running>)> {
+    fn read(
+        &self,
+        resizer: &mut Resizer,
+        namespace: &str,
+    ) -> anyhow::Result<(headroom_resizer::Found, Vec<RunningWorkload>)> {
         let admission = Admission::read(&mut resizer.cluster, PolicySource::Cluster, &[Some(namespace)]);
         let object = resizer.cluster.get(("v1", "Namespace", None), namespace).ok().flatten();
         let object = object.unwrap_or_else(|| json!({"metadata": {"name": namespace}}));
@@ -234,7 +238,8 @@ impl Args {
         let mut chosen = Vec::new();
         for name in one_by_one(&self.names, is_kind) {
             let (kind, name) = named(&name)?;
-            let is_it = |running: &Running| (&running.workload.kind, &running.workload.name) == (&kind.kind, &name);
+            let is_it =
+                |running: &RunningWorkload| (&running.workload.kind, &running.workload.name) == (&kind.kind, &name);
             let Some(place) = workloads.iter().position(is_it) else {
                 bail!(
                     "{}/{name} has no running pods in namespace {namespace}, or asks to be left (headroom.dev/resize: off)",
@@ -323,7 +328,7 @@ async fn names_of_namespaces(api: &ApiClient) -> Vec<String> {
     listed.1.iter().map(|namespace| metadata(namespace, "name").to_owned()).collect()
 }
 
-fn title(running: &Running) -> String {
+fn title(running: &RunningWorkload) -> String {
     format!("{}/{}", running.workload.kind.to_lowercase(), running.workload.name)
 }
 

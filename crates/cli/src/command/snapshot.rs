@@ -26,7 +26,8 @@ use headroom_output::{Exit, Page, WholeFile, complain};
 use headroom_recommend::bounds::quota::Past;
 use headroom_recommend::output::rejections;
 use headroom_recommend::output::summary::{self, RecommendationSummary};
-use headroom_workloads::inventory::Inventory;
+use headroom_recommend::write::trial;
+use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::kinds::{self, POD_KINDS, REPLICA_SET};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -95,7 +96,9 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let advise = |opened: &mut Opened, inventory| {
         // OK because errors of listing are in `missed` already.
-        Ok(advice(opened, inventory, &args.target, None).unwrap_or_default().0)
+        let (mut advice, entries, _) = advice(opened, inventory, &args.target, None).unwrap_or_default();
+        advice.try_in(opened, &entries, |_| true);
+        Ok(advice)
     };
     let snapshot = take(&args.target, ListWriter::new(to, form), SnapshotFields::Whole, advise)?;
     let (count, elsewhere) = (snapshot.objects(), snapshot.elsewhere.clone());
@@ -150,18 +153,28 @@ pub enum SnapshotFields {
 /// The kinds whose objects the UI shows.
 const VIEWED: [&str; 4] = ["Namespace", TENANT_QUOTA.1, "LimitRange", "ResourceQuota"];
 
-/// Recommendations for all workloads, and true if they are based on a metrics store, which should not be read too often.
+impl Advice {
+    /// Tries the changes in some namespaces.
+    pub fn try_in(&mut self, opened: &mut Opened, entries: &[WorkloadEntry], is_asked: impl Fn(&str) -> bool) {
+        if let Some(summary) = &mut self.advice {
+            opened.on_run(|run| trial::check(&mut Arc::make_mut(summary).0, entries, run, is_asked));
+        }
+    }
+}
+
+/// Recommendations for all workloads that nobody has tried, with the workloads to try them; and true if they are based on a metrics
+/// store, which should not be read too often.
 pub fn advice(
     opened: &mut Opened,
     inventory: Inventory,
     target: &TargetArgs,
     usage: Option<&UsageArgs>,
-) -> anyhow::Result<(Advice, bool)> {
+) -> anyhow::Result<(Advice, Vec<WorkloadEntry>, bool)> {
     let (advised, problem) =
         recommend::recommend_what_is_known(opened, inventory, target, usage, &Progress::for_people())?;
-    let Recommended { report, past, is_of_store } = advised;
+    let Recommended { report, entries, past, is_of_store } = advised;
     let unknown = problem.map(|problem| format!("{problem:#}"));
-    Ok((Advice { advice: summary::of(report).map(Arc::new), past, unknown, ..Advice::default() }, is_of_store))
+    Ok((Advice { advice: summary::of(report).map(Arc::new), past, unknown, ..Advice::default() }, entries, is_of_store))
 }
 
 /// Writes the objects of the cluster, then recommendations for them. Objects that may not be read are left out.
@@ -362,13 +375,13 @@ impl<W: Write> Snapshot<W> {
                 found.into_iter().for_each(|mut object| self.add(&mut object));
                 Ok(())
             }),
+            // Those of all namespaces take longer than the rest of one, and no view shows them.
+            (KIND, Scope::In(_)) if self.written == SnapshotFields::ForViews => Ok(()),
             (KIND, Scope::In(namespaces)) => {
-                let profiles = cluster.list((api_version, name, Some(&profiles_namespace(settings))));
-                profiles.map(|profiles| {
-                    for mut profile in profiles {
-                        only_of(&mut profile, namespaces);
-                        self.add(&mut profile);
-                    }
+                let of_all = profiles_namespace(settings);
+                cluster.visit((api_version, name, Some(&of_all)), &mut |mut profile| {
+                    only_of(&mut profile, namespaces);
+                    self.add(&mut profile);
                 })
             }
             (_, scope) if OF_ADMINISTRATORS.contains(&kind) => {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
@@ -20,12 +20,13 @@ use headroom_api_server::parts::locked;
 use headroom_api_server::{clock, signals};
 use headroom_output::list_writer::{Form, ListWriter};
 use headroom_output::{Exit, Page, Paint, complain, progress, terminal};
-use headroom_recommend::output::markdown;
+use headroom_recommend::output::{markdown, summary};
 use headroom_recommend::report::price::Prices;
-use headroom_recommend::write::patches;
-use headroom_workloads::inventory::Inventory;
+use headroom_recommend::write::{patches, trial};
+use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::owner::WorkloadRef;
 use ring::rand::{SecureRandom, SystemRandom};
+use serde_json::json;
 use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -113,10 +114,26 @@ impl Reader {
     }
 }
 
+/// The changes that are tried in a reading, in whole namespaces: a trial takes milliseconds, and a large cluster has ten thousands.
+const MOST_TRIED: usize = 500;
+
+/// The namespaces whose rows come first.
+const FIRST_NAMESPACES: usize = 10;
+
 /// The source of usage, and the last recommendations by namespace.
 struct Sizing {
     usage: UsageArgs,
-    last: Mutex<BTreeMap<Option<String>, (Instant, Advice)>>,
+    most_tried: usize,
+    last: Mutex<BTreeMap<Option<String>, Last>>,
+}
+
+/// The last recommendations for a part of the cluster.
+struct Last {
+    made_at: Instant,
+    is_of_store: bool,
+    advice: Advice,
+    /// The time at which the changes in a namespace were tried last.
+    tried: BTreeMap<String, Instant>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
@@ -128,25 +145,30 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     // Wrong arguments are reported before a browser is opened.
     args.target.check()?;
     let site = Site::find()?;
-    let sizing = Sizing { usage, last: Mutex::default() };
+    let most_tried = if args.export.is_some() { usize::MAX } else { MOST_TRIED };
+    let sizing = Sizing { usage, most_tried, last: Mutex::default() };
     let (target, reader) = (args.target, Reader::default());
     if let Some(file) = &args.export {
-        export::write(file, &export::page(&site, &take(&target, Part::Views(&sizing), None)?)?)?;
+        export::write(file, &export::page(&site, &take(&target, ClusterPart::Views(&sizing), None)?)?)?;
         return Ok(Exit::Ok);
     }
     let answer = move |question| {
         let with = |kept| TargetArgs { kept: Some(kept), ..target.clone() };
         let answered = match question {
             PageQuestion::Snapshot(namespace) => reader.answer(namespace.clone(), |kept| {
-                take(&with(kept), Part::Views(&sizing), namespace).map(Answered::gzip)
+                take(&with(kept), ClusterPart::Views(&sizing), namespace).map(Answered::gzip)
             }),
+            PageQuestion::Rows(None) if target.all_namespaces => {
+                first_of(&target).and_then(|first| take(&first, ClusterPart::Rows, None)).map(Answered::gzip)
+            }
             // Without a store, they would be no sooner there than the rest.
             PageQuestion::Rows(_) if !sizing.usage.names_store().unwrap_or_default() => Answered::json(&()),
             PageQuestion::Rows(namespace) => {
-                take(&with(reader.kept.clone()), Part::Rows, namespace).map(Answered::gzip)
+                take(&with(reader.kept.clone()), ClusterPart::Rows, namespace).map(Answered::gzip)
             }
+            PageQuestion::Tried(namespace, workload) => sizing.tried(&of(&target, namespace), &workload),
             PageQuestion::Objects(namespace) => {
-                take(&with(reader.kept.clone()), Part::Objects, namespace).map(Answered::gzip)
+                take(&with(reader.kept.clone()), ClusterPart::Objects, namespace).map(Answered::gzip)
             }
             PageQuestion::Bounds(namespace) => bounds(&target, &sizing.usage, namespace),
             PageQuestion::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
@@ -197,7 +219,7 @@ fn redirect_to(url: &str) -> anyhow::Result<NamedTempFile> {
 }
 
 /// Takes what the views show, with recommendations; or without them the objects that "What if" evaluates.
-fn take(target: &TargetArgs, part: Part<'_>, namespace: Option<String>) -> anyhow::Result<Vec<u8>> {
+fn take(target: &TargetArgs, part: ClusterPart<'_>, namespace: Option<String>) -> anyhow::Result<Vec<u8>> {
     let hint = match namespace {
         None => "; name a namespace that you may read, above or as ?namespace=NAME in the address",
         Some(_) => "",
@@ -205,9 +227,9 @@ fn take(target: &TargetArgs, part: Part<'_>, namespace: Option<String>) -> anyho
     let target = of(target, namespace);
     let advise = |opened: &mut Opened, inventory| {
         Ok(match part {
-            Part::Objects => Advice::default(),
-            Part::Rows => snapshot::advice(opened, inventory, &target, None)?.0,
-            Part::Views(sizing) => {
+            ClusterPart::Objects => Advice::default(),
+            ClusterPart::Rows => snapshot::advice(opened, inventory, &target, None)?.0,
+            ClusterPart::Views(sizing) => {
                 let mut advice = sizing.advice(opened, inventory, &target)?;
                 advice.resizes = Sizing::resizes(opened, &target);
                 advice
@@ -216,7 +238,8 @@ fn take(target: &TargetArgs, part: Part<'_>, namespace: Option<String>) -> anyho
     };
     // Compressed at once: a large cluster has hundreds of megabytes.
     let compressed = GzEncoder::new(Vec::new(), Compression::fast());
-    let written = if matches!(part, Part::Objects) { SnapshotFields::ForWhatIf } else { SnapshotFields::ForViews };
+    let written =
+        if matches!(part, ClusterPart::Objects) { SnapshotFields::ForWhatIf } else { SnapshotFields::ForViews };
     let mut snapshot = snapshot::take(&target, ListWriter::new(compressed, Form::CompactJson), written, advise)?;
     if let Some(first) = snapshot.missed.first_mut() {
         first.push_str(hint);
@@ -232,12 +255,19 @@ fn take(target: &TargetArgs, part: Part<'_>, namespace: Option<String>) -> anyho
 
 /// The part of a cluster that is asked for.
 #[derive(Clone, Copy)]
-enum Part<'s> {
+enum ClusterPart<'s> {
     Views(&'s Sizing),
     /// The views without usage of a metrics store.
     Rows,
     /// The objects that "What if" evaluates.
     Objects,
+}
+
+/// The first namespaces of a cluster: all of a large one takes its time.
+fn first_of(target: &TargetArgs) -> anyhow::Result<TargetArgs> {
+    let namespaces: Vec<String> =
+        target.open_partly()?.cluster.namespaces().into_iter().take(FIRST_NAMESPACES).collect();
+    Ok(TargetArgs { all_namespaces: namespaces.is_empty(), namespaces, ..target.clone() })
 }
 
 /// The same cluster, of which one namespace is read; without one, those that the program was started for.
@@ -293,21 +323,51 @@ fn in_namespaces<'w>(target: &TargetArgs, workloads: impl Iterator<Item = &'w Wo
 }
 
 impl Sizing {
+    fn last(&self) -> MutexGuard<'_, BTreeMap<Option<String>, Last>> {
+        // A panic leaves each of them whole, or takes it out.
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Recommends, with the changes that are tried by now.
     fn advice(&self, opened: &mut Opened, inventory: Inventory, target: &TargetArgs) -> anyhow::Result<Advice> {
-        let scope = (!target.all_namespaces).then(|| target.namespaces.join(","));
-        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, advice)) = last().get(&scope).filter(|(at, _)| at.elapsed() < USAGE_AGE) {
-            return Ok(advice.clone());
-        }
-        let (mut advice, is_of_store) = snapshot::advice(opened, inventory, target, Some(&self.usage))?;
-        let memory = if target.wants_cluster() { Memory::of_cluster(&target.cluster.described()) } else { None };
-        if let (Some(memory), Some(summary)) = (memory, &advice.advice) {
-            advice.changes = memory.changes(summary, clock::now());
-        }
-        if is_of_store {
-            last().insert(scope, (Instant::now(), advice.clone()));
-        }
+        let scope = scope(target);
+        let before = self.last().remove(&scope);
+        let (mut last, entries) = match before {
+            Some(last) if last.is_of_store && last.made_at.elapsed() < USAGE_AGE => (last, inventory.entries),
+            before => {
+                // No more is kept meanwhile: the report of a large cluster is most of the memory.
+                let found = before.as_ref().and_then(|of| Some(trial::found(&of.advice.advice.as_ref()?.0)));
+                let tried = before.map(|before| before.tried).unwrap_or_default();
+                let (mut advice, entries, is_of_store) =
+                    snapshot::advice(opened, inventory, target, Some(&self.usage))?;
+                let memory =
+                    if target.wants_cluster() { Memory::of_cluster(&target.cluster.described()) } else { None };
+                if let (Some(memory), Some(summary)) = (memory, &advice.advice) {
+                    advice.changes = memory.changes(summary, clock::now());
+                }
+                if let (Some(summary), Some(found)) = (&mut advice.advice, found) {
+                    trial::take_over(&mut Arc::make_mut(summary).0, found);
+                }
+                (Last { made_at: Instant::now(), is_of_store, advice, tried }, entries)
+            }
+        };
+        let next = last.advice.advice.as_ref().map(|summary| trial::next(&summary.0, &last.tried, self.most_tried));
+        last.try_in(opened, &entries, next.unwrap_or_default());
+        let advice = last.advice.clone();
+        self.last().insert(scope, last);
         Ok(advice)
+    }
+
+    /// Tries the changes in the namespace of a workload that somebody looks at, and answers with its rows.
+    fn tried(&self, target: &TargetArgs, workload: &WorkloadRef) -> anyhow::Result<Answered> {
+        let mut opened = in_namespaces(target, std::iter::once(workload)).open()?;
+        let read = Inventory::read(&mut opened.cluster, &opened.scope.parts(), |problem| problem.to_string());
+        let entries = read.map_err(anyhow::Error::msg)?.entries;
+        let mut all = self.last();
+        let last = all.get_mut(&scope(target)).ok_or_else(|| anyhow!("the cluster is being read"))?;
+        last.try_in(&mut opened, &entries, BTreeSet::from([workload.namespace.clone()]));
+        let rows = last.advice.advice.as_ref().map(|summary| summary::rows(summary, &workload.namespace));
+        Answered::json(&json!({"kind": "List", "items": [{"kind": "Snapshot", "spec": {"advice": rows}}]}))
     }
 
     /// Reads what the controller did and would do; none where it does not run, or this user may not see it.
@@ -318,6 +378,18 @@ impl Sizing {
             .then(|| resize::read_records(&target.cluster, namespaces, &profiles_namespace(&opened.settings)))?;
         found.ok().filter(|found| !found.is_empty())
     }
+}
+
+impl Last {
+    fn try_in(&mut self, opened: &mut Opened, entries: &[WorkloadEntry], namespaces: BTreeSet<String>) {
+        self.advice.try_in(opened, entries, |namespace| namespaces.contains(namespace));
+        self.tried.extend(namespaces.into_iter().map(|namespace| (namespace, Instant::now())));
+    }
+}
+
+/// The namespaces of a target; none for all.
+fn scope(target: &TargetArgs) -> Option<String> {
+    (!target.all_namespaces).then(|| target.namespaces.join(","))
 }
 
 fn random() -> anyhow::Result<[u8; 16]> {

@@ -10,6 +10,7 @@ use headroom_admission::cluster::resource_quota::ResourceQuota;
 use headroom_admission::quota::{Charged, ObjectUsage, QuotaObject};
 use headroom_admission::request::Requirement;
 use headroom_admission::timestamp::Timestamp;
+use headroom_dry_run::quota_levels::share;
 use headroom_output::draw::{self, Charset};
 use headroom_output::{Page, Paint, Table, people};
 use headroom_quota_protocol::plan::PlanNode;
@@ -128,7 +129,7 @@ impl Inventory<'_, '_> {
                 used: used.to_string(),
                 hard: hard.to_string(),
                 free: free.to_string(),
-                percent: percent(&used, hard),
+                percent: share(&used, hard, 100),
                 recounted: recounted.map(|recounted| recounted.to_family(used_family(&used, hard)).to_string()),
                 consumers: self.consumers(&consumption, name, hard),
                 parts: (thousandths(&used), thousandths(hard)),
@@ -167,7 +168,7 @@ impl Inventory<'_, '_> {
         let found = all.into_iter().take(MAX_CONSUMERS).map(|(owner, amount, objects)| QuotaConsumer {
             owner: owner.to_owned(),
             objects,
-            percent: percent(&amount, hard),
+            percent: share(&amount, hard, 100),
             amount: amount.to_string(),
         });
         found.collect()
@@ -227,12 +228,6 @@ struct Consumption {
 /// The suffixes that a recount is best compared in.
 fn used_family(used: &Quantity, hard: &Quantity) -> headroom_admission::amount::Family {
     if used.is_zero() { hard.family() } else { used.family() }
-}
-
-fn percent(part: &Quantity, whole: &Quantity) -> Option<u64> {
-    let (part, whole) = (part.milli_value(), whole.milli_value());
-    let (part, whole) = (i128::from(part), i128::from(whole));
-    (whole > 0 && part >= 0).then(|| u64::try_from(part * 100 / whole).unwrap_or(u64::MAX))
 }
 
 /// In percent.

@@ -269,49 +269,6 @@ fn a_missing_kind_is_reported() {
     assert_eq!(said.err, expected);
 }
 
-/// A controlled object with a container of this image.
-fn owned(kind: &str, name: &str, owner: [&str; 3], image: &str, replicas: u64) -> Value {
-    let [api_version, owner_kind, owner_name] = owner;
-    let owner =
-        json!({"apiVersion": api_version, "kind": owner_kind, "name": owner_name, "controller": true, "uid": "x"});
-    let spec = json!({"containers": [{"name": "main", "image": image}]});
-    let (api_version, spec) = match kind {
-        "Pod" => ("v1", spec),
-        _ => ("apps/v1", json!({"replicas": replicas, "selector": {}, "template": {"spec": spec}})),
-    };
-    let metadata = json!({"name": name, "namespace": "shop", "uid": name, "ownerReferences": [owner]});
-    json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec})
-}
-
-#[test]
-fn workloads_of_unknown_kinds_get_recommendations_under_their_names() {
-    let rollout = ["argoproj.io/v1alpha1", "Rollout", "front"];
-    let cluster = ["postgresql.cnpg.io/v1", "Cluster", "pg"];
-    let live = Live::world(vec![
-        owned("ReplicaSet", "front-1", rollout, "nginx:1.26", 0),
-        owned("ReplicaSet", "front-2", rollout, "nginx:1.27", 3),
-        owned("Pod", "front-2-x", ["apps/v1", "ReplicaSet", "front-2"], "nginx:1.27", 1),
-        owned("Pod", "pg-1", cluster, "postgres:16", 1),
-        owned("Pod", "pg-2", cluster, "postgres:16", 1),
-        owned("Pod", "static-node-1", ["v1", "Node", "node-1"], "nginx:1.27", 1),
-    ]);
-    let report: Value = serde_json::from_str(&live.run("recommend -o json").out).unwrap();
-    let workload = |workload: &Value| {
-        let text = |field: &str| workload[field].as_str().unwrap_or_default().to_owned();
-        format!("{} {} {} {}", text("kind"), text("name"), text("through"), workload["pods"])
-    };
-    let workloads: Vec<String> = report["workloads"].as_array().unwrap().iter().map(workload).collect();
-    for wanted in ["Rollout front replicaset/front-2 3", "Cluster pg pod/pg-1 2", "Pod static-node-1  1"] {
-        assert!(workloads.iter().any(|workload| workload == wanted), "{wanted} in {workloads:?}");
-    }
-    assert_eq!(workloads.iter().filter(|workload| workload.contains("front")).count(), 1, "{workloads:?}");
-    let table = live.run("recommend").out;
-    let advice = "set spec.template.spec.containers[].resources of rollout/front";
-    assert!(table.contains("rollout/front") && table.contains(advice), "{table}");
-    let patches = live.run("recommend -o kustomize").out;
-    assert!(!patches.contains("Rollout") && patches.contains("static-node-1"), "{patches}");
-}
-
 #[test]
 fn manifests_are_evaluated_in_the_namespace_of_the_kubeconfig() {
     let live = Live::new([limits(), team("1")]);

@@ -1,15 +1,13 @@
-//! `headroom-controller enforce-quotas` as a program: with a tenant whose pods are as large as they may be, and killed again and
-//! again beside an API server that fails.
+//! `headroom-controller enforce-quotas` as a program, with a tenant whose pods are as large as they may be.
 
 use std::fs;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use headroom_fixtures::api_server::{self, ApiServer};
-use headroom_fixtures::process::peak_kib;
+use headroom_fixtures::process::{Running, peak_kib};
 use headroom_fixtures::servers;
 use headroom_quota_server::tls;
 use serde_json::{Value, json};
@@ -29,23 +27,6 @@ const LARGEST_OBJECT: usize = 1_536 << 10;
 const LARGE_REVIEWS: usize = 160;
 /// The time that an API server waits for a webhook.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The pods that the quota allows while replicas are killed.
-const FEW: usize = 20;
-/// The time that requests of the killed replicas may take.
-const REQUEST_LIFETIME: Duration = Duration::from_secs(20);
-/// After so much quiet, nothing is reserved that is not used.
-const SETTLED_AFTER: Duration = Duration::from_secs(60);
-
-/// A program that is killed in the end.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
 
 /// An API server in front of a replica.
 struct Caller {
@@ -99,125 +80,32 @@ fn review(name: &str, env: &[Value]) -> String {
     .to_string()
 }
 
-/// An API server with a quota on pods, and what the programs need to reach it and to be reached.
-struct Scene {
-    server: Arc<ApiServer>,
-    folder: tempfile::TempDir,
-    made: tls::ServingCertificate,
-}
-
-impl Scene {
-    fn new(server: Arc<ApiServer>, pods: usize) -> Self {
-        server.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
-        server.put(json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": "team"},
-            "spec": {"namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": pods.to_string()}}}}));
-        server.serve("headroom.dev/v1alpha1", "QuotaLedger", true);
-        let folder = tempfile::tempdir().unwrap();
-        let made = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
-        let kubeconfig = api_server::kubeconfig(&[("here", &server.listen(), "headroom")]);
-        for (name, text) in [("tls.crt", &made.certificate), ("tls.key", &made.key), ("kubeconfig", &kubeconfig)] {
-            fs::write(folder.path().join(name), text).unwrap();
-        }
-        Self { server, folder, made }
-    }
-
-    fn start(&self, replica: SocketAddr) -> Running {
-        let status = SocketAddr::from(([127, 0, 0, 1], servers::free_port()));
-        let program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-            .current_dir(self.folder.path())
-            .args(["enforce-quotas", "--no-configure", "--tls=."])
-            .args(["--listen", &replica.to_string(), "--listen-status", &status.to_string()])
-            .arg(format!("--request-lifetime={}s", REQUEST_LIFETIME.as_secs()))
-            .env("KUBECONFIG", "kubeconfig")
-            .stderr(Stdio::null())
-            .spawn();
-        Running(program.unwrap())
-    }
-
-    /// A caller of a replica that answers.
-    async fn caller(&self, replica: SocketAddr) -> Arc<Caller> {
-        let caller = Arc::new(Caller::new(replica, &self.made));
-        let begun = Instant::now();
-        while !caller.admits(&review("first", &[])).await {
-            assert!(begun.elapsed() < Duration::from_secs(60), "no answer");
-            sleep(Duration::from_millis(100)).await;
-        }
-        caller
-    }
-}
-
-fn loopback() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], servers::free_port()))
-}
-
-/// Replicas are killed whatever they do, and the API server fails in all ways that it can. No bound is passed, and what was
-/// reserved for nothing is free again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replicas_that_die_beside_a_failing_api_server_pass_no_bound() {
-    let scene = Scene::new(ApiServer::troubled(47), FEW);
-    let (server, addresses) = (&scene.server, [loopback(), loopback()]);
-    let mut replicas = addresses.map(|address| scene.start(address));
-    let callers = [scene.caller(addresses[0]).await, scene.caller(addresses[1]).await];
-    let (is_over, most, admitted) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
-    let pods = || server.list("/api/v1/pods").len();
-    let writers = (0..6).map(async |writer| {
-        for round in 0.. {
-            if is_over.load(Ordering::Relaxed) {
-                return;
-            }
-            let name = format!("pod-{writer}-{}", round % 8);
-            let path = format!("/api/v1/namespaces/shop/pods/{name}");
-            let uid = format!("{name}-{round}");
-            let text = review(&name, &[]).replace(&format!(r#""uid":"{name}""#), &format!(r#""uid":"{uid}""#));
-            if server.get(&path).is_none() && callers[server.chance.below(2)].admits(&text).await {
-                admitted.fetch_add(1, Ordering::Relaxed);
-                sleep(server.chance.millis(40)).await;
-                // Another webhook may refuse it.
-                if !server.chance.one_in(8) {
-                    let review: Value = serde_json::from_str(&text).unwrap();
-                    server.put(review["request"]["object"].clone());
-                    most.fetch_max(pods(), Ordering::Relaxed);
-                }
-            }
-            if server.chance.one_in(3) {
-                server.remove(&format!("/api/v1/namespaces/shop/pods/pod-{writer}-{}", server.chance.below(8)));
-            }
-            sleep(server.chance.millis(150)).await;
-        }
-    });
-    let killer = async {
-        for _ in 0..6 {
-            sleep(Duration::from_secs(4) + server.chance.millis(2_000)).await;
-            let killed = server.chance.below(2);
-            drop(replicas[killed].0.kill());
-            drop(replicas[killed].0.wait());
-            replicas[killed] = scene.start(addresses[killed]);
-        }
-        is_over.store(true, Ordering::Relaxed);
-    };
-    futures::future::join(futures::future::join_all(writers), killer).await;
-    server.calm();
-    let (quiet, most) = (Instant::now(), most.into_inner());
-    let ledger =
-        || server.get("/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers/trees.1").unwrap_or_default();
-    while ledger()["used"][0] != format!("pods={}", pods()) || !ledger()["claims"].is_null() {
-        assert!(quiet.elapsed() < SETTLED_AFTER, "{} are stored: {}", pods(), ledger());
-        sleep(Duration::from_millis(500)).await;
-    }
-    println!(
-        "{admitted:?} admitted, at most {most} stored, {}, settled after {:?}",
-        server.counters(),
-        quiet.elapsed()
-    );
-    assert!(most <= FEW && most > FEW / 2, "{most} were stored, {FEW} are allowed");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_pods_as_large_as_they_may_be_stay_within_the_memory_of_a_replica() {
-    let scene = Scene::new(ApiServer::new(), 1_000);
-    let replica = loopback();
-    let running = scene.start(replica);
-    let caller = scene.caller(replica).await;
+    let server = ApiServer::new();
+    server.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
+    server.put(json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": "team"},
+        "spec": {"namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "1000"}}}}));
+    server.serve("headroom.dev/v1alpha1", "QuotaLedger", true);
+    let (folder, made) = (
+        tempfile::tempdir().unwrap(),
+        tls::make(&["127.0.0.1".to_owned()], headroom_api_server::clock::now(), 1).unwrap(),
+    );
+    let kubeconfig = api_server::kubeconfig(&[("here", &server.listen(), "headroom")]);
+    for (name, text) in [("tls.crt", &made.certificate), ("tls.key", &made.key), ("kubeconfig", &kubeconfig)] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let [replica, status] = [(); 2].map(|()| SocketAddr::from(([127, 0, 0, 1], servers::free_port())));
+    let mut program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
+    program.args(["enforce-quotas", "--no-configure", "--tls=.", "--listen", &replica.to_string()]);
+    program.args(["--listen-status", &status.to_string()]).env("KUBECONFIG", "kubeconfig");
+    let running = Running(program.current_dir(&folder).stderr(Stdio::null()).spawn().unwrap());
+    let caller = Arc::new(Caller::new(replica, &made));
+    let begun = Instant::now();
+    while !caller.admits(&review("first", &[])).await {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no answer");
+        sleep(Duration::from_millis(100)).await;
+    }
 
     // Small values take the most memory for their bytes.
     let small = json!({"name": "a", "value": ""});

@@ -3,8 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
 
-mod crash;
 mod from_prometheus;
+mod full_disk;
 mod ledger;
 mod monitoring;
 mod program;

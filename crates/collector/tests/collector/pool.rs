@@ -1,11 +1,8 @@
-//! Colluding namespaces, whatever they run: fewer than the quorum cannot move a figure of the pool out of the range of
-//! the others.
+//! Colluding namespaces: fewer than the quorum cannot move a figure of the pool out of the range of the others.
 
 use headroom_admission::amount::Quantity;
 use headroom_collector::profile::Pooling;
 use headroom_usage::sample::{Batch, OomKill, Resource, Sample, SampledContainer, Window};
-use proptest::collection::vec;
-use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::support::*;
@@ -21,17 +18,6 @@ struct Tenant {
     mebibytes: Vec<u64>,
     /// Mebibytes at which a container was killed.
     killed_at: Option<u64>,
-}
-
-fn honest() -> impl Strategy<Value = Tenant> {
-    (1..4_usize, 1..10_i64, vec(20..2_000_u64, 1..10), proptest::option::of(20..2_000_u64))
-        .prop_map(|(pods, days, mebibytes, killed_at)| Tenant { pods, days, mebibytes, killed_at })
-}
-
-fn hostile() -> impl Strategy<Value = Tenant> {
-    let amounts = prop_oneof![vec(0..2_u64, 1..10), vec(50_000..900_000_u64, 1..10), vec(20..3_000_u64, 1..10)];
-    (1..20_usize, 1..30_i64, amounts, proptest::option::of(1..900_000_u64))
-        .prop_map(|(pods, days, mebibytes, killed_at)| Tenant { pods, days, mebibytes, killed_at })
 }
 
 /// The pool's history of all tags of the image.
@@ -68,41 +54,6 @@ fn pooled(tenants: &[Tenant], pooling: &Pooling) -> Value {
 
 fn mebibytes(text: &str) -> f64 {
     text.parse::<Quantity>().unwrap().value() as f64 / MIB as f64
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
-    #[test]
-    fn two_namespaces_cannot_move_a_figure_out_of_the_range_of_others(
-        honest in vec(honest(), 1..9),
-        hostile in vec(hostile(), 0..3),
-    ) {
-        let tenants = [honest.as_slice(), hostile.as_slice()].concat();
-        let all = pooled(&tenants, &Pooling::default());
-        let amounts = || honest.iter().flat_map(|tenant| &tenant.mebibytes).map(|amount| *amount as f64);
-        let (least, most) = (amounts().fold(f64::MAX, f64::min), amounts().fold(0.0, f64::max));
-        // Sketches have an error of at most 1 %; if two may be the majority, the deciding figures agree within a
-        // quarter.
-        let slack = if tenants.len() < 5 { 1.26 } else { 1.01 };
-        for (window, usage) in all["windows"].as_object().into_iter().flatten() {
-            let memory = &usage["memory"];
-            let figures = memory["percentiles"].as_array().unwrap().iter().chain(memory.get("peak"));
-            for figure in figures.filter_map(Value::as_str) {
-                let amount = mebibytes(figure);
-                prop_assert!(amount <= most * slack && amount * slack >= least, "{window} {figure}: {least} {most}");
-            }
-            let cpu = &usage["cpu"];
-            let figures = cpu["percentiles"].as_array().unwrap().iter().chain(cpu.get("peak")).chain(cpu.get("busiest"));
-            for figure in figures.filter_map(Value::as_str) {
-                let millicores = figure.parse::<Quantity>().unwrap().milli_value() as f64;
-                prop_assert!(millicores <= 2.0 * most * slack && millicores * slack >= least, "{figure}: {least} {most}");
-            }
-        }
-        let killed = honest.iter().filter_map(|tenant| tenant.killed_at).max();
-        for kill in all["oomKills"].as_array().into_iter().flatten() {
-            prop_assert!(mebibytes(kill["memory"].as_str().unwrap()) <= killed.unwrap() as f64);
-        }
-    }
 }
 
 fn steady(mebibytes: u64) -> Tenant {

@@ -136,43 +136,6 @@ fn a_tag_with_a_digest_is_found_by_either_and_counted_once_in_all() {
     assert_eq!(samples(&image["tags"][digest.as_str()]), "2");
 }
 
-/// One pod of twelve is busy, throughout or in the mornings only: percentiles of all together know little or nothing of it.
-#[test]
-fn a_hot_pod_among_twelve_is_published_whether_a_day_is_read_at_once_or_by_the_hour() {
-    let published = |hours_at_once: i64, busy_until: i64| {
-        let folder = tempfile::tempdir().unwrap();
-        let store = open(folder.path());
-        for from in (NOW - 2 * DAY..NOW).step_by((hours_at_once * HOUR) as usize) {
-            let window = Window { from, to: from + hours_at_once * HOUR };
-            let batches = (0..12).map(|pod| {
-                let amount = |time: i64| match pod == 3 && time % DAY < busy_until * HOUR {
-                    true => 700_000_000 + time.unsigned_abs() / 60 * 7_919 % 100 * 1_000_000,
-                    false => 50_000_000,
-                };
-                let times = (window.from..window.to).step_by(STEP as usize);
-                let samples = times.map(|time| Sample { time, value: amount(time), seconds: 60 }).collect();
-                used("shop", &format!("shard-{pod}"), "shard:1", Resource::Cpu, samples)
-            });
-            add(&store, window, batches);
-        }
-        let images = objects(&store, NOW, &Pooling { quorum: 1, ..Pooling::default() });
-        let millicores = |of: &str| {
-            let history = histories(&images, "docker.io/library/shard", of);
-            let text = figure(&history["all"]["windows"]["7d"]["cpu"], "busiest");
-            text.parse::<headroom_admission::amount::Quantity>().unwrap().milli_value()
-        };
-        (millicores("shop"), millicores("pool"))
-    };
-    // If a day is read by the hour, it may be the p95 of the hours in which the pod is among the busiest, if there are six or more.
-    for (busy_until, p95, most_by_hour) in [(24, 795, 795), (8, 785, 795), (4, 770, 770)] {
-        let at_once = published(24, busy_until);
-        assert!((p95..=p95 * 102 / 100).contains(&at_once.0), "{busy_until}: {at_once:?}");
-        let by_hour = published(1, busy_until);
-        assert!((at_once.0..=most_by_hour * 102 / 100).contains(&by_hour.0), "{busy_until}: {by_hour:?}");
-        assert_eq!((at_once.1, by_hour.1), (at_once.0, by_hour.0));
-    }
-}
-
 /// A container that used this many mebibytes a day ago.
 fn hour(pod: &str, mebibytes: u64) -> Batch {
     let at = |minute: i64| Sample { time: NOW - DAY + minute * 60, value: mebibytes << 20, seconds: 60 };

@@ -1,13 +1,12 @@
 //! Our policy together with the API server's own LimitRanger and ResourceQuota, as in most clusters.
 
-use headroom_e2e::cluster::{Cluster, api_in};
+use headroom_e2e::cluster::Cluster;
 use headroom_e2e::control_plane::Controllers;
-use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::chart_policies;
-use crate::guarded_namespace::{Guarded, eventually, guard_by, resources, wait_for};
-use crate::objects::{deployment, limit_range, quota};
+use crate::guarded_namespace::{Guarded, eventually, guard_by, wait_for};
+use crate::objects::{deployment, quota};
 
 /// A namespace guarded as documented, with the LimitRange that was there when the requests of `tests/data` were
 /// recorded.
@@ -32,38 +31,6 @@ fn stateful_set(namespace: &str, memory_limit: &str) -> Value {
         "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db", "namespace": namespace},
         "spec": spec,
     })
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "starts a control plane: make e2e-cluster"]
-async fn a_stateful_set_gets_pods_that_the_plugins_alone_refuse() {
-    crate::skip_without!("kube-controller-manager");
-    let shop = shop().await;
-    // Without our policy, the default limit of 500m is below the author's request of 1, and no pod is created.
-    let unguarded = shop.cluster.new_namespace("unguarded").await.unwrap();
-    let item =
-        json!({"default": {"cpu": "500m", "memory": "500Mi"}, "defaultRequest": {"cpu": "250m", "memory": "250Mi"}});
-    shop.create(limit_range(&unguarded, item)).await.unwrap();
-    shop.create(stateful_set(&unguarded, "1Gi")).await.unwrap();
-    shop.create(stateful_set(&shop.namespace, "1Gi")).await.unwrap();
-
-    let pods = shop.all("v1", "Pod");
-    let pod = wait_for(&pods, "db-0", "the controller has created the first pod", |_| true).await;
-    assert_eq!(
-        *resources(&pod),
-        json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}})
-    );
-    let annotation = &pod.metadata.annotations.unwrap_or_default()["headroom.dev/resources"];
-    assert!(annotation.contains("limits.cpu") && annotation.contains("raised"), "{annotation}");
-
-    let events = api_in(&shop.client, &unguarded, "v1", "Event");
-    eventually("an event says why there is no pod", async || {
-        let messages = events.list(&ListParams::default()).await.unwrap().items;
-        let messages: Vec<&str> = messages.iter().filter_map(|event| event.data["message"].as_str()).collect();
-        let is_there = messages.iter().any(|message| message.contains("must be less than or equal to cpu limit"));
-        is_there.then_some(()).ok_or(format!("{messages:?}"))
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

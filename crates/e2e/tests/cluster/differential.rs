@@ -33,10 +33,7 @@ use self::outcome::{Answer, Difference, Outcome, difference_by_forgery, differen
 use self::plane::{Latest, Plane, text_of};
 use crate::chart_policies;
 use crate::guarded_namespace::{ID, guard_in};
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap())
-}
+use crate::workload_forecast::number;
 
 /// The outcomes at one of our API servers, compared with the outcomes at the API server with only the plugins.
 struct Comparison<'a> {
@@ -135,8 +132,8 @@ async fn plane(
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts three control planes: make e2e-cluster"]
 async fn headroom_decides_as_the_plugins_do() {
-    let first = setting("HEADROOM_DIFFERENTIAL_SEED", 20_261_121);
-    let cases: Vec<Case> = (0..setting("HEADROOM_DIFFERENTIAL_CASES", 3_000)).map(|n| Case::new(first + n)).collect();
+    let first = number("HEADROOM_DIFFERENTIAL_SEED", 20_261_121);
+    let cases: Vec<Case> = (0..number("HEADROOM_DIFFERENTIAL_CASES", 3_000)).map(|n| Case::new(first + n)).collect();
     let (plugins, ours, both) = tokio::join!(
         Cluster::start(InTreePlugins::On, Controllers::Off),
         Cluster::start(InTreePlugins::Off, Controllers::Off),

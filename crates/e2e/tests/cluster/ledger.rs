@@ -3,7 +3,6 @@
 
 mod at_the_bound;
 mod bench;
-mod changes;
 mod churn;
 mod configured;
 mod failures;

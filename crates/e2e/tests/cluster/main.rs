@@ -39,7 +39,6 @@ mod admit_policy_alone;
 mod command_check_apply;
 mod command_check_folders;
 mod command_recommend;
-mod command_snapshot;
 mod controller_collector;
 mod controller_resizer;
 mod differential;

@@ -117,7 +117,7 @@ pub fn condition(object: &DynamicObject, r#type: &str) -> Option<Value> {
 /// Writes the files of the kubelet. It acts as the node by impersonation, so the API server authorizes it as one.
 fn write_kubelet(cluster: &Cluster, host: &Path, reserved_cpu: &str) {
     let file = |name: &str, text: &str| std::fs::write(host.join("kubelet").join(name), text).unwrap();
-    let made = headroom_quota_server::tls::make(&[ADDRESS.to_owned()], 2).unwrap();
+    let made = headroom_quota_server::tls::make(&[ADDRESS.to_owned()], headroom_api_server::clock::now(), 2).unwrap();
     file("kubelet.crt", &made.certificate);
     file("kubelet.key", &made.key);
     let mut kubeconfig: Value =

@@ -100,7 +100,7 @@ fn history(past: &[(&str, i64, u64)]) -> String {
 /// Serves the metrics API through the API server.
 pub async fn serve_metrics_api(client: &Client, prometheus: u16) {
     let certificate = Arc::new(tls::Certificate::default());
-    let made = tls::make(&[HOST.to_owned()], 2).unwrap();
+    let made = tls::make(&[HOST.to_owned()], headroom_api_server::clock::now(), 2).unwrap();
     certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
     let acceptor = tls::acceptor(certificate, None).unwrap();
     let listener = TcpListener::bind((HOST, 0)).await.unwrap();

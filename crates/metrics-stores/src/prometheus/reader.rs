@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use headroom_usage::DAY;
 use headroom_usage::sample::{Resource, Window};
 
-pub use by_pod::{Objects, Throttling};
+pub use by_pod::{OwnersAndKills, Throttling};
 pub use kills::Killed;
 pub use usage::{Digest, Lives};
 

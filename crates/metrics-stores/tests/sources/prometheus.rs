@@ -419,22 +419,6 @@ async fn pods_started_while_kube_state_metrics_was_down_wait_for_it() {
 }
 
 #[tokio::test]
-async fn a_kill_while_kube_state_metrics_was_down_is_reported_when_it_is_up_again() {
-    let cluster = Cluster::until_now(360);
-    let killed_in = cluster.containers[3].kills[1] as i64;
-    let history = without_state(&cluster, &cluster.open_metrics(), killed_in - 10..killed_in + 80);
-    let server = start(history);
-    let source = Prometheus::connect(&options(server.url())).await.unwrap();
-    let back = cluster.window.from + (killed_in + 80) * 60;
-    for window in [360 * 60, 60 * 60] {
-        let kills = read(&source, shifted(cluster.window), window).await.kills;
-        let reported: Vec<_> = kills.iter().map(|kill| (kill.at, kill.container.image.as_str())).collect();
-        let first = cluster.window.from + (cluster.containers[3].kills[0] as i64 + 1) * 60;
-        assert_eq!(reported, [(first, "postgres:15"), (back, "postgres:16")]);
-    }
-}
-
-#[tokio::test]
 async fn a_store_shared_by_clusters_requires_a_choice() {
     let cluster = Cluster::until_now(30);
     let text = cluster.open_metrics();

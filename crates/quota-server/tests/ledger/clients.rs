@@ -79,7 +79,7 @@ async fn serve(server: &Arc<ApiServer>, request_lifetime: Duration) -> (Running,
 /// With `--client-ca`, a caller without a certificate of that authority gets no answer.
 #[tokio::test]
 async fn only_callers_with_a_certificate_of_the_authority_are_answered() {
-    let other = tls::make(&["127.0.0.1".to_owned()], 1).unwrap();
+    let other = tls::make(&["127.0.0.1".to_owned()], headroom_api_server::clock::now(), 1).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);

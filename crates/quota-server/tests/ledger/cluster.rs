@@ -18,7 +18,7 @@ pub const LEDGERS: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quota
 pub const LEDGER: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers/trees.1";
 
 pub static CERTIFICATE: LazyLock<tls::ServingCertificate> =
-    LazyLock::new(|| tls::make(&["127.0.0.1".to_owned()], 1).unwrap());
+    LazyLock::new(|| tls::make(&["127.0.0.1".to_owned()], headroom_api_server::clock::now(), 1).unwrap());
 
 /// A replica that is killed when dropped: all its work stops at once.
 pub struct Running(pub Arc<Replica>);
@@ -46,8 +46,19 @@ impl Running {
         replica
     }
 
+    /// The same with a clock that is ten minutes ahead.
+    pub fn start_ahead(server: &Arc<ApiServer>) -> Self {
+        let replica = Self::by(server, REQUEST_LIFETIME, || clock() + 600);
+        drop(replica.start());
+        replica
+    }
+
     /// A replica that does nothing yet.
     pub fn new(server: &Arc<ApiServer>, request_lifetime: Duration) -> Self {
+        Self::by(server, request_lifetime, clock)
+    }
+
+    fn by(server: &Arc<ApiServer>, request_lifetime: Duration, clock: fn() -> i64) -> Self {
         let options = Options { request_lifetime, clock, ..Options::new("headroom") };
         let replica = Replica::new(options, client(server), CancellationToken::new());
         replica.certificate.set(CERTIFICATE.certificate.as_bytes(), CERTIFICATE.key.as_bytes()).unwrap();

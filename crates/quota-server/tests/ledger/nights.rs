@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_fixtures::api_server::{Outcome, Request, status};
+use headroom_quota_server::replica::Webhook;
 use headroom_quota_server::{Options, Replica};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -126,4 +127,42 @@ async fn a_replica_is_ready_while_the_api_server_confirms_what_it_knows() {
         sleep(2 * MINUTE).await;
         assert!(replica.is_ready(), "{name}: {:?}", replica.problem());
     }
+}
+
+/// API servers judge a certificate by their own clock.
+#[tokio::test(start_paused = true)]
+async fn a_certificate_is_made_by_the_api_server_s_clock_and_at_once_where_nobody_accepts_it() {
+    const SECRET: &str = "/api/v1/namespaces/headroom/secrets/headroom-ledger-tls";
+    const NOW: i64 = 1_796_083_200;
+    const DAY: i64 = 86_400;
+    let server = bounded(&json!({"pods": "9"}));
+    server.set_date("Tue, 01 Dec 2026 00:00:00 GMT");
+    let url = Some("https://127.0.0.1:1".to_owned());
+    let webhook = Some(Webhook { service: "ledger".to_owned(), url, makes_certificate: true });
+    let options = Options { webhook, clock: || NOW + 400 * DAY, ..Options::new("headroom") };
+    let replica = Running(Replica::new(options, client(&server), CancellationToken::new()));
+    drop(replica.start());
+    let secret = || server.get(SECRET).unwrap_or_default();
+    let at = |name: &str| secret()["metadata"]["annotations"][name].as_str().and_then(|at| at.parse::<i64>().ok());
+    let is_now = |secret: &serde_json::Value| {
+        let made = &secret["metadata"]["annotations"]["headroom.dev/made-at"];
+        made.as_str().and_then(|at| at.parse().ok()).is_some_and(|at: i64| (NOW..NOW + 7 * 60).contains(&at))
+    };
+    until(secret, is_now).await;
+    // By a clock that was ahead, a cluster that was off for months, and a successor by a clock that was ahead.
+    for (made, next) in [(400 * DAY, None), (-91 * DAY, None), (-61 * DAY, Some(400 * DAY))] {
+        let [made, next] = [Some(made), next].map(|of| of.map(|of| (NOW + of).to_string()));
+        server.edit(
+            SECRET,
+            &json!({"metadata": {"annotations": {
+                "headroom.dev/made-at": made, "headroom.dev/next-made-at": next,
+            }}}),
+        );
+        until(secret, is_now).await;
+    }
+    // One that is old, but valid, is used until its successor is trusted.
+    let made = (NOW - 61 * DAY).to_string();
+    server.edit(SECRET, &json!({"metadata": {"annotations": {"headroom.dev/made-at": made}}}));
+    until(secret, |secret| secret["data"]["next.crt"].is_string()).await;
+    assert_eq!(at("headroom.dev/made-at"), Some(NOW - 61 * DAY));
 }

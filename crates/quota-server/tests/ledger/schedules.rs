@@ -1,4 +1,4 @@
-//! Many creates by replicas that are killed, whose plans change, and that write at the same time.
+//! Many creates by replicas that are killed, whose clocks differ, whose plans change, and that write at the same time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -63,7 +63,10 @@ async fn run(seed: u64, hard: usize) -> usize {
     server.put(team);
     // A second tree in the same ledger, which charges one of the namespaces too.
     server.put(quota("zoo", &["web"], &json!({"pods": "1000"})));
-    let replicas = [0, 1].map(|_| Arc::new(Running::start(&server)));
+    // Their clocks differ, and either may lead.
+    let start =
+        |which: usize| Arc::new(if which == 0 { Running::start(&server) } else { Running::start_ahead(&server) });
+    let replicas = [0, 1].map(start);
     let (replicas, tally) = (Arc::new(Mutex::new(replicas)), Arc::new(Tally::default()));
     let writers = (0..8).map(|writer| {
         let (server, replicas, tally) = (Arc::clone(&server), Arc::clone(&replicas), Arc::clone(&tally));
@@ -85,8 +88,8 @@ async fn run(seed: u64, hard: usize) -> usize {
     let writers: Vec<_> = writers.collect();
     for _ in 0..3 {
         sleep(server.chance.millis(900)).await;
-        let fresh = Arc::new(Running::start(&server));
-        let killed = std::mem::replace(&mut replicas.lock().unwrap()[server.chance.below(2)], fresh);
+        let which = server.chance.below(2);
+        let killed = std::mem::replace(&mut replicas.lock().unwrap()[which], start(which));
         killed.stop.cancel();
         killed.drained.cancel();
     }

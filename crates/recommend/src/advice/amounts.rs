@@ -4,6 +4,7 @@ use std::fmt;
 
 use headroom_admission::amount::{Family, Quantity};
 use headroom_admission::cluster::usage::Resource;
+pub use headroom_dry_run::quota_levels::{some_text, text};
 use headroom_output::people;
 use headroom_usage::sample::quantity;
 use serde::{Serialize, Serializer};
@@ -70,17 +71,6 @@ pub fn readable(amount: u64, resource: Resource) -> Quantity {
 /// With its sign, unless it is nothing.
 pub fn signed(amount: &Quantity) -> String {
     if amount.is_positive() { format!("+{amount}") } else { amount.to_string() }
-}
-
-pub fn text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
-}
-
-pub fn some_text<S: Serializer>(value: &Option<impl fmt::Display>, serializer: S) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => serializer.collect_str(value),
-        None => serializer.serialize_none(),
-    }
 }
 
 pub fn signed_text<S: Serializer>(amount: &Quantity, serializer: S) -> Result<S::Ok, S::Error> {

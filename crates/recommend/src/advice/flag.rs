@@ -47,6 +47,8 @@ pub enum Flag {
     AtLimit,
     Limit,
     Blocked,
+    /// Nobody has tried the change.
+    Untried,
     Autoscaler,
     QosClass,
     WholeCpus,
@@ -119,6 +121,7 @@ impl fmt::Display for Flag {
             Self::AtLimit => f.write_str("at its limit"),
             Self::Limit => f.write_str("limit"),
             Self::Blocked => f.write_str("blocked"),
+            Self::Untried => f.write_str("not tried yet"),
             Self::Autoscaler => f.write_str("hpa"),
             Self::QosClass => f.write_str("qos"),
             Self::WholeCpus => f.write_str("whole cpus"),
@@ -222,6 +225,9 @@ impl Flag {
             }
             Self::Limit => "limit: a new memory limit is recommended beside the request: see -o wide",
             Self::Blocked => "blocked: the change would be rejected, or stop its rollout, and is left out: see Blocked",
+            Self::Untried => {
+                "not tried yet: nobody knows if the change would be rejected, so no sum counts it, and no patch has it: open its details"
+            }
             Self::Autoscaler => "hpa: an autoscaler would scale differently: see Autoscalers",
             Self::QosClass => "qos: the pod's QoS class would change: see -o wide",
             Self::WholeCpus => {

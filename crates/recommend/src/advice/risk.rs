@@ -102,7 +102,7 @@ fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
     let missing: Vec<&ResourceAdvice> = container
         .resources
         .iter()
-        .filter(|advice| advice.request.is_none() && advice.resource != Resource::EphemeralStorage)
+        .filter(|advice| advice.lacks_request() && advice.resource != Resource::EphemeralStorage)
         .filter(|advice| advice.unknown != Some(NoRecommendation::PodLevelResources))
         .collect();
     if !missing.is_empty() && !container.is_init {

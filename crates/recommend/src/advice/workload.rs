@@ -12,6 +12,7 @@ use crate::advice::autoscaler::{Requested, Scaled};
 use crate::advice::blocked::Blocked;
 use crate::advice::flag::{Flag, Growing};
 use crate::advice::pod_request::{self, PodPart};
+use crate::advice::quota_effect::QuotaEffect;
 use crate::advice::reason::AdviceReason;
 use crate::advice::template::CustomResource;
 use crate::history::description::Description;
@@ -76,6 +77,15 @@ pub struct Workload {
     /// Its turn in the order in which changes are made.
     #[serde(skip)]
     pub turn: usize,
+    /// True while nobody has tried its changes, which no sum counts.
+    #[serde(skip)]
+    pub is_untried: bool,
+    /// Those of the notes that the trial found.
+    #[serde(skip)]
+    pub notes_of_trial: Vec<String>,
+    /// The effects of its changes on quotas, until they are added to those of the report.
+    #[serde(skip)]
+    pub effects: Vec<QuotaEffect>,
     /// The workload itself, if its pods were read from what it owns.
     #[serde(skip)]
     pub custom: Option<CustomResource>,
@@ -275,13 +285,20 @@ impl ResourceAdvice {
         self.request = request;
     }
 
-    /// Takes the request of a running pod, if that has another than a new one gets.
+    /// Takes the request of a running pod, if that has another than a new one gets. Without one it takes no room, even where
+    /// admission would set one now.
     pub fn take_running(&mut self, running: Option<Quantity>) {
         let then = self.request.as_ref().map(|request| &request.value);
         if running.as_ref() != then {
             let from = RequestOrigin::Running(then.cloned());
-            self.set_current(running.map(|value| CurrentRequest { value, from }));
+            self.set_current(Some(CurrentRequest { value: running.unwrap_or(Quantity::ZERO), from }));
         }
+    }
+
+    /// True if the container requests nothing of this, which is no choice of its author's.
+    pub fn lacks_request(&self) -> bool {
+        let is_author = |of: &CurrentRequest| of.from == RequestOrigin::Author;
+        self.request.as_ref().is_none_or(|of| of.value.is_zero() && !is_author(of))
     }
 
     /// The request that new pods get, if the author wrote one and running pods have another.
@@ -425,7 +442,7 @@ impl Workload {
         all.map(|(container, advice)| Requested {
             container: &container.name,
             resource: advice.resource.name(),
-            before: advice.request.as_ref().map(|request| request.value.clone()),
+            before: advice.request.as_ref().filter(|_| !advice.lacks_request()).map(|request| request.value.clone()),
             after: advice.recommended.clone(),
         })
         .collect()
@@ -466,6 +483,7 @@ impl Workload {
             container.is_without_usage().then_some(Flag::NoUsageData),
             container.evidence.filter(|of| of.is_too_brief).map(Flag::TooBrief),
             thin.map(Flag::Thin),
+            self.is_untried.then_some(Flag::Untried),
         ];
         let grows = container.grows.iter().cloned().map(Flag::Grows);
         let patterns = container.patterns.iter().cloned();
@@ -522,8 +540,12 @@ impl Workload {
         }
     }
 
-    /// The amount that a container's recommendation saves over all pods; none where nobody else can use it.
+    /// The amount that a container's recommendation saves over all pods; none where nobody else can use it, or it was not tried.
     pub fn saved_by(&self, container: &ContainerAdvice, resource: Resource) -> Option<Quantity> {
+        self.could_save(container, resource).filter(|_| !self.is_untried)
+    }
+
+    fn could_save(&self, container: &ContainerAdvice, resource: Resource) -> Option<Quantity> {
         let place = self.place_of(container)?;
         let saved = pod_request::saved(&self.parts(resource), place)?.times_count(self.pods);
         Some(saved).filter(|saved| self.device.is_none() || !saved.is_positive())
@@ -559,7 +581,17 @@ impl Workload {
 
     /// Over all containers.
     pub fn saved(&self, resource: Resource) -> Quantity {
-        let saved = self.containers.iter().filter_map(|container| self.saved_by(container, resource));
+        if self.is_untried { Quantity::ZERO } else { self.possible_saving(resource) }
+    }
+
+    /// The same of a change that may not have been tried.
+    pub fn possible_saving(&self, resource: Resource) -> Quantity {
+        let saved = self.containers.iter().filter_map(|container| self.could_save(container, resource));
         saved.fold(Quantity::ZERO, |sum, saved| sum.plus(&saved))
+    }
+
+    /// True if patches may have its changes: they were tried, and pass.
+    pub fn is_handed_out(&self) -> bool {
+        !self.is_untried && self.blocked.is_none()
     }
 }

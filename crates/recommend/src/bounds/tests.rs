@@ -322,7 +322,7 @@ fn each_pod_that_ran_is_admitted_by_the_proposed_bounds() {
     let (mut bounded, admission) = (cluster(world.objects()), Admission::assumed());
     let consumers = world.consumers(&mut bounded);
     let source = (ReportSource::default(), Vec::new());
-    let report = Recommendations::new(source, Vec::new(), Vec::new(), Vec::new(), Prices::default(), Order::Name);
+    let report = Recommendations::new(source, Vec::new(), Vec::new(), Prices::default(), Order::Name);
     let range = limits::propose(&["shop".to_owned()], &consumers, &report, &mut bounded).unwrap().remove(0);
     let quota = proposal(&world);
     bounded.put(range.object.clone()).unwrap();

@@ -114,7 +114,7 @@ impl Evaluated {
             admitted: Admitted {
                 qos: qos(admitted),
                 requests: requests(admitted)?,
-                charges: quota_effect::charges(admitted, &found.context)?,
+                charges: quota_effect::charges(&request.namespace, admitted, &found.context)?,
                 breaches: limits::check_pod(admitted, &found.ranges).first.iter().map(ToString::to_string).collect(),
             },
             missing,

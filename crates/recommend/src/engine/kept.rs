@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Resource;
 use headroom_admission::image::ImageName;
-use headroom_objects::cluster_reader::ClusterReader;
+use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_workloads::inventory::WorkloadEntry;
 use serde_json::{Map, Value};
 
@@ -89,11 +89,12 @@ fn differing(service: &Value, labels: &Map<String, Value>) -> Option<usize> {
     selector.iter().try_fold(0, |differing, (key, value)| Some(differing + usize::from(labels.get(key)? != value)))
 }
 
-/// The workloads that take over from a busy peer, by their numbers. Where Services may not be read, twins are not known.
+/// The workloads that take over from a busy peer, by their numbers. Notes are what could not be read for it.
 pub fn by_peers(
     workloads: &[Workload],
     entries: &[WorkloadEntry],
     cluster: &mut dyn ClusterReader,
+    notes: &mut Vec<ReadError>,
 ) -> BTreeMap<usize, Kept> {
     let mut groups: BTreeMap<(String, String), Vec<Peer>> = BTreeMap::new();
     for workload in workloads.iter().filter(|of| !of.shared_flags.iter().any(|flag| matches!(flag, Flag::Kept(_)))) {
@@ -111,10 +112,15 @@ pub fn by_peers(
                 continue;
             }
             let alike: Vec<&Peer> = busier.into_iter().filter(|peer| peer.arguments == idle.arguments).collect();
-            if alike.is_empty() {
-                continue;
-            }
-            let read = || cluster.list(("v1", "Service", Some(namespace))).unwrap_or_default();
+            let [first, ..] = alike.as_slice() else { continue };
+            let read = || match cluster.list(("v1", "Service", Some(namespace))) {
+                Ok(services) => services,
+                Err(problem) => {
+                    let unknown = format!("not known: does {} take over from {}", idle.name, first.name);
+                    notes.push(problem.context(&unknown));
+                    Vec::new()
+                }
+            };
             let services: &mut Vec<Value> = services.entry(namespace).or_insert_with(read);
             let may_switch = |peer: &&Peer| {
                 let selects = |of: &&Value, differs: usize| {

@@ -95,7 +95,7 @@ fn advised_with(
     let (configs, kept) = (&ConfigMaps::default(), BTreeMap::new());
     let (settings, admission, declined) = (&settings, None, None);
     let engine = Engine { usage, autoscalers, settings, admission, now, lowers_limits, declined, configs, kept };
-    engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap().0
+    engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap()
 }
 
 /// The requests that admission gives to a pod of the workload that names none itself, with the same history published and
@@ -727,6 +727,18 @@ fn no_question_about_a_workload_is_asked_twice() {
     check(read, &limited("1", "64Mi", "64Mi"), &[refuses], 6);
 }
 
+/// Services that may not be read.
+struct Guarded(Overlay, Option<bool>);
+
+impl ClusterReader for Guarded {
+    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+        match self.1 {
+            Some(true) => Err(ReadError::Failed(format!("{} is forbidden", list.1))),
+            _ => self.0.list(list),
+        }
+    }
+}
+
 /// A workload with more fields of its container and its pod, and its advice.
 fn peer(of: &Value, used: Observed, around: &mut Overlay) -> (Workload, WorkloadEntry) {
     let mut workload = workload(json!([]));
@@ -766,8 +778,10 @@ fn what_is_kept_on_purpose_or_read_by_its_program_is_not_lowered_without_a_word(
         let peers = peers.map(|of| peer(of, observed(of["cpu"].as_u64().unwrap(), 100, None), &mut around));
         let (mut workloads, entries): (Vec<Workload>, Vec<WorkloadEntry>) = peers.unzip();
         workloads.iter_mut().enumerate().for_each(|(number, of)| of.entry = number);
-        let found = kept::by_peers(&workloads, &entries, &mut around);
-        let found: Vec<String> = found.iter().map(|(number, kept)| format!("{number} is {kept}")).collect();
+        let mut notes = Vec::new();
+        let found = kept::by_peers(&workloads, &entries, &mut Guarded(around, case["forbidden"].as_bool()), &mut notes);
+        let found = found.iter().map(|(number, kept)| format!("{number} is {kept}"));
+        let found: Vec<String> = found.chain(notes.iter().map(ToString::to_string)).collect();
         assert_eq!(json!(found), case["gives"], "{case}");
     }
 }

@@ -3,6 +3,7 @@
 
 use headroom_admission::amount::Quantity;
 use headroom_admission::recommend::NoRecommendation;
+use headroom_dry_run::quota_levels::QuotaKey;
 use headroom_output::markdown_cell;
 
 use crate::advice::amounts::short;
@@ -48,10 +49,9 @@ pub fn text(report: &Recommendations) -> String {
     list("Targets of autoscalers, which this changes too if they are in the same manifests", report.scaled());
     let quota = |effect: &QuotaEffect| {
         let unit = if effect.fits { "" } else { ": **it would not fit**" };
-        format!(
-            "{}/{} {}: {} → {} of {}{unit}",
-            effect.namespace, effect.quota, effect.resource, effect.used, effect.used_after, effect.hard
-        )
+        let QuotaKey { namespace, quota, name } = &effect.level.key;
+        let [used, after, hard] = effect.amounts();
+        format!("{namespace}/{quota} {name}: {used} → {after} of {hard}{unit}")
     };
     list("Quotas", report.quotas.iter().map(quota).collect());
     let dates = advised(report).filter_map(|(workload, container, advice)| match &advice.unknown {
@@ -82,7 +82,7 @@ pub fn text(report: &Recommendations) -> String {
 
 /// The advice for all workloads but those that nothing is written for.
 fn advised(report: &Recommendations) -> impl Iterator<Item = (&Workload, &ContainerAdvice, &ResourceAdvice)> {
-    let written = report.containers().filter(|(of, _)| of.blocked.is_none());
+    let written = report.containers().filter(|(of, _)| of.is_handed_out());
     let written = written.filter(|(of, container)| of.why_unpatched().is_none() && container.injected.is_none());
     written
         .flat_map(|(workload, container)| container.resources.iter().map(move |advice| (workload, container, advice)))

@@ -1,7 +1,10 @@
 //! Recommendations as a snapshot carries them to the page, which has no engine for them: a line for each container and
 //! resource, with amounts as people write them and as numbers to draw. `playground/site/src/types.ts` says what each field is.
 
+use std::borrow::Borrow;
+
 use headroom_admission::amount::Quantity;
+use headroom_admission::truncate::count_of;
 use headroom_api_server::shell::ShellCommand;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
@@ -12,12 +15,9 @@ use crate::history::distribution::thousandths;
 use crate::report::Recommendations;
 use crate::write::patches::{Patch, RecommendedChange};
 
-/// A report in short, to be kept.
-#[derive(Debug)]
-pub struct RecommendationSummary(Recommendations);
-
-/// A report in short.
-pub struct Summary<'r>(pub &'r Recommendations);
+/// A report in short, of a report that is kept or borrowed.
+#[derive(Debug, Clone)]
+pub struct RecommendationSummary<R = Recommendations>(pub R);
 
 /// The items of a list, which are made while they are written: those of a large cluster take hundreds of megabytes.
 struct Each<Items>(Items);
@@ -39,15 +39,9 @@ pub fn of(report: Recommendations) -> Option<RecommendationSummary> {
     is_of_something.then_some(RecommendationSummary(report))
 }
 
-impl Serialize for RecommendationSummary {
+impl<R: Borrow<Recommendations>> Serialize for RecommendationSummary<R> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Summary(&self.0).serialize(serializer)
-    }
-}
-
-impl Serialize for Summary<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(report) = self;
+        let report = self.0.borrow();
         let cluster = report.cluster.as_deref();
         let mut blocked = report.blocked();
         blocked.truncate(MAX_BLOCKED);
@@ -63,11 +57,15 @@ impl Serialize for Summary<'_> {
         fields.serialize_entry("total", &report.total)?;
         fields.serialize_entry("blocked", &blocked)?;
         fields.serialize_entry("risks", &report.risks)?;
-        let lines = || report.containers().flat_map(|(of, container)| lines(report, of, container));
+        let lines = || report.workloads.iter().flat_map(|of| report_lines(report, of));
         fields.serialize_entry("lines", &Each(lines))?;
         fields.serialize_entry("workloads", &Each(|| report.workloads.iter().map(|of| workload(of, cluster))))?;
         fields.serialize_entry("quotas", &report.quotas)?;
-        fields.serialize_entry("notes", &report.all_notes())?;
+        let untried = report.workloads.iter().filter(|of| of.is_untried).count() as u64;
+        let untried = (untried > 0)
+            .then(|| format!("recommendations for {} are not tried yet, and in no sum", count_of(untried, "workload")));
+        let notes = || untried.iter().cloned().chain(report.all_notes()).collect::<Vec<_>>();
+        fields.serialize_entry("notes", &notes())?;
         fields.serialize_entry("flagsExplained", &report.flags_explained())?;
         fields.end()
     }
@@ -88,11 +86,23 @@ impl RecommendationSummary {
     }
 }
 
+/// The rows of a namespace alone.
+pub fn rows(RecommendationSummary(report): &RecommendationSummary, namespace: &str) -> Value {
+    let of = || report.workloads.iter().filter(|of| of.key.namespace == namespace);
+    let each = |of| report_lines(report, of);
+    let workloads = of().map(|of| workload(of, report.cluster.as_deref()));
+    json!({"lines": of().flat_map(each).collect::<Vec<_>>(), "workloads": workloads.collect::<Vec<_>>()})
+}
+
+fn report_lines<'r>(report: &'r Recommendations, of: &'r Workload) -> impl Iterator<Item = Value> + 'r {
+    of.containers.iter().flat_map(move |container| lines(report, of, container))
+}
+
 /// A workload with the patches that are handed out for it, in the order in which they are applied.
 fn workload(of: &Workload, context: Option<&str>) -> Value {
     let kubectl = ShellCommand::of("kubectl").words(context.into_iter().flat_map(|context| ["--context", context]));
     let change = RecommendedChange::from(of);
-    let is_handed_out = of.blocked.is_none() && !change.containers.is_empty();
+    let is_handed_out = of.is_handed_out() && !change.containers.is_empty();
     let patches = if is_handed_out { change.patches() } else { Vec::new() };
     let patch = |patch: &Patch| {
         json!({

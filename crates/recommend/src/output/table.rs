@@ -5,6 +5,7 @@ use std::fmt::Display;
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Resource;
 use headroom_admission::estimate::Basis;
+use headroom_dry_run::quota_levels::QuotaKey;
 use headroom_output::draw::Charset;
 use headroom_output::people::{self, Unit};
 use headroom_output::{Page, Paint, Table};
@@ -377,11 +378,11 @@ fn quotas(page: &mut Page, report: &Recommendations, paint: Paint) {
     let header = ["NAMESPACE", "QUOTA", "RESOURCE", "USED", "CHANGE", "AFTER", "HARD", ""];
     let mut table = Table::new(&header).right(&numbers).spare(&["CHANGE", "NAMESPACE"]);
     for effect in &report.quotas {
-        let name = &effect.resource;
-        let [used, after, hard] = [&effect.used, &effect.used_after, &effect.hard].map(|of| people::amount(name, of));
+        let QuotaKey { namespace, quota, name } = &effect.level.key;
+        let [used, after, hard] = effect.amounts().map(|of| people::amount(name, of));
         let after = if effect.fits { after } else { paint.red(&after) };
         let warning = if effect.fits { String::new() } else { paint.red("exceeds quota") };
-        let [namespace, quota, resource] = [&effect.namespace, &effect.quota, name].map(String::clone);
+        let [namespace, quota, resource] = [namespace, quota, name].map(String::clone);
         table.row([namespace, quota, resource, used, people::change(name, &effect.change), after, hard, warning]);
     }
     writeln!(page, "\nQuotas after applying all recommendations:");

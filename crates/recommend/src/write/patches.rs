@@ -29,7 +29,7 @@ pub struct RecommendedChange<'w> {
     pub containers: Vec<ContainerChange>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerChange {
     pub name: String,
     pub is_init: bool,
@@ -61,7 +61,7 @@ impl Recommendations {
     /// The changes of all workloads that differ from their recommendations, but for those that would be blocked, in the order in
     /// which they fit.
     pub fn changes(&self) -> Vec<RecommendedChange<'_>> {
-        let mut passing: Vec<&Workload> = self.workloads.iter().filter(|of| of.blocked.is_none()).collect();
+        let mut passing: Vec<&Workload> = self.workloads.iter().filter(|of| of.is_handed_out()).collect();
         passing.sort_by_key(|of| of.turn);
         passing.into_iter().map(RecommendedChange::from).filter(|change| !change.containers.is_empty()).collect()
     }

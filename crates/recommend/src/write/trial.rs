@@ -2,7 +2,8 @@
 //! others leave. What frees room comes first, then what needs more, the worst risk first; what does not pass is tried again
 //! while others make room.
 
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use headroom_admission::amount::{Family, Quantity, Requirement};
 use headroom_dry_run::evaluate::{ChargedAmount, ObjectCharge, ObjectDecision, Run, Verdict};
@@ -15,7 +16,7 @@ use crate::advice::blocked::{Blocked, BlockingBound, Fit};
 use crate::advice::flag::Flag;
 use crate::advice::workload::{ResourceAdvice, Workload};
 use crate::report::Recommendations;
-use crate::write::patches::RecommendedChange;
+use crate::write::patches::{ContainerChange, RecommendedChange};
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::inventory::WorkloadEntry;
 
@@ -40,21 +41,84 @@ struct Candidate<'a> {
     refused: Option<(usize, Blocked)>,
 }
 
-/// Marks the changes that would be blocked, and notes which autoscalers can no longer reach their maximum. The run's cluster is
-/// left as it was.
-pub fn check(report: &mut Recommendations, entries: &[WorkloadEntry], run: &mut Run) {
+/// Leaves the change of a workload to be tried later.
+pub fn put_off(workload: &mut Workload) {
+    workload.is_untried = !RecommendedChange::from(&*workload).containers.is_empty();
+}
+
+/// Tries the changes in some namespaces: marks those that would be blocked, notes which autoscalers can no longer reach their
+/// maximum, and counts the others. The entries may be of a later reading. The run's cluster is left as it was.
+pub fn check(report: &mut Recommendations, entries: &[WorkloadEntry], run: &mut Run, is_asked: impl Fn(&str) -> bool) {
     let mark = run.cluster.mark();
-    let found =
-        AdviceTrial { run, carried_out: 0, after: HashMap::new(), raised: HashMap::new() }.blocked(report, entries);
+    let mut trial = AdviceTrial { run, carried_out: 0, after: HashMap::new(), raised: HashMap::new() };
+    let found = trial.blocked(report, entries, is_asked);
     run.cluster.roll_back(mark);
     for (turn, (place, blocked, notes)) in found.into_iter().enumerate() {
-        let Some(workload) = report.workloads.get_mut(place) else { continue };
-        workload.turn = turn;
-        workload.notes.extend(notes);
-        if blocked.is_some() {
-            workload.containers.iter_mut().for_each(|container| container.flags.push(Flag::Blocked));
+        if let Some(workload) = report.workloads.get_mut(place) {
+            workload.take_trial((turn, blocked, notes));
         }
-        workload.blocked = blocked;
+    }
+    report.add_up();
+}
+
+/// The turn of a change, why it is blocked, and the notes of its trial.
+type Outcome = (usize, Option<Blocked>, Vec<String>);
+
+/// The changes that were tried, with what was found.
+pub type Found = HashMap<WorkloadRef, (Vec<ContainerChange>, Outcome)>;
+
+/// Keeps of a report what trials found.
+pub fn found(report: &Recommendations) -> Found {
+    let tried = report.workloads.iter().filter(|of| !of.is_untried);
+    let outcome = |of: &Workload| (of.turn, of.blocked.clone(), of.notes_of_trial.clone());
+    tried.map(|of| (of.key.clone(), (RecommendedChange::from(of).containers, outcome(of)))).collect()
+}
+
+/// Takes over what was found of the same changes before.
+pub fn take_over(report: &mut Recommendations, mut found: Found) {
+    for workload in report.workloads.iter_mut().filter(|of| of.is_untried) {
+        if let Some((changed, outcome)) = found.remove(&workload.key)
+            && RecommendedChange::from(&*workload).containers == changed
+        {
+            workload.take_trial(outcome);
+        }
+    }
+    report.add_up();
+}
+
+/// The namespaces to try next, with about so many changes: those that were tried the longest ago, and of these first where most
+/// can be saved. `tried` says when each was.
+pub fn next(report: &Recommendations, tried: &BTreeMap<String, impl Ord + Copy>, most: usize) -> BTreeSet<String> {
+    let mut changed: BTreeMap<&str, Vec<&Workload>> = BTreeMap::new();
+    for of in report.workloads.iter().filter(|of| !RecommendedChange::from(*of).containers.is_empty()) {
+        changed.entry(&of.key.namespace).or_default().push(of);
+    }
+    let mut changed: Vec<_> = changed.into_iter().collect();
+    changed.sort_by_cached_key(|(namespace, all)| {
+        let saving = |resource| all.iter().fold(Quantity::ZERO, |sum, of| sum.plus(&of.possible_saving(resource)));
+        let [cpu, memory] = CPU_AND_MEMORY.map(saving);
+        (tried.get(*namespace).copied(), Reverse(report.prices.weight(&cpu, &memory)))
+    });
+    let mut count = 0;
+    let is_next = |(_, all): &(&str, Vec<&Workload>)| {
+        let before = count;
+        count += all.len();
+        before < most
+    };
+    changed.into_iter().take_while(is_next).map(|(namespace, _)| namespace.to_owned()).collect()
+}
+
+impl Workload {
+    /// Notes what a trial found.
+    fn take_trial(&mut self, (turn, blocked, notes): Outcome) {
+        self.notes.retain(|note| !self.notes_of_trial.contains(note));
+        self.notes.extend(notes.iter().cloned());
+        let flag = blocked.is_some().then_some(Flag::Blocked);
+        for container in &mut self.containers {
+            container.flags.retain(|flag| !matches!(flag, Flag::Untried | Flag::Blocked));
+            container.flags.extend(flag.clone());
+        }
+        (self.is_untried, self.turn, self.blocked, self.notes_of_trial) = (false, turn, blocked, notes);
     }
 }
 
@@ -74,14 +138,21 @@ impl AdviceTrial<'_> {
         &mut self,
         report: &Recommendations,
         entries: &[WorkloadEntry],
+        is_asked: impl Fn(&str) -> bool,
     ) -> Vec<(usize, Option<Blocked>, Vec<String>)> {
         let mut ranks = HashMap::new();
         for (rank, risk) in report.risks.iter().enumerate() {
             ranks.entry(&risk.workload).or_insert(rank);
         }
-        let candidates = report.workloads.iter().enumerate().filter_map(|(place, workload)| {
+        let by_key: HashMap<&WorkloadRef, &WorkloadEntry> = entries.iter().map(|entry| (&entry.key, entry)).collect();
+        let asked = report.workloads.iter().enumerate().filter(|(_, of)| is_asked(&of.key.namespace));
+        let candidates = asked.filter_map(|(place, workload)| {
             let change = RecommendedChange::from(workload);
-            let entry = entries.get(workload.entry).filter(|_| !change.containers.is_empty())?;
+            if change.containers.is_empty() {
+                return None;
+            }
+            let same = entries.get(workload.entry).filter(|entry| entry.key == workload.key);
+            let entry = same.or_else(|| by_key.get(&workload.key).copied())?;
             Some((place, Candidate { workload, entry, change, refused: None }))
         });
         let mut pending: Vec<(usize, Candidate<'_>)> = candidates.collect();

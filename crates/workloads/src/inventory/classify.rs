@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Value, json};
 
 use super::top_owner::TopOwners;
-use super::{Inventory, Running, WorkloadEntry};
+use super::{Inventory, RunningPods, WorkloadEntry};
 use crate::kinds::{self, POD, POD_KINDS, comes_and_goes};
 use crate::owner::{Owner, Owners, PodOwners, WorkloadRef};
 use crate::running;
@@ -19,7 +19,7 @@ pub struct Classifier {
     entries: BTreeMap<WorkloadRef, WorkloadEntry>,
     /// The newest object that each owner of an unknown kind made, with its time: it may stand for its owner.
     made: BTreeMap<WorkloadRef, (String, WorkloadEntry)>,
-    running: HashMap<WorkloadRef, Running>,
+    running: HashMap<WorkloadRef, RunningPods>,
     /// The newest pod of each object that makes some, with its time.
     newest: BTreeMap<WorkloadRef, (String, CompressedObject)>,
     ended: u64,
@@ -79,7 +79,7 @@ impl Classifier {
             self.ended += u64::from(owner.is_none());
             return;
         }
-        self.running.insert(key.clone(), Running::of_pod(&object));
+        self.running.insert(key.clone(), RunningPods::of_pod(&object));
         if let Some(owner) = &owner {
             self.add_newest(owner.within(&key.namespace), &object);
         }

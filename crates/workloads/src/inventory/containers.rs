@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Counted over pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Running {
+pub struct RunningPods {
     /// Pods that have not ended.
     pub pods: u64,
     /// By container.
@@ -19,7 +19,7 @@ pub struct Running {
     pub priority: Option<i64>,
 }
 
-impl Running {
+impl RunningPods {
     /// The facts of one pod that has not ended.
     pub fn of_pod(pod: &Value) -> Self {
         let priority = pod.pointer("/spec/priority").and_then(Value::as_i64);

@@ -7,7 +7,6 @@
 )]
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Instant;
 
 use headroom_dry_run::simulate::unread;
 use headroom_playground::memo::Memo;
@@ -138,18 +137,6 @@ fn what_is_no_snapshot_says_so() {
     assert!(open("kind: Pod").starts_with("snapshot:1: `apiVersion` is missing"));
     let wrong = snapshot(1).replace(r#"{"mode":"never"}"#, "3");
     assert!(open(&wrong).starts_with("invalid settings: `estimates`"), "{}", open(&wrong));
-}
-
-/// `cargo test --profile native -p headroom-playground --test whatif -- --ignored --nocapture`
-#[test]
-#[ignore = "a figure for people"]
-fn how_long_five_thousand_objects_take() {
-    let begin = Instant::now();
-    let (cluster, overview) = open(snapshot(50));
-    let opened = begin.elapsed();
-    let begin = Instant::now();
-    trial(&cluster, &[]);
-    println!("{} objects: opened in {opened:?}, evaluated again in {:?}", overview["objects"], begin.elapsed());
 }
 
 /// The pods of `pods.yaml`, and workloads with them as templates.

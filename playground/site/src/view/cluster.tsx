@@ -32,7 +32,7 @@ export function ClusterPage({ engined }: { engined: Engined | undefined }) {
           <div>
             <b>
               {cluster
-                ? `Shown as of ${cluster.readAt.toLocaleTimeString()}: the cluster cannot be read now`
+                ? `Shown as of ${cluster.inspection.madeAt.toLocaleTimeString()}: the cluster cannot be read now`
                 : "The cluster cannot be read"}
             </b>
             {clusterError}
@@ -49,7 +49,7 @@ export function ClusterPage({ engined }: { engined: Engined | undefined }) {
           {isLive() && <Scope cluster={cluster} />}
           {state.kind === "report" && cluster && (
             <span class="muted">
-              made {cluster.readAt.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" })}
+              made {cluster.inspection.madeAt.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" })}
             </span>
           )}
           {state.kind === "playground" && (
@@ -87,8 +87,8 @@ function Missing({ inspection: { missed, unknown, isFirst } }: { inspection: Ins
 }
 
 /** `prod: 158 objects in 5 namespaces · Usage from Prometheus, 9 to 23 Nov` */
-function Shown({ cluster: { context, name, inspection } }: { cluster: Cluster }) {
-  const { advice, objects, namespaces, unknown } = inspection;
+function Shown({ cluster: { name, inspection } }: { cluster: Cluster }) {
+  const { context, advice, objects, namespaces, unknown } = inspection;
   return (
     <p id="shows">
       {context && <b>{context}: </b>}
@@ -142,7 +142,7 @@ function Scope({ cluster }: { cluster: Cluster | undefined }) {
           ) : (
             <>
               <span class="rest">read </span>
-              {cluster.readAt.toLocaleTimeString()}
+              {cluster.inspection.madeAt.toLocaleTimeString()}
             </>
           )}
         </span>

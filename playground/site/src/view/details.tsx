@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { count, inOneUnit, inWords } from "../amounts.js";
-import { hoursOf, whyOf } from "../reading.js";
+import { hoursOf, tryOut, whyOf } from "../reading.js";
 import type { Cluster } from "../state.js";
 import type { Workload } from "../inspect.js";
 import { peaksOf } from "../drawing.js";
@@ -159,13 +159,15 @@ const Wrong = ({ why: { state, findings, deciders }, known }: { why: Why; known:
   </>
 );
 
-/** Asks the local server what is wrong with a workload, each time that the cluster was read. */
-function useWhy({ namespace, object }: Workload, { scope, readAt }: Cluster): Why | undefined {
+/** Asks the local server what is wrong with a workload, each time that the cluster was read, and to try what is recommended. */
+function useWhy({ namespace, object, flags }: Workload, { scope, inspection: { madeAt } }: Cluster): Why | undefined {
   const [told, setTold] = useState<{ of: string; why: Why }>();
   const of = `${namespace}/${object}`;
   useEffect(() => {
     if (scope === undefined) return;
     let isWanted = true;
+    // OK because it says that it was not tried.
+    if (flags.includes("not tried yet")) tryOut(of).catch(() => {});
     whyOf(of).then(
       (why) => isWanted && setTold({ of, why }),
       // OK because the risks and rejections are shown.
@@ -174,7 +176,7 @@ function useWhy({ namespace, object }: Workload, { scope, readAt }: Cluster): Wh
     return () => {
       isWanted = false;
     };
-  }, [of, readAt]);
+  }, [of, madeAt]);
   return told?.of === of ? told.why : undefined;
 }
 
@@ -188,7 +190,10 @@ function about(title: string, flags: string[], explained: string[]): string {
 }
 
 /** The course of a container by the hour where the local server has a store to ask, and by the day until then. */
-function useCourses({ id, namespace, object, container, course }: Workload, { scope, readAt }: Cluster) {
+function useCourses(
+  { id, namespace, object, container, course }: Workload,
+  { scope, inspection: { madeAt } }: Cluster,
+) {
   const [hours, setHours] = useState<{ id: string; course: Timeline }>();
   const asked = useRef("");
   useEffect(() => {
@@ -199,7 +204,7 @@ function useCourses({ id, namespace, object, container, course }: Workload, { sc
       // OK because the days are drawn.
       () => {},
     );
-  }, [id, readAt]);
+  }, [id, madeAt]);
   // A store that keeps no samples so fine answers with none.
   return (resource: string) =>
     hours?.id === id && peaksOf(resource, hours.course).some((peak) => peak !== null) ? hours.course : course;

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { count, forecast, inWords, ofHard, share, withUnit } from "../amounts.js";
 import type { Inspection, Quota, Workload } from "../inspect.js";
 import { linkTo } from "../list.js";
-import { marksOf, toneOf } from "../marks.js";
+import { isUnmeasured, marksOf, toneOf } from "../marks.js";
 import type { Rejections } from "../types.js";
 import { Bar, Change, FEW, More, Named, Pill, Section, ago, dated, sentence } from "./parts.js";
 import { Resized } from "./resizes.js";
@@ -402,7 +402,7 @@ function some(names: string[], all = names.length): string {
 function Coverage({ inspection }: { inspection: Inspection }) {
   const { advice, workloads, unbounded, rejections, missed } = inspection;
   const brief = workloads.filter(({ tooBrief }) => tooBrief);
-  const unmeasured = workloads.filter((of) => of.evidence === "" && !of.cpu?.recommended && !of.memory?.recommended);
+  const unmeasured = workloads.filter(isUnmeasured);
   const named = (of: Workload[]) =>
     some(of.map(({ namespace, object, container }) => `${namespace} ${object} ${container}`));
   const facts: ComponentChildren[] = missed.map((text) => (

@@ -34,9 +34,9 @@ export function Page({ engined }: { engined: Engined | undefined }) {
         <h1 class="brand">
           <Logo />
           Headroom{" "}
-          {cluster?.context ? (
+          {cluster?.inspection.context ? (
             <span class="context" title="The cluster of this context">
-              {cluster.context}
+              {cluster.inspection.context}
             </span>
           ) : (
             state.kind === "playground" && <span>playground</span>

@@ -2,18 +2,19 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Command } from "../commands.js";
+import { search } from "../list.js";
 
 /** So many are listed. */
 const LISTED = 12;
 
 export function Palette({ commands, close }: { commands: (search: string) => Command[]; close: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const [search, setSearch] = useState("");
+  const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   useEffect(() => dialog.current!.showModal(), []);
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = commands(search)
-    .filter(({ label, note }) => words.every((word) => `${label} ${note}`.toLowerCase().includes(word)))
+  const finds = search(text);
+  const found = commands(text)
+    .filter(({ label, note }) => finds([label, note]))
     .slice(0, LISTED);
   const run = (command: Command | undefined) => {
     if (!command) return;
@@ -45,9 +46,9 @@ export function Palette({ commands, close }: { commands: (search: string) => Com
         autocomplete="off"
         spellcheck={false}
         placeholder="Go to a workload, a view or a command"
-        value={search}
+        value={text}
         onInput={(event) => {
-          setSearch(event.currentTarget.value);
+          setText(event.currentTarget.value);
           setAt(0);
         }}
         onKeyDown={press}

@@ -24,6 +24,19 @@ export const Said = ({ words }: { words: Words }) => (
   <>{words.map((word) => (typeof word === "string" ? word : <code>{word.code}</code>))}</>
 );
 
+/** The search of a list, which the key / goes to. */
+export const Search = (list: { of: string; by: string; text: string; change: (text: string) => void }) => (
+  <input
+    type="search"
+    id="search"
+    aria-label={`Search ${list.of}`}
+    aria-keyshortcuts="/"
+    placeholder={`Search by ${list.by}  ( / )`}
+    value={list.text}
+    onInput={(event) => list.change(event.currentTarget.value)}
+  />
+);
+
 /** What is between backticks is code. */
 export const Ticked = ({ text }: { text: string }) => (
   <Said words={text.split("`").map((part, index) => (index % 2 ? { code: part } : part))} />

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { count, inOneUnit, thousandths } from "../amounts.js";
+import type { Finds } from "../list.js";
 import { copy } from "../messages.js";
 import type { Proposing } from "../state.js";
 import type { ProposedLimits, ProposedQuota } from "../types.js";
@@ -22,7 +23,7 @@ interface Card {
   heads: string[];
 }
 
-export function Proposed({ bounds, words }: { bounds: Proposing | undefined; words: string[] }) {
+export function Proposed({ bounds, finds }: { bounds: Proposing | undefined; finds: Finds }) {
   if (bounds?.problem !== undefined)
     return (
       <p class="card section problems" role="alert">
@@ -35,9 +36,7 @@ export function Proposed({ bounds, words }: { bounds: Proposing | undefined; wor
     ...quotas.map((quota, index) => ofQuota(quota, yaml[index]!)),
     ...limitRanges.map((range, index) => ofLimits(range, yaml[quotas.length + index]!)),
   ];
-  const found = all.filter(({ kind, namespace, name }) =>
-    words.every((word) => `${kind} ${namespace}/${name}`.toLowerCase().includes(word)),
-  );
+  const found = all.filter(({ kind, namespace, name }) => finds([kind, `${namespace}/${name}`]));
   found.sort((a, b) => (a.namespace < b.namespace ? -1 : a.namespace > b.namespace ? 1 : 0));
   const { rejected, exceeded = [], missed = [] } = trial;
   return (

@@ -2,15 +2,16 @@
 
 import { useState } from "preact/hooks";
 import { amount, count, forecast, thousandths } from "../amounts.js";
-import { type Inspection, type Quota, type Workload, counted } from "../inspect.js";
+import { type Inspection, type Quota, type Workload, counted, inOne } from "../inspect.js";
+import { byNamespace, search } from "../list.js";
 import { show } from "../navigation.js";
 import { isLive, state } from "../state.js";
-import { Fold, Meter, Table } from "./parts.js";
+import { Fold, Meter, Search, Table } from "./parts.js";
 import { Proposed } from "./proposed.js";
 
 export function QuotaView({ inspection: { quotas: all, workloads, advice } }: { inspection: Inspection }) {
   const { isProposed, bounds } = state;
-  const [search, setSearch] = useState("");
+  const [text, setText] = useState("");
   const [isAfter, setAfter] = useState(false);
   const advised = new Map(
     (isAfter ? (advice?.quotas ?? []) : []).map(({ namespace, quota, resource, usedAfter }) => [
@@ -18,19 +19,16 @@ export function QuotaView({ inspection: { quotas: all, workloads, advice } }: { 
       thousandths(usedAfter),
     ]),
   );
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const finds = search(text);
   const quotas = all.filter(({ namespace, name, covers, amounts }) =>
-    words.every((word) =>
-      [namespace, name, ...covers, ...amounts.map(({ resource }) => resource)].some((text) =>
-        text.toLowerCase().includes(word),
-      ),
-    ),
+    finds([namespace, name, ...covers, ...amounts.map(({ resource }) => resource)]),
   );
-  const card = (quota: Quota, users: Workload[]) => (
+  const inside = byNamespace(workloads);
+  const card = (quota: Quota) => (
     <QuotaCard
       key={`${quota.namespace}/${quota.name}`}
       quota={quota}
-      workloads={users}
+      workloads={[quota.namespace, ...quota.covers].flatMap((namespace) => inside.get(namespace) ?? [])}
       afterOf={(resource) => advised.get(`${quota.namespace}/${quota.name}/${resource}`)}
     />
   );
@@ -40,19 +38,11 @@ export function QuotaView({ inspection: { quotas: all, workloads, advice } }: { 
   const covered = new Set(tenants.flatMap(({ covers }) => covers));
   const of = (namespaces: string[]) => own.filter(({ namespace }) => namespaces.includes(namespace));
   const tree = (tenant: Quota) => (
-    <div class="branch" key={tenant.name}>
-      {card(
-        tenant,
-        workloads.filter(({ namespace }) => tenant.covers.includes(namespace)),
-      )}
+    <div key={tenant.name}>
+      {card(tenant)}
       <div class="children">
         {tenants.filter(({ parent }) => parent === tenant.name).map(tree)}
-        {of(tenant.covers).map((quota) =>
-          card(
-            quota,
-            workloads.filter(({ namespace }) => namespace === quota.namespace),
-          ),
-        )}
+        {of(tenant.covers).map(card)}
       </div>
     </div>
   );
@@ -72,15 +62,7 @@ export function QuotaView({ inspection: { quotas: all, workloads, advice } }: { 
             {turn("Proposed", "#quotas=proposed", isProposed)}
           </div>
         )}
-        <input
-          type="search"
-          id="search"
-          aria-label="Search quotas"
-          aria-keyshortcuts="/"
-          placeholder="Search by namespace, name or resource  ( / )"
-          value={search}
-          onInput={(event) => setSearch(event.currentTarget.value)}
-        />
+        <Search of="quotas" by="namespace, name or resource" text={text} change={setText} />
         {!isProposed && advice && advice.quotas.length > 0 && (
           <label class="field">
             <input type="checkbox" checked={isAfter} onChange={(event) => setAfter(event.currentTarget.checked)} />
@@ -93,7 +75,7 @@ export function QuotaView({ inspection: { quotas: all, workloads, advice } }: { 
           </span>
         )}
       </div>
-      {isProposed && <Proposed bounds={bounds} words={words} />}
+      {isProposed && <Proposed bounds={bounds} finds={finds} />}
       {!isProposed && quotas.length === 0 && (
         <p class="blank">
           {all.length > 0
@@ -102,18 +84,7 @@ export function QuotaView({ inspection: { quotas: all, workloads, advice } }: { 
         </p>
       )}
       {!isProposed && tenants.filter(({ parent, name }) => !names.has(parent) || parent === name).map(tree)}
-      {!isProposed && (
-        <div class="grid">
-          {own
-            .filter(({ namespace }) => !covered.has(namespace))
-            .map((quota) =>
-              card(
-                quota,
-                workloads.filter(({ namespace }) => namespace === quota.namespace),
-              ),
-            )}
-        </div>
-      )}
+      {!isProposed && <div class="grid">{own.filter(({ namespace }) => !covered.has(namespace)).map(card)}</div>}
     </div>
   );
 }
@@ -140,7 +111,7 @@ function QuotaCard({
     cpu: requested(workload, "cpu") * workload.pods,
     memory: requested(workload, "memory") * workload.pods,
   }));
-  users.sort((a, b) => b.cpu * 8 * 1024 ** 3 + b.memory - (a.cpu * 8 * 1024 ** 3 + a.memory));
+  users.sort((a, b) => inOne(b.cpu, b.memory) - inOne(a.cpu, a.memory));
   return (
     <section class="card section quota" aria-label={`${kind} ${namespace && `${namespace}/`}${name}`}>
       <header>

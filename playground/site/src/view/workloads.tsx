@@ -12,7 +12,7 @@ import type { AdviceLine, Timeline } from "../types.js";
 import { Sparkline } from "./course.js";
 import { Details } from "./details.js";
 import { Frees, Marks } from "./overview.js";
-import { Change, Legend, Named, Spread } from "./parts.js";
+import { Change, Legend, Named, Search, Spread } from "./parts.js";
 import { Selection } from "./selection.js";
 import { AHEAD, useSight } from "./sight.js";
 
@@ -127,15 +127,7 @@ export function Workloads({ cluster }: { cluster: Cluster }) {
     <div class={`view workloads ${cluster.inspection.isFirst ? "pending" : ""}`}>
       <h2 class="hidden">Workloads</h2>
       <div class="tools">
-        <input
-          type="search"
-          id="search"
-          aria-label="Search workloads"
-          aria-keyshortcuts="/"
-          placeholder="Search by name, kind or flag  ( / )"
-          value={q}
-          onInput={(event) => setList({ q: event.currentTarget.value })}
-        />
+        <Search of="workloads" by="name, kind or flag" text={q} change={(q) => setList({ q })} />
         {namespaces.length > 1 && (
           <select
             aria-label="Namespace"

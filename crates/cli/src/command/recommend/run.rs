@@ -9,7 +9,6 @@ use headroom_dry_run::evaluate::problems;
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ReadError;
 use headroom_output::progress::Progress;
-use headroom_recommend::advice::quota_effect::{self, QuotaEffect};
 use headroom_recommend::advice::workload::Workload;
 use headroom_recommend::bounds::quota::Past;
 use headroom_recommend::engine::declined::Declined;
@@ -36,11 +35,22 @@ const MAX_NAMED: usize = 5;
 
 /// The recommendations for an inventory.
 pub struct Recommended {
+    /// None of its changes was tried.
     pub report: Recommendations,
+    /// The workloads that it is about, to try them.
+    pub entries: Vec<WorkloadEntry>,
     /// The growth of quotas, and their peaks where those are asked for, as far as a metrics store knows them.
     pub past: Vec<Past>,
     /// False if usage was read from UsageProfiles.
     pub is_of_store: bool,
+}
+
+impl Recommended {
+    /// The report with all changes tried.
+    pub fn tried(mut self, opened: &mut Opened) -> Recommendations {
+        opened.on_run(|run| trial::check(&mut self.report, &self.entries, run, |_| true));
+        self.report
+    }
 }
 
 /// The choices of a command line.
@@ -117,7 +127,7 @@ pub fn recommend_workloads(
     if inventory.entries.is_empty() {
         bail!("these workloads are not in the cluster any more");
     }
-    Ok(recommend_inventory(&mut opened, inventory, target, Some(usage), &Progress::hidden())?.report)
+    Ok(recommend_inventory(&mut opened, inventory, target, Some(usage), &Progress::hidden())?.tried(&mut opened))
 }
 
 /// Recommends for an inventory from the history of a metrics store, or else from UsageProfiles. A workload that cannot be
@@ -141,7 +151,7 @@ pub fn recommend(
     let read = histories.as_ref().map_or(UsageSource::Profiles, UsageSource::Read);
     let configs = configs(opened, &mut inventory);
     let mut run = InventoryRun { inventory, usage: read, lowers_limits, declined, configs, notes: Vec::new() };
-    let (workloads, effects) = run.evaluate(opened, &settings, is_admission, progress)?;
+    let workloads = run.evaluate(opened, &settings, is_admission, progress)?;
     let entries = std::mem::take(&mut run.inventory.entries);
     source.is_partial |= run.is_partial() || !opened.unread.is_empty();
     notes.extend(opened.unread.iter().map(|problem| format!("not read: {problem}")));
@@ -152,10 +162,9 @@ pub fn recommend(
     notes.extend(run.all_notes(opened.scope.is_all()));
     let prices = usage.and_then(|usage| usage.price.clone()).unwrap_or_default();
     let source = (source, rule::of(&settings, histories.is_some()));
-    let mut report = Recommendations::new(source, workloads, quota_effect::together(effects), notes, prices, order);
+    let mut report = Recommendations::new(source, workloads, notes, prices, order);
     report.cluster.clone_from(&opened.context);
-    opened.on_run(|run| trial::check(&mut report, &entries, run));
-    Ok(Recommended { report, past, is_of_store: histories.is_some() })
+    Ok(Recommended { report, entries, past, is_of_store: histories.is_some() })
 }
 
 /// The policy's settings with the namespace of UsageProfiles: recommendations read history even if the policy reads none.
@@ -201,7 +210,7 @@ impl InventoryRun<'_> {
         settings: &ParsedSettings,
         is_admission: bool,
         progress: &Progress,
-    ) -> anyhow::Result<(Vec<Workload>, Vec<QuotaEffect>)> {
+    ) -> anyhow::Result<Vec<Workload>> {
         let now = settings.now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
         let Inventory { entries, autoscalers, .. } = &self.inventory;
         let (cluster, admission) = (&mut opened.cluster, (!is_admission).then_some(&opened.admission));
@@ -209,15 +218,11 @@ impl InventoryRun<'_> {
         let (configs, kept) = (&self.configs, BTreeMap::new());
         let engine =
             Engine { usage: self.usage, autoscalers, settings, admission, now, lowers_limits, declined, configs, kept };
-        let (mut workloads, mut effects, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut workloads, mut unreadable) = (Vec::new(), Vec::new());
         progress.begin(entries.len() as u64, "Recommending");
         for (number, entry) in entries.iter().enumerate() {
             match (engine.recommend(number, entry, cluster, &mut self.notes), &entry.origin) {
-                (Ok(None), _) => {}
-                (Ok(Some((workload, of_workload))), _) => {
-                    workloads.push(workload);
-                    effects.push(of_workload);
-                }
+                (Ok(workload), _) => workloads.extend(workload),
                 (Err(problem), Some(origin)) => {
                     // Kubernetes' own words, if its validation knows the problem too.
                     let object = entry.object.value();
@@ -237,17 +242,17 @@ impl InventoryRun<'_> {
             return Err(ErrorList(unreadable).into());
         }
         // Peers are known once all are.
-        let engine = Engine { kept: kept::by_peers(&workloads, entries, cluster), ..engine };
-        for (workload, effects) in workloads.iter_mut().zip(&mut effects) {
+        let engine = Engine { kept: kept::by_peers(&workloads, entries, cluster, &mut self.notes), ..engine };
+        for workload in &mut workloads {
             let entry = entries.get(workload.entry).filter(|_| engine.kept.contains_key(&workload.entry));
             let again = entry.map(|entry| engine.recommend(workload.entry, entry, cluster, &mut self.notes));
             if let Some(Ok(Some(again))) = again {
-                (*workload, *effects) = again;
+                *workload = again;
             }
+            trial::put_off(workload);
         }
-        let asked = workloads.into_iter().zip(effects).filter(|(of, _)| !self.inventory.peers.contains(&of.key));
-        let (workloads, effects): (_, Vec<Vec<QuotaEffect>>) = asked.unzip();
-        Ok((workloads, effects.into_iter().flatten().collect()))
+        workloads.retain(|of| !self.inventory.peers.contains(&of.key));
+        Ok(workloads)
     }
 
     /// True if something that the recommendations depend on could not be read.

@@ -52,6 +52,8 @@ pub enum PageQuestion {
     Bounds(Option<String>),
     /// Asks what is wrong with a workload now.
     Why(WorkloadRef),
+    /// Asks to try the changes beside a workload of the views of one namespace, or of those that the program was started for.
+    Tried(Option<String>, WorkloadRef),
     /// The reads that are under way.
     Progress,
 }
@@ -224,7 +226,7 @@ impl Server {
 }
 
 /// The files that are questions.
-const QUESTIONS: [&str; 8] = [
+const QUESTIONS: [&str; 9] = [
     "cluster.json",
     "rows.json",
     "objects.json",
@@ -232,6 +234,7 @@ const QUESTIONS: [&str; 8] = [
     "hours.json",
     "changes.json",
     "why.json",
+    "tried.json",
     "progress.json",
 ];
 
@@ -268,6 +271,7 @@ fn question(name: &str, query: &str) -> Result<PageQuestion, &'static str> {
             namespace if name == "bounds.json" => Ok(PageQuestion::Bounds(namespace)),
             namespace if name == "rows.json" => Ok(PageQuestion::Rows(namespace)),
             namespace if name == "objects.json" => Ok(PageQuestion::Objects(namespace)),
+            namespace if name == "tried.json" => Ok(PageQuestion::Tried(namespace, one()?)),
             namespace => Ok(PageQuestion::Snapshot(namespace)),
         },
     }
@@ -332,6 +336,9 @@ mod tests {
                     Ok(format!("bounds of {}", namespace.unwrap_or_default()))
                 }
                 Route::Question(PageQuestion::Why(workload)) => Ok(format!("why {workload}")),
+                Route::Question(PageQuestion::Tried(namespace, workload)) => {
+                    Ok(format!("{workload} tried in {}", namespace.unwrap_or_default()))
+                }
                 Route::Question(PageQuestion::Progress) => Ok("progress".to_owned()),
                 Route::Question(PageQuestion::Changes(_, workloads)) => Ok(format!("{} changes", workloads.len())),
                 Route::Refused(status, _) => Err(status.as_u16()),
@@ -364,6 +371,9 @@ mod tests {
         );
         check(&format!("/{key}/why.json?workload=shop/deployment/web"), &[own], Ok("why deployment/web"));
         check(&format!("/{key}/why.json"), &[own], Err(400));
+        let tried = format!("/{key}/tried.json?workload=shop/deployment/web");
+        check(&format!("{tried}&namespace=shop"), &[own], Ok("deployment/web tried in shop"));
+        check(&tried, &[own], Ok("deployment/web tried in "));
         check(&format!("/{key}/progress.json"), &[own], Ok("progress"));
         for bad in ["form=html&workload=shop/deployment/web", "form=patch", "form=patch&workload=shop/../web"] {
             check(&format!("{changes}?{bad}"), &[own], Err(400));

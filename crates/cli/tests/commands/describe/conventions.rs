@@ -4,14 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use headroom_fixtures::workspace_file;
 use serde_json::Value;
 
-use super::program::{here, program, run};
+use super::program::{here, run};
 use crate::support::said;
-
-fn workspace(path: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
-}
 
 /// The subcommands in the help.
 fn subcommands(of: &str) -> Vec<String> {
@@ -96,37 +93,13 @@ fn kubectl_completes_the_plugin() {
     assert_eq!(asked(&["describe", "limits", "--cluster-dir", "wor"]), "world/\n:6\n");
 }
 
-/// Runs the program on a terminal.
-fn on_a_terminal(arguments: &str, variables: &[(&str, &str)]) -> String {
-    let mut command = Command::new("script");
-    let program = program();
-    let line = format!("{} {arguments}", program.get_program().to_str().unwrap());
-    command.args(["-qec", &line, "/dev/null"]).current_dir(here()).env("KUBECONFIG", "/dev/null");
-    command.env_remove("NO_COLOR").env("TERM", "xterm").env("LC_ALL", "C.UTF-8").envs(variables.iter().copied());
-    command.stdin(Stdio::null());
-    said(&mut command).out
-}
-
-#[test]
-fn colours_and_unicode_are_only_used_on_terminals_that_support_them() {
-    const QUOTA: &str = "describe quota -n shop --cluster-dir world --settings settings.yaml";
-    let shown = on_a_terminal(QUOTA, &[]);
-    assert!(shown.contains("\u{1b}[32m██████░"), "{shown}");
-    let plain = on_a_terminal(QUOTA, &[("NO_COLOR", "1")]);
-    assert!(plain.contains("██████░") && !plain.contains('\u{1b}'), "{plain}");
-    let ascii = on_a_terminal(QUOTA, &[("LC_ALL", "C"), ("NO_COLOR", "1")]);
-    assert!(ascii.contains("[######...") && ascii.is_ascii(), "{ascii}");
-    let piped = run(QUOTA);
-    assert!(piped.out.contains("[######...") && piped.out.is_ascii(), "{}", piped.out);
-}
-
 fn read(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap()
 }
 
 #[test]
 fn the_krew_manifest_has_this_version_and_no_host() {
-    let text = fs::read_to_string(workspace("deploy/krew/headroom.yaml")).unwrap();
+    let text = fs::read_to_string(workspace_file("deploy/krew/headroom.yaml")).unwrap();
     let manifest = read(&text);
     assert_eq!(manifest["spec"]["version"], format!("v{}", env!("CARGO_PKG_VERSION")));
     assert_eq!((&manifest["kind"], &manifest["metadata"]["name"]), (&"Plugin".into(), &"headroom".into()));
@@ -137,7 +110,7 @@ fn the_krew_manifest_has_this_version_and_no_host() {
 #[test]
 fn the_roles_for_users_are_read_only_and_exclude_secrets() {
     for file in ["reader.yaml", "pool-reader.yaml", "tenants.yaml"] {
-        let role = read(&fs::read_to_string(workspace("deploy/charts/headroom/files/people").join(file)).unwrap());
+        let role = read(&fs::read_to_string(workspace_file("deploy/charts/headroom/files/people").join(file)).unwrap());
         for rule in role["rules"].as_array().unwrap() {
             let has = |field: &str, word: &str| rule[field].as_array().unwrap().iter().any(|have| have == word);
             let only_reads =

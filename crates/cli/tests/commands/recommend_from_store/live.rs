@@ -106,21 +106,6 @@ fn respond(rules: &Rules, stored: &ApiServer, request: &Request) -> Outcome {
 const STORE: &str = "--prometheus monitoring/prometheus-k8s:9090";
 
 #[test]
-fn a_named_store_is_read_through_the_api_server() {
-    let store = prometheus(cluster::history(true));
-    let server = Live::start(Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() });
-    for arguments in ["-o json", "-A -o json"] {
-        let said = server.recommend(&format!("{STORE} {arguments}"));
-        assert_eq!(said.code, 0, "{}", said.err);
-        let report: Value = serde_json::from_str(&said.out).unwrap();
-        assert_eq!(report["source"]["name"], "service monitoring/prometheus-k8s:9090");
-        assert_eq!(report["total"]["withoutAdvice"], 2, "{report}");
-    }
-    // Only reads.
-    assert!(server.server.requests().iter().all(|request| request.method == "GET"));
-}
-
-#[test]
 fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
     let store = prometheus(cluster::history(true));
     let rules =

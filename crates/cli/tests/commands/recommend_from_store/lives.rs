@@ -61,16 +61,6 @@ fn an_outage_of_the_store_is_said_first() {
     assert!(report.contains(r#""outageSince": "2026-11-2"#) && report.contains(r#""recommended": "2"#), "{report}");
 }
 
-/// Percentiles of all pods together below 95 know nothing of the hot one, and p95 is what it uses.
-#[test]
-fn a_steady_hot_pod_among_twelve_gets_what_it_uses() {
-    let pods = (0..12).map(|shard| (format!("shard-{shard}"), if shard == 0 { 0.8 } else { 0.05 }, 0..=2_880));
-    let object = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: shard, namespace: shop}\n\
-                  spec: {replicas: 12, TEMPLATE}\n";
-    let (row, recommended) = cpu_of_lives("shard", object, &pods.collect::<Vec<_>>());
-    assert!((0.8..0.85).contains(&recommended) && row.contains("pods differ"), "{row}");
-}
-
 /// Four minutes with 800m, each hour, are no five minutes with 640m.
 #[test]
 fn cpu_of_jobs_shorter_than_a_step_is_computed_over_the_time_they_ran() {

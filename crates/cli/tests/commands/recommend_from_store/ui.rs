@@ -3,59 +3,74 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
+use headroom_fixtures::process::Running;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::{cluster, here, prometheus};
 
-/// Ends the program with the test.
-struct Running(Child);
+/// The program with its address, which ends with the test.
+struct Page {
+    _program: Running,
+    host: String,
+    path: String,
+    _site: TempDir,
+}
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+impl Page {
+    fn new(arguments: &str) -> Self {
+        let site = tempfile::tempdir().unwrap();
+        std::fs::write(site.path().join("index.html"), "<html lang=\"en\">").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+        command.current_dir(here()).env("KUBECONFIG", "/dev/null").stdout(Stdio::piped());
+        command.args(["ui", "--settings", "moment.yaml", "--cluster-dir", "world"]).env("HEADROOM_PAGE", site.path());
+        let mut program = Running(command.args(arguments.split_whitespace()).spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(program.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (_, url) = line.split_once("http://").unwrap();
+        let (host, path) = url.split_whitespace().next().unwrap().split_once('/').unwrap();
+        Self { _program: program, host: host.to_owned(), path: path.to_owned(), _site: site }
+    }
+
+    /// The answer to a question of the page.
+    fn answer(&self, question: &str) -> Value {
+        let Self { host, path, .. } = self;
+        let mut stream = TcpStream::connect(host).unwrap();
+        write!(stream, "GET /{path}{question} HTTP/1.0\r\nHost: {host}\r\n\r\n").unwrap();
+        let (mut stream, mut head) = (BufReader::new(stream), String::new());
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
+        }
+        assert!(head.contains(" 200 "), "{head}");
+        let is_list = ["cluster.json", "objects.json"].contains(&question);
+        assert!(!is_list || head.contains("content-encoding: gzip\r\n"), "{head}");
+        let read = if head.contains("gzip") {
+            serde_json::from_reader(GzDecoder::new(stream))
+        } else {
+            serde_json::from_reader(stream)
+        };
+        read.unwrap()
     }
 }
 
 /// The part of a snapshot that the page reads besides objects of the cluster.
 fn shown(arguments: &str) -> Value {
-    read("cluster.json", arguments)["items"].as_array().unwrap().last().unwrap()["spec"].clone()
+    spec(&asked("cluster.json", arguments))
 }
 
-/// The objects in an answer.
-fn read(question: &str, arguments: &str) -> Value {
-    asked(question, arguments, |head, body| {
-        assert!(head.contains("content-encoding: gzip\r\n"), "{head}");
-        serde_json::from_reader(GzDecoder::new(body)).unwrap()
-    })
+/// The part of an answer besides objects.
+fn spec(list: &Value) -> Value {
+    list["items"].as_array().unwrap().last().unwrap()["spec"].clone()
 }
 
-/// The answer to a question of the page.
-fn asked(question: &str, arguments: &str, reads: impl FnOnce(&str, BufReader<TcpStream>) -> Value) -> Value {
-    let site = tempfile::tempdir().unwrap();
-    std::fs::write(site.path().join("index.html"), "<html lang=\"en\">").unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
-    command.current_dir(here()).env("KUBECONFIG", "/dev/null").stdout(Stdio::piped());
-    command.args(["ui", "--settings", "moment.yaml", "-n", "shop", "--cluster-dir", "world"]);
-    command.env("HEADROOM_PAGE", site.path());
-    let mut running = Running(command.args(arguments.split_whitespace()).spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let (_, url) = line.split_once("http://").unwrap();
-    let (host, path) = url.split_whitespace().next().unwrap().split_once('/').unwrap();
-    let mut stream = TcpStream::connect(host).unwrap();
-    write!(stream, "GET /{path}{question} HTTP/1.0\r\nHost: {host}\r\n\r\n").unwrap();
-    let (mut stream, mut head) = (BufReader::new(stream), String::new());
-    while !head.ends_with("\r\n\r\n") {
-        assert_ne!(stream.read_line(&mut head).unwrap(), 0, "{head}");
-    }
-    assert!(head.contains(" 200 "), "{head}");
-    reads(&head, stream)
+/// The answer to one question about the namespace `shop`.
+fn asked(question: &str, arguments: &str) -> Value {
+    Page::new(&format!("-n shop {arguments}")).answer(question)
 }
 
 #[test]
@@ -72,7 +87,7 @@ fn the_ui_sizes_from_a_metrics_store_with_prices_and_trends() {
 
 #[test]
 fn the_page_shows_the_bounds_that_recommend_bounds_prints() {
-    let found = asked("bounds.json", "", |_, body| serde_json::from_reader(body).unwrap());
+    let found = asked("bounds.json", "");
     let [quotas, ranges] = ["quotas", "limitRanges"].map(|of| found[of].as_array().unwrap());
     let yaml = found["yaml"].as_array().unwrap();
     assert_eq!(yaml.len(), quotas.len() + ranges.len());
@@ -112,12 +127,36 @@ fn a_store_that_does_not_answer_is_reported_beside_what_runs() {
 
 #[test]
 fn rows_come_before_the_usage_of_a_store() {
-    let unread = |arguments: &str| asked("rows.json", arguments, |_, body| serde_json::from_reader(body).unwrap());
     // Without a store they would be no sooner there than the rest.
-    assert_eq!(unread(""), Value::Null);
-    let rows = read("rows.json", "--prometheus http://127.0.0.1:9");
-    let spec = &rows["items"].as_array().unwrap().last().unwrap()["spec"];
+    assert_eq!(asked("rows.json", ""), Value::Null);
+    let spec = spec(&asked("rows.json", "--prometheus http://127.0.0.1:9"));
     assert_eq!((&spec["unknown"], spec["advice"]["total"]["workloads"].is_u64()), (&Value::Null, true), "{spec}");
+}
+
+#[test]
+fn of_a_whole_cluster_rows_of_its_first_namespaces_come_first() {
+    let folder = tempfile::tempdir().unwrap();
+    for team in 10..25 {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": format!("a{team}")},
+            "spec": {"containers": [{"name": "a", "image": "a"}]}});
+        std::fs::write(folder.path().join(format!("{team}.yaml")), pod.to_string()).unwrap();
+    }
+    let running = Page::new(&format!("-A --cluster-dir {}", folder.path().display()));
+    let namespaces = |list: &Value| {
+        let lines = spec(list)["advice"]["lines"].as_array().unwrap().clone();
+        BTreeSet::from_iter(lines.iter().map(|line| line["namespace"].as_str().unwrap().to_owned())).len()
+    };
+    assert_eq!((namespaces(&running.answer("rows.json")), namespaces(&running.answer("cluster.json"))), (10, 16));
+}
+
+#[test]
+fn who_looks_at_a_workload_gets_the_rows_of_its_namespace_tried() {
+    let server = prometheus(cluster::history(true));
+    let running = Page::new(&format!("-n shop --prometheus {}", server.url()));
+    let all = spec(&running.answer("cluster.json"))["advice"].clone();
+    let tried = spec(&running.answer("tried.json?workload=shop/deployment/web"))["advice"].clone();
+    assert!(tried["workloads"].to_string().contains("kubectl patch"), "{tried}");
+    assert_eq!([&tried["lines"], &tried["workloads"]], [&all["lines"], &all["workloads"]]);
 }
 
 #[test]
@@ -158,7 +197,7 @@ fn the_ui_reads_of_a_pod_only_what_the_page_evaluates() {
         "status": {"phase": "Running", "podIP": "10.0.0.1"}});
     std::fs::write(folder.path().join("pod.yaml"), pod.to_string()).unwrap();
     let arguments = format!("--cluster-dir {}", folder.path().display());
-    let read = |question| read(question, &arguments)["items"].as_array().unwrap().clone();
+    let read = |question| asked(question, &arguments)["items"].as_array().unwrap().clone();
     let (viewed, evaluated) = (read("cluster.json"), read("objects.json"));
     let kinds: BTreeSet<&str> = viewed.iter().map(|item| item["kind"].as_str().unwrap()).collect();
     assert_eq!(Vec::from_iter(kinds), ["LimitRange", "Namespace", "ResourceQuota", "Snapshot"]);

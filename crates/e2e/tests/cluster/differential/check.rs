@@ -15,11 +15,12 @@ use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_objects::cluster_reader::Folder;
 use serde_json::{Map, Value, json};
 
+use super::Comparison;
 use super::case::Case;
 use super::departures::Departure;
 use super::outcome::{Difference, Kind, Outcome, differences, values};
 use super::plane::{Latest, Plane, runtime_class, text_of, within};
-use super::{Comparison, setting};
+use crate::workload_forecast::number;
 
 /// The objects that the API server has of a case before the request.
 struct There {
@@ -36,8 +37,8 @@ async fn check_decides_as_the_api_server_does() {
     let departures = Departure::of_check(minor);
     Departure::assert_documented(&departures, 10);
     let has_resize = cluster.serves("v1", "pods/resize");
-    let first = setting("HEADROOM_DIFFERENTIAL_SEED", 20_261_128);
-    let seeds = first..first + setting("HEADROOM_DIFFERENTIAL_CASES", 2_000);
+    let first = number("HEADROOM_DIFFERENTIAL_SEED", 20_261_128);
+    let seeds = first..first + number("HEADROOM_DIFFERENTIAL_CASES", 2_000);
     let cases: Vec<Case> = seeds.map(|seed| Case::for_check(seed, has_resize)).collect();
     let began = Instant::now();
     let plane = Plane { client: cluster.client().await.unwrap(), labels: json!({}), prefix: "check" };

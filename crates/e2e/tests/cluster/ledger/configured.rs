@@ -346,63 +346,6 @@ async fn is_trusted_by(authority: &CertificateDer<'static>, address: SocketAddr)
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.is_ok()
 }
 
-/// If the API server has no plugin, ResourceQuotas are enforced, counted and published as by the plugin and the quota
-/// controller.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "starts a control plane: make e2e-cluster"]
-async fn resource_quotas_are_enforced_if_the_plugin_is_off() {
-    let configured =
-        Configured::start(InTreePlugins::Off, Controllers::Off, |options| options.resource_quotas = true).await;
-    let client = configured.client.clone();
-    namespace(&client, "shop").await;
-    create(&client, crate::objects::quota("shop", json!({"pods": "3", "requests.cpu": "1"}))).await.unwrap();
-    let quotas = api_in(&client, "shop", "v1", "ResourceQuota");
-    let status = || async { quotas.get("team").await.unwrap().data["status"].clone() };
-    eventually("it is published", status, |status| {
-        *status == json!({"hard": {"pods": "3", "requests.cpu": "1"}, "used": {"pods": "0", "requests.cpu": "0"}})
-    })
-    .await;
-    // A pod without requests that the quota bounds is refused with the plugin's text.
-    let refused = |outcome: &Result<(), String>, text: &str| outcome.as_ref().is_err_and(|said| said.contains(text));
-    let silent = || pod(&client, "shop", "silent");
-    eventually("the API server asks", silent, |outcome| {
-        refused(outcome, "failed quota: team: must specify requests.cpu")
-    })
-    .await;
-
-    let asking = |number: usize| {
-        let pod = crate::objects::pod("shop", &format!("web-{number}"), json!({"requests": {"cpu": "100m"}}));
-        let client = client.clone();
-        async move { create(&client, pod).await.map(|_| ()).map_err(|error| error.to_string()) }
-    };
-    let before = usize::from(pods_of(&client).await > 0);
-    let outcomes = futures::future::join_all((0..20).map(asking)).await;
-    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count() + before, 3, "{outcomes:?}");
-    let text = "exceeded quota: team, requested: pods=1, used: pods=3, limited: pods=3; quota team: pods short by 1 (0 available)";
-    let wrong: Vec<_> = outcomes.iter().filter(|outcome| outcome.is_err() && !refused(outcome, text)).collect();
-    assert!(wrong.is_empty(), "{wrong:?}");
-
-    // A deletion is credited. What another client writes into the status is ignored and overwritten.
-    eventually("it is published", status, |status| status["used"]["pods"] == "3").await;
-    let nothing = json!({"status": {"used": {"pods": "0"}}});
-    quotas.patch_status("team", &PatchParams::default(), &Patch::Merge(nothing)).await.unwrap();
-    assert!(refused(&asking(20).await, "exceeded quota: team"));
-    eventually("it is published again", status, |status| status["used"]["pods"] == "3").await;
-    let events = || async { configured.events("shop", "team").await };
-    eventually("there is an event", events, |events| *events == ["StatusDrift"]).await;
-    assert_eq!(configured.replica.metrics.foreign_statuses.get(), 1);
-    let pods = api_in(&client, "shop", "v1", "Pod");
-    let name = pods.list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
-    let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-    drop(pods.delete(&name, &now).await.unwrap());
-    eventually("it is credited", status, |status| status["used"]["pods"] == "2").await;
-    eventually("there is room again", || asking(21), Result::is_ok).await;
-    let recount = || async { check(&ApiClient::new(client.clone()), "headroom", &[]).await.unwrap() };
-    eventually("a recount agrees", recount, |report| report.is_true() && report.claims == 0 && report.ledgers == 1)
-        .await;
-    configured.end().await;
-}
-
 /// The same requests, one after the other, to an API server with the plugin and to one with the ledger: verdicts are
 /// equal, and the ledger's refusals contain the plugin's text. `HEADROOM_LEDGER_SEED` sets another seed.
 #[tokio::test(flavor = "multi_thread")]
@@ -512,12 +455,22 @@ async fn resource_quotas_are_enforced_as_by_the_plugin() {
     };
     let theirs = used(&clients[1]).await;
     eventually("both counts are equal", || used(&clients[0]), |ours| *ours == theirs).await;
+    // What another client writes into a status is overwritten, and a deletion is credited.
+    let quotas = api_in(&clients[0], "shop", "v1", "ResourceQuota");
+    let nothing = json!({"status": {"used": {"pods": "0"}}});
+    quotas.patch_status("sum", &PatchParams::default(), &Patch::Merge(nothing)).await.unwrap();
+    eventually("it is published again", || used(&clients[0]), |ours| *ours == theirs).await;
+    let events = || async { configured.events("shop", "sum").await };
+    eventually("there is an event", events, |events| *events == ["StatusDrift"]).await;
+    assert_eq!(configured.replica.metrics.foreign_statuses.get(), 1);
+    let now = DeleteParams::default().grace_period(0);
+    drop(api_in(&clients[0], "shop", "v1", "Pod").delete_collection(&now, &ListParams::default()).await.unwrap());
+    let pods = || async { quotas.get("sum").await.unwrap().data["status"]["used"]["pods"].clone() };
+    eventually("it is credited", pods, |pods| *pods == "0").await;
+    let recount = || async { check(&ApiClient::new(clients[0].clone()), "headroom", &[]).await.unwrap() };
+    eventually("a recount agrees", recount, |report| report.is_true() && report.claims == 0 && report.ledgers == 1)
+        .await;
     configured.end().await;
-}
-
-async fn pods_of(client: &Client) -> usize {
-    let pods = api_in(client, "shop", "v1", "Pod");
-    pods.list(&ListParams::default()).await.unwrap().items.len()
 }
 
 /// If the API server's own plugin is on, nothing is enforced twice, and no status has two writers.

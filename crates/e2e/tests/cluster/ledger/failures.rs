@@ -1,56 +1,10 @@
-//! Requests that fail after admission, and replicas that die.
+//! Replicas that die or are replaced.
 
 use std::time::{Duration, Instant};
 
-use headroom_e2e::cluster::create;
-use headroom_e2e::webhook::WebhookServer;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::replicas::{Ledger, Tally};
-
-/// Another webhook refuses a third of the requests after us: their room is released, and refusals do not wait long.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "starts a control plane: make e2e-cluster"]
-async fn room_of_requests_refused_by_another_webhook_is_released() {
-    let ledger = Ledger::start(json!({"pods": "30"})).await;
-    let other = WebhookServer::start(|_: &str, request: &Value| {
-        let is_refused = request["name"].as_str().is_some_and(|name| {
-            name.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into())) % 3 == 0
-        });
-        match is_refused {
-            true => json!({"allowed": false, "status": {"code": 403, "message": "another webhook says no"}}),
-            false => json!({"allowed": true}),
-        }
-    })
-    .await
-    .unwrap();
-    create(&ledger.client, json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "other"}, "webhooks": [{
-            "name": "other.example.com", "clientConfig": other.client_config("/"), "failurePolicy": "Fail",
-            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
-            "namespaceSelector": {"matchLabels": {"tenant": "payments"}}, "sideEffects": "None", "timeoutSeconds": 10,
-            "admissionReviewVersions": ["v1"],
-        }],
-    }))
-    .await
-    .unwrap();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let watched = ledger.watch().await;
-    let began = Instant::now();
-    let tally = ledger.create_pods("some", 90, 30).await;
-    println!("{tally:?} in {:.1?}", began.elapsed());
-    assert!(tally.others > 10 && tally.refused > 0, "{tally:?}");
-    assert_eq!(tally.wrong, Vec::<String>::new());
-    let one = Instant::now();
-    let refused = ledger.create_pods("late", 3, 3).await;
-    assert!(refused.stored == 3 || one.elapsed() < Duration::from_secs(5), "{refused:?}");
-    // The longest lifetime of a request, plus the time to look up the objects.
-    let clean = ledger.clean(Duration::from_secs(40)).await;
-    println!("clean {clean:.1?} later");
-    let (most, states) = watched.end();
-    assert!(most <= 30, "{most} of 30 in {states} states");
-}
 
 /// Both replicas, including the leader, are killed repeatedly during requests.
 #[tokio::test(flavor = "multi_thread")]
@@ -118,23 +72,4 @@ async fn a_rollout_rejects_nothing() {
     let tally = Tally::of(outcomes.into_iter().flatten());
     assert!(tally.stored > 0, "{tally:?}");
     assert_eq!(tally, Tally { stored: tally.stored, ..Tally::default() });
-}
-
-/// The API server is killed under load and restarted.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "starts a control plane: make e2e-cluster"]
-async fn the_ledger_survives_a_restart_of_the_api_server() {
-    let mut ledger = Ledger::start(json!({"pods": "20"})).await;
-    let before = ledger.create_pods("before", 10, 10).await;
-    assert_eq!(before.stored, 10);
-    let during = ledger.create_pods("during", 30, 10);
-    // Killed during requests, whose clients get no answer.
-    drop(tokio::time::timeout(Duration::from_millis(60), during).await);
-    let plane = ledger.cluster.control_plane.as_mut().unwrap();
-    plane.stop_api_server();
-    plane.start_api_server().await.unwrap();
-    let clean = ledger.clean(Duration::from_secs(60)).await;
-    println!("clean {clean:.1?} after the API server was ready");
-    let after = ledger.create_pods("after", 40, 40).await;
-    assert_eq!(ledger.stored().await, 20, "{after:?}");
 }

@@ -4,16 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use headroom_admission::json::Node;
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::ApiClient;
-use headroom_api_server::clock;
 use headroom_api_server::kubeconfig::Chosen;
 use headroom_api_server::watch::{WatchUpdate, follow};
 use headroom_e2e::certificate::Authority;
@@ -22,13 +19,8 @@ use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_quota_server::objects::{ledgers, plan_name};
 use headroom_quota_server::{Options, Replica};
 use headroom_wasm_host::built::workspace_file;
-use http::{Request, Response};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::client::Body;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
@@ -49,19 +41,11 @@ pub struct Ledger {
     pub cluster: Cluster,
     pub client: Client,
     replicas: Mutex<[Option<Running>; 2]>,
-    worlds: Mutex<[World; 2]>,
+    /// For the API server of each replica.
+    kubeconfigs: Mutex<[PathBuf; 2]>,
     addresses: [SocketAddr; 2],
     authority: Authority,
     files: TempDir,
-}
-
-/// The environment of a replica.
-#[derive(Clone)]
-pub struct World {
-    /// The kubeconfig for its API server.
-    pub kubeconfig: PathBuf,
-    pub clock: fn() -> i64,
-    pub watches: Option<Watches>,
 }
 
 struct Running {
@@ -76,7 +60,7 @@ pub struct Tally {
     pub stored: usize,
     /// Refused by the quota, with its text.
     pub refused: usize,
-    /// Refused by another webhook, or because the object exists.
+    /// Refused because the object exists.
     pub others: usize,
     /// Asked to retry.
     pub busy: usize,
@@ -97,11 +81,7 @@ impl Tally {
                     }
                 }
                 Err(kube::Error::Api(status)) if status.code == 429 => tally.busy += 1,
-                Err(kube::Error::Api(status))
-                    if status.message.contains("another webhook") || status.is_already_exists() =>
-                {
-                    tally.others += 1;
-                }
+                Err(kube::Error::Api(status)) if status.is_already_exists() => tally.others += 1,
                 Err(error) => tally.wrong.push(error.to_string()),
             }
         }
@@ -112,13 +92,8 @@ impl Tally {
 impl Ledger {
     /// Two running replicas, and the quota `payments` for both namespaces.
     pub async fn start(hard: Value) -> Self {
-        Self::start_in(hard, &[], |worlds| worlds).await
-    }
-
-    /// Like [`Self::start`], with more arguments for the API server, and replicas in other environments.
-    pub async fn start_in(hard: Value, arguments: &[&str], see: impl FnOnce([World; 2]) -> [World; 2]) -> Self {
-        let arguments = [&["--request-timeout=10s"], arguments].concat();
-        let cluster = Cluster::start_with(InTreePlugins::Off, Controllers::Off, &arguments).await.unwrap();
+        let cluster =
+            Cluster::start_with(InTreePlugins::Off, Controllers::Off, &["--request-timeout=10s"]).await.unwrap();
         install_definitions(&cluster);
         let client = cluster.client().await.unwrap();
         let ports = [free_address().await, free_address().await];
@@ -133,10 +108,10 @@ impl Ledger {
                 json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
             create(&client, namespace).await.unwrap();
         }
-        let world = World { kubeconfig: cluster.kubeconfig_file().unwrap(), clock: clock::now, watches: None };
-        let worlds = Mutex::new(see([world.clone(), world]));
+        let kubeconfig = cluster.kubeconfig_file().unwrap();
+        let kubeconfigs = Mutex::new([kubeconfig.clone(), kubeconfig]);
         let replicas = Mutex::new([None, None]);
-        let ledger = Self { cluster, client, replicas, worlds, addresses: ports, authority, files };
+        let ledger = Self { cluster, client, replicas, kubeconfigs, addresses: ports, authority, files };
         ledger.run(0).await;
         ledger.run(1).await;
         ledger
@@ -150,12 +125,11 @@ impl Ledger {
     pub async fn run(&self, which: usize) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let path = |name: &str| -> PathBuf { self.files.path().join(name) };
-        let World { kubeconfig, clock, watches } = self.worlds.lock().unwrap()[which].clone();
+        let kubeconfig = self.kubeconfigs.lock().unwrap()[which].clone();
         let options = Options {
             request_lifetime: REQUEST_LIFETIME,
             files: Some((path("tls.crt"), path("tls.key"))),
             drain: Duration::from_millis(500),
-            clock,
             ..Options::new(HOME)
         };
         let chosen = Chosen { kubeconfig: Some(kubeconfig), ..Chosen::default() };
@@ -164,7 +138,6 @@ impl Ledger {
         let serving = runtime.spawn(async move {
             let config = headroom_api_server::kubeconfig::config(&chosen).await.unwrap();
             let client = headroom_api_server::proxy::client(config).unwrap();
-            let client = watches.map_or(client.clone(), |watches| watches.behind(client));
             let replica = Replica::new(options, client, CancellationToken::new());
             let listener = listen_again(address).await;
             assert!(started.send(Arc::clone(&replica)).is_ok());
@@ -192,10 +165,10 @@ impl Ledger {
         }
     }
 
-    /// Kills a replica, and starts it in another environment.
-    pub async fn move_to(&self, which: usize, world: impl FnOnce(&mut World)) {
+    /// Kills a replica, and starts it beside another API server.
+    pub async fn move_to(&self, which: usize, kubeconfig: PathBuf) {
         self.kill(which);
-        world(&mut self.worlds.lock().unwrap()[which]);
+        self.kubeconfigs.lock().unwrap()[which] = kubeconfig;
         self.run(which).await;
     }
 
@@ -211,13 +184,8 @@ impl Ledger {
     }
 
     /// Creates a TenantQuota, and waits until it is enforced.
-    pub async fn quota(&self, name: &str, spec: Value, hard: Value) {
-        self.scoped_quota(name, spec, json!({"hard": hard})).await;
-    }
-
-    /// Like [`Self::quota`], with all of `spec.quota`.
-    pub async fn scoped_quota(&self, name: &str, mut spec: Value, of_resources: Value) {
-        spec["quota"] = of_resources;
+    async fn quota(&self, name: &str, mut spec: Value, hard: Value) {
+        spec["quota"] = json!({"hard": hard});
         let quota = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota",
             "metadata": {"name": name}, "spec": spec});
         create(&self.client, quota).await.unwrap();
@@ -386,52 +354,6 @@ impl Drop for Ledger {
         self.kill(1);
     }
 }
-
-/// The watches of a replica, which can be cut: running ones end, and no new ones start.
-#[derive(Clone)]
-pub struct Watches {
-    are_cut: Arc<tokio::sync::watch::Sender<bool>>,
-    /// The number of lists of all pods.
-    pub lists: Arc<AtomicUsize>,
-}
-
-impl Default for Watches {
-    fn default() -> Self {
-        Self { are_cut: Arc::new(tokio::sync::watch::Sender::new(false)), lists: Arc::default() }
-    }
-}
-
-impl Watches {
-    pub fn cut(&self, are_cut: bool) {
-        self.are_cut.send_replace(are_cut);
-    }
-
-    /// A client whose watches can be cut.
-    fn behind(&self, client: Client) -> Client {
-        let watches = self.clone();
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let (client, watches) = (client.clone(), watches.clone());
-            async move { watches.send(client, request).await }
-        });
-        Client::new(service, "default")
-    }
-
-    async fn send(&self, client: Client, request: Request<Body>) -> kube::Result<Response<Boxed>> {
-        if request.uri().query().is_none_or(|query| !query.contains("watch=1")) {
-            self.lists.fetch_add((request.uri().path() == "/api/v1/pods").into(), Ordering::Relaxed);
-            return Ok(client.send(request).await?.map(BodyExt::boxed_unsync));
-        }
-        let mut are_cut = self.are_cut.subscribe();
-        // We hold the sender, so neither wait ends without it.
-        _ = are_cut.wait_for(|are_cut| !are_cut).await;
-        let answer = client.send(request).await?;
-        let end = Box::pin(async move { _ = are_cut.wait_for(|are_cut| *are_cut).await.map(drop) });
-        let cut = |body: Body| StreamBody::new(body.into_data_stream().map_ok(Frame::data).take_until(end));
-        Ok(answer.map(|body| cut(body).boxed_unsync()))
-    }
-}
-
-type Boxed = UnsyncBoxBody<Bytes, <Body as hyper::body::Body>::Error>;
 
 /// The counts of a watch.
 pub struct Watched {

@@ -36,7 +36,7 @@ pub struct OwnedObject {
 
 /// Owners and OOM kills in kube-state-metrics.
 #[derive(Debug, Default)]
-pub struct Objects {
+pub struct OwnersAndKills {
     pub made: Vec<OwnedObject>,
     /// The namespaces that may have OOM kills.
     pub killed: BTreeSet<String>,
@@ -152,8 +152,8 @@ impl StoreReader {
     }
 
     /// Reads the owners and kills of these namespaces in a window from kube-state-metrics.
-    pub async fn objects(&self, namespaces: &[&str], window: Window) -> Result<Objects, SourceError> {
-        let Some(state) = &self.names.state else { return Ok(Objects::default()) };
+    pub async fn objects(&self, namespaces: &[&str], window: Window) -> Result<OwnersAndKills, SourceError> {
+        let Some(state) = &self.names.state else { return Ok(OwnersAndKills::default()) };
         let owners = [
             ("kube_pod_owner", POD.kind, state.place.pod.as_str()),
             ("kube_replicaset_owner", REPLICA_SET.kind, "replicaset"),
@@ -165,7 +165,7 @@ impl StoreReader {
         let is_killed = [("reason", Match::Is("OOMKilled"))];
         let of_kills = KILLED.map(|metric| queries.state_selector(state, metric, namespaces, &is_killed));
         let selectors: Vec<Selector> = of_owners.into_iter().chain(of_kills).collect();
-        let mut found = Objects::default();
+        let mut found = OwnersAndKills::default();
         let mut add = |mut labels: BTreeMap<String, String>| {
             let metric = labels.remove("__name__").unwrap_or_default();
             match owners.iter().find(|(of, ..)| *of == metric) {

@@ -1,0 +1,81 @@
+//! A disk that is full while the collector writes: no sample is lost or counted twice.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::{DAY, NOW};
+
+const IMAGES: usize = 1_000;
+
+#[test]
+fn a_full_disk_is_named_and_overcome() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("csv");
+    write_csv(&csv, IMAGES);
+    let calm = folder.path().join("calm");
+    assert!(import(&csv, &calm).spawn().unwrap().wait().unwrap().success());
+    // A file size limit fails like a full disk, in the middle of a write. In units of 1 KiB, or 512 B.
+    let full = folder.path().join("full");
+    let mut limited = Command::new("sh");
+    limited.arg("-c").arg(r#"trap "" XFSZ; ulimit -f 1200; exec "$0" "$@""#);
+    let inner = import(&csv, &full);
+    limited.arg(inner.get_program()).args(inner.get_args());
+    let output = limited.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(said.contains("error: cannot write the store") && said.contains("make room"), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+    // With enough space, the next run continues.
+    assert!(import(&csv, &full).spawn().unwrap().wait().unwrap().success());
+    assert!(read_folder(&full) == read_folder(&calm));
+}
+
+fn import(csv: &Path, output: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
+    command.args(["collect", "--store"]).arg(output.with_extension("redb"));
+    let mut files: Vec<PathBuf> = fs::read_dir(csv).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    command.arg("--output").arg(output).arg("files").args(files);
+    command.stderr(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// A line for each of ten minutes and of many images, in many files, each of which is committed.
+fn write_csv(folder: &Path, images: usize) {
+    fs::create_dir(folder).unwrap();
+    for (number, images) in (0..images).collect::<Vec<_>>().chunks(20).enumerate() {
+        let mut text = String::from("time,namespace,pod,container,image,cpu,memory\n");
+        for image in images {
+            for minute in 0..10 {
+                let time = NOW - DAY + minute as i64 * 60;
+                let name = format!("team-{},app-{image},main,shop/app-{}:1.{image}", image % 7, image % 500);
+                text += &format!("{time},{name},0.{:03},{}Mi\n", (image * 7 + minute * 13) % 1000, 1 + image % 900);
+            }
+        }
+        fs::write(folder.join(format!("{number:03}.csv")), text).unwrap();
+    }
+}
+
+/// The histories in the files of a folder by root, repository and owner, because each store spreads them over pages by a key of
+/// its own.
+fn read_folder(folder: &Path) -> BTreeMap<String, String> {
+    let mut histories = BTreeMap::new();
+    let fields = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    for entry in fs::read_dir(folder.join("headroom")).unwrap() {
+        let path = entry.unwrap().path();
+        let profile: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        let root: Vec<_> = path.file_stem().unwrap().to_str().unwrap().splitn(3, '-').take(2).collect();
+        for (repository, image) in fields(&profile["spec"]["images"]) {
+            let place = format!("{} {repository}", root.join("-"));
+            histories.extend(image.get("pool").map(|pool| (place.clone(), pool.to_string())));
+            let own = fields(&image["own"]).into_iter();
+            histories.extend(own.map(|(owner, own)| (format!("{place} {owner}"), own.to_string())));
+        }
+    }
+    assert!(!histories.is_empty());
+    histories
+}
