@@ -41,7 +41,7 @@ use crate::well_known;
 
 pub use explanation::{Adjustment, AdjustmentReason, Basis, of_rejected};
 pub use fit_to_limits::may_shrink;
-pub use from_history::rule_of_manifests;
+pub use from_history::rule_in_words;
 pub use history_lookup::{RejectedHistory, Sources};
 
 use from_history::HistoryEstimate;
@@ -109,7 +109,9 @@ pub fn make<'d>(
                 // Without it, the limit bounds nothing.
                 limit = replace::take_limit(container.to_mut(), resource);
             }
-            let estimate = estimate(*target, &container, &image, &sources, ranges, context, settings, &mut made.notes);
+            let moves = limit.is_some();
+            let estimate =
+                estimate(*target, moves, &container, &image, &sources, ranges, context, settings, &mut made.notes);
             made.estimates.extend(estimate.map(|estimate| Estimate { limit, ..estimate }));
         }
     }
@@ -142,6 +144,7 @@ pub fn owners<'d>(request: &Request<'d>, pod: &Pod<'d>) -> Result<Vec<ScaleTarge
 #[expect(clippy::too_many_arguments, reason = "the inputs of an estimate, passed once")]
 pub fn estimate<'d>(
     target: EstimateTarget,
+    moves_limit: bool,
     container: &Container<'d>,
     image: &ImageName<'_>,
     sources: &Sources<'_, 'd>,
@@ -155,7 +158,7 @@ pub fn estimate<'d>(
     let (chosen, rejected) = sources.choose(resource, chosen_by, notes);
     let mut adjustments = Vec::new();
     let from_history = chosen.as_ref().and_then(|chosen| {
-        let estimate = HistoryEstimate::of(chosen, target, context, settings, &mut adjustments);
+        let estimate = HistoryEstimate::of(chosen, resource, context, settings, &mut adjustments);
         estimate
             .map_err(|unusable| {
                 adjustments.clear();
@@ -186,7 +189,7 @@ pub fn estimate<'d>(
     let rounding = rounding(resource);
     quantity = quantity.rounded_up_to_multiple_of(&rounding);
     let replaces = target.purpose == Purpose::Replacement;
-    let peak = if replaces { replace::peak(chosen.as_ref(), resource) } else { None };
+    let peak = if replaces { replace::peak(chosen.as_ref(), resource, moves_limit) } else { None };
     if let Some(used) = peak.as_ref().filter(|peak| **peak > quantity) {
         let used = in_usual_suffixes(used.clone(), resource).rounded_up_to_multiple_of(&rounding);
         let from = std::mem::replace(&mut quantity, used.clone());

@@ -1,8 +1,8 @@
 //! Recommends requests for a pod's containers from their usage history, whatever requests they have.
 //!
 //! Steps, caps and texts are those of admission: origins, estimates, defaults, and the bounds of LimitRanges. The
-//! differences: every container is estimated, nothing is refused, quotas bound nothing, memory covers every peak of the
-//! workload's own history, and the author's limit is a bound too, because a request above it would be refused.
+//! differences: every container is estimated, nothing is refused, quotas bound nothing, and the author's limit is a bound too,
+//! because a request above it would be refused.
 
 use std::fmt;
 
@@ -35,6 +35,8 @@ pub struct Measurements {
     pub window: Window,
     pub percentiles: Vec<(Percentile, Quantity)>,
     pub peak: Quantity,
+    /// The highest amount that the request does not cover, because it was used once, or by single pods beyond all others.
+    pub not_covered: Option<Quantity>,
     pub samples: u64,
     /// The days of the longest window with any usage, where the profile counts them.
     pub days: Option<u64>,
@@ -165,8 +167,9 @@ impl<'d> Filling<'_, 'd> {
                     continue;
                 }
                 let target = EstimateTarget { container: index, resource, purpose: Purpose::Manifest };
-                let estimate =
-                    estimate::estimate(target, container, &image, &sources, ranges, context, settings, &mut notes);
+                let estimate = estimate::estimate(
+                    target, false, container, &image, &sources, ranges, context, settings, &mut notes,
+                );
                 // Problems of a profile were noted when the estimate was tried.
                 let (chosen, skipped) = sources.choose(resource, &settings.estimates, &mut Vec::new());
                 let Some(mut estimate) = estimate else {
@@ -228,6 +231,11 @@ fn measurements(chosen: &Chosen<'_>, container: usize, resource: Resource, windo
         window,
         percentiles,
         peak: observed.peak().ok()?,
+        not_covered: chosen
+            .history
+            .observed(Window::MONTH, resource)
+            .ok()?
+            .and_then(|month| month.not_covered().ok()?),
         samples: observed.samples,
         days: chosen.history.days().ok().flatten(),
         pods: observed.pods().ok()?,

@@ -2,7 +2,8 @@
 //! bounds and layout are those of `headroom_usage::profile`.
 //!
 //! Days are UTC days, and a window has every day it touches: `7d` is today so far and the seven days before, so that it has
-//! a whole week. `recent` has the days of `30d`, each with half the weight of the next.
+//! a whole week. `recent` has the days of `30d`, each with half the weight of the next. Of the days that follow each other, those of
+//! a workload or of one reference in a namespace, only what a request covers is published ([`headroom_usage::covered`]).
 
 mod cluster_pool;
 mod tags;
@@ -13,8 +14,9 @@ use std::collections::BTreeMap;
 use headroom_admission::cluster::usage::{Repository, Root, TagKey};
 use headroom_admission::glob;
 use headroom_admission::timestamp::Timestamp;
-use headroom_usage::batch::WorkloadPlace;
+use headroom_usage::batch::{Place, WorkloadPlace};
 use headroom_usage::day_of;
+use headroom_usage::observed::Observed;
 use headroom_usage::profile::{Dropped, Histories, History, ImageHistory, Images, RestrictedNamespaces, Share};
 use headroom_usage::varint::Damaged;
 use headroom_usage::window_merge::OpenHistory;
@@ -72,7 +74,8 @@ pub fn build(
     let mut tags = NewestTags::new(today);
     store.visit_root_moments(root, |seen| tags.add(seen))?;
     let (tags, dropped) = tags.close();
-    let mut builder = Builder { today, tags, collected, pooling, images: Images::new(), open: None, damaged: None };
+    let (images, run) = (Images::new(), None);
+    let mut builder = Builder { today, tags, collected, pooling, images, run, open: None, damaged: None };
     store.visit_root(root, |day| builder.add(day))?;
     let mut workloads = Workloads::new(today);
     store.visit_workloads(root, |day| workloads.add(day))?;
@@ -99,6 +102,8 @@ struct Builder<'a> {
     collected: &'a Collected<'a>,
     pooling: &'a Pooling,
     images: Images,
+    /// The days of one reference in one namespace, which follow each other.
+    run: Option<(Place, BTreeMap<u32, Observed>)>,
     open: Option<OpenImage>,
     damaged: Option<Damaged>,
 }
@@ -111,24 +116,34 @@ struct OpenImage {
 
 impl Builder<'_> {
     fn add(&mut self, day: StoredDay) {
-        if let Err(damaged) = self.try_add(&day) {
+        if let Err(damaged) = self.try_add(day) {
             self.damaged = Some(damaged);
         }
     }
 
-    fn try_add(&mut self, day: &StoredDay) -> Result<(), Damaged> {
-        if self.open.as_ref().is_none_or(|open| open.repository != day.place.repository) {
+    fn try_add(&mut self, StoredDay { place, day, observed }: StoredDay) -> Result<(), Damaged> {
+        if self.run.as_ref().is_none_or(|(of, _)| *of != place) {
+            self.close_run()?;
+        }
+        if self.open.as_ref().is_none_or(|open| open.repository != place.repository) {
             self.close()?;
         }
+        let (_, days) = self.run.get_or_insert_with(|| (place, BTreeMap::new()));
+        days.insert(self.today.saturating_sub(day), observed);
+        Ok(())
+    }
+
+    fn close_run(&mut self) -> Result<(), Damaged> {
+        let Some((place, days)) = self.run.take() else { return Ok(()) };
+        let (days, _) = OpenHistory::covering(days);
         let open = self.open.get_or_insert_with(|| OpenImage {
-            repository: day.place.repository.clone(),
+            repository: place.repository.clone(),
             all: Gathering::default(),
             tags: BTreeMap::new(),
         });
-        let age = self.today.saturating_sub(day.day);
-        open.all.add(age, day)?;
-        for tag in TagKey::of_reference(&day.place.reference).filter(|tag| self.tags.is_wanted(&day.place, tag)) {
-            open.tags.entry(tag).or_default().add(age, day)?;
+        open.all.add(&place.namespace, &days)?;
+        for tag in TagKey::of_reference(&place.reference).filter(|tag| self.tags.is_wanted(&place, tag)) {
+            open.tags.entry(tag).or_default().add(&place.namespace, &days)?;
         }
         Ok(())
     }
@@ -166,6 +181,7 @@ impl Builder<'_> {
     }
 
     fn finish(mut self) -> Result<Images, Damaged> {
+        self.close_run()?;
         self.close()?;
         self.damaged.map_or(Ok(self.images), Err)
     }
@@ -177,7 +193,7 @@ const MAX_WORKLOADS: usize = 16;
 /// Adds the days of workloads' containers in the order of their images and namespaces.
 struct Workloads {
     today: u32,
-    open: Option<(WorkloadPlace, OpenHistory)>,
+    open: Option<(WorkloadPlace, BTreeMap<u32, Observed>)>,
     closed: Vec<(WorkloadPlace, History)>,
 }
 
@@ -189,15 +205,16 @@ impl Workloads {
     fn add(&mut self, day: WorkloadDay) {
         if self.open.as_ref().is_none_or(|(place, _)| *place != day.place) {
             self.close();
-            self.open = Some((day.place, OpenHistory::default()));
+            self.open = Some((day.place, BTreeMap::new()));
         }
-        if let Some((_, open)) = &mut self.open {
-            open.add_observed(self.today.saturating_sub(day.day), &day.observed);
+        if let Some((_, days)) = &mut self.open {
+            days.insert(self.today.saturating_sub(day.day), day.observed);
         }
     }
 
     fn close(&mut self) {
-        let closed = self.open.take().and_then(|(place, open)| Some((place, open.history()?)));
+        let covered = |days| OpenHistory::covering(days).0.history();
+        let closed = self.open.take().and_then(|(place, days)| Some((place, covered(days)?)));
         self.closed.extend(closed);
         let Some((last, _)) = self.closed.last() else { return };
         let is_beside =

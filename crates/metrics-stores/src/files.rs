@@ -180,7 +180,7 @@ impl Met {
     fn finish_day(&mut self, gathered: &mut Gathered) {
         let cpu = std::mem::take(&mut self.cpu);
         if let Some(observed) = self.row.and_then(|(_, row)| gathered.observed(row)) {
-            observed.busy_pods.add(self.pod, &cpu);
+            observed.busy_pods.add(self.pod, &cpu, 0);
         }
     }
 }

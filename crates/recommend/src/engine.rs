@@ -237,7 +237,7 @@ impl Engine<'_> {
         let described = |container: &ContainerAdvice| {
             let UsageSource::Read(all) = self.usage else { return None };
             let usage = all.get(number, &container.name)?;
-            let description = Description::of(&usage.course, are_runs);
+            let description = Description::of(&usage.course);
             let is_chosen = |resource| !settings.estimates.has_default_percentile(resource);
             let history = description.history(usage, are_runs, is_chosen);
             Some(Described { usage, description, history })

@@ -10,7 +10,7 @@ mod slim;
 
 mod round;
 
-mod facts;
+pub mod facts;
 mod room;
 pub mod running;
 

@@ -225,7 +225,7 @@ impl Gathered {
                 continue;
             }
             of_pod.pods.add(pod);
-            of_pod.busy_pods.add(pod, &of_pod.cpu);
+            of_pod.busy_pods.add(pod, &of_pod.cpu, of_pod.memory.peak());
             let row = self.row(place, day);
             if let Some(observed) = self.observed(row) {
                 observed.merge(&of_pod);

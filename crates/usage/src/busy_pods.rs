@@ -1,6 +1,7 @@
-//! The pods of a day that used the most CPU.
+//! The pods of a day that used the most CPU, and those that used the most memory.
 //!
-//! The p95 of a pod's day needs only the busiest twentieth of that day, and twentieths can be merged: for up to four pods the
+//! The p95 of a pod's day needs only the busiest twentieth of that day; a quarter is kept, so that days differ: a day of which
+//! two hours were busy is not one that was busy throughout. Quarters can be merged: for up to four pods the
 //! result is the same whether a day is read at once, by the hour or by the sample. With more pods, a part of the day counts only
 //! for the four that are busiest in it: the result for a pod is then at least the p95 of its day, if it is busy for six hours, and
 //! at most the p95 of the hours in which it is one of the four.
@@ -9,23 +10,27 @@ use crate::DAY;
 use crate::sketch::Sketch;
 use crate::varint::{self, Damaged};
 
-/// Pods kept a day.
+/// Pods kept a day, of each resource.
 const MAX_PODS: usize = 4;
 /// A pod that was observed for less time counts as idle for the rest of the day: a pod that only started up is not the busiest,
 /// nor is one with only a busy hour kept.
 const LEAST_SECONDS: u64 = 6 * 3600;
-const TWENTIETH_OF_DAY: u64 = DAY as u64 / 20;
+const QUARTER_OF_DAY: u64 = DAY as u64 / 4;
 
 /// Pods in the order of their usage, highest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BusyPods(Vec<BusyPod>);
+pub struct BusyPods {
+    pods: Vec<BusyPod>,
+    /// The peak of memory of each, and the pod.
+    large: Vec<(u64, u32)>,
+}
 
 /// The CPU usage of one pod's container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct BusyPod {
-    pod: u32,
-    seconds: u64,
-    /// The busiest of the seconds, a twentieth of a day of them.
+pub struct BusyPod {
+    pub pod: u32,
+    pub seconds: u64,
+    /// The busiest of the seconds, a quarter of a day of them.
     busiest: Sketch,
 }
 
@@ -33,7 +38,24 @@ impl BusyPod {
     /// At least the p95, and at most 1.6 % more.
     fn p95(&self) -> u64 {
         let known = if self.seconds < LEAST_SECONDS { DAY as u64 } else { self.seconds };
-        self.busiest.exceeded_for((known / 20).min(TWENTIETH_OF_DAY))
+        self.exceeded_for(known / 20)
+    }
+
+    /// The lowest amount that was exceeded for no longer than `seconds`, at most a twentieth of a day, or at most 1.6 % more.
+    pub fn exceeded_for(&self, seconds: u64) -> u64 {
+        self.busiest.exceeded_for(seconds.min(DAY as u64 / 20))
+    }
+
+    /// All that it used on the day, or more: what is not kept counts as the least that is. A pod among so many that parts of its
+    /// day may not be kept was idle in these, if most are.
+    pub fn whole(&self, pods: u64) -> Sketch {
+        let mut whole = self.busiest.clone();
+        let rest = self.seconds.saturating_sub(whole.seconds());
+        whole.add(whole.least(), rest);
+        if pods > MAX_PODS as u64 && self.seconds < LEAST_SECONDS {
+            whole.add(0, (DAY as u64).saturating_sub(whole.seconds()));
+        }
+        whole
     }
 
     /// About how much it used in all, so far.
@@ -43,36 +65,59 @@ impl BusyPod {
 }
 
 impl BusyPods {
-    /// Adds the CPU usage of a pod's container in some part of the day.
-    pub fn add(&mut self, pod: u32, cpu: &Sketch) {
+    /// Adds what a pod's container used in some part of the day.
+    pub fn add(&mut self, pod: u32, cpu: &Sketch, memory_peak: u64) {
         if !cpu.is_empty() {
-            self.insert(BusyPod { pod, seconds: cpu.seconds(), busiest: cpu.top(TWENTIETH_OF_DAY) });
+            self.insert(BusyPod { pod, seconds: cpu.seconds(), busiest: cpu.top(QUARTER_OF_DAY) });
         }
+        self.insert_large(memory_peak, pod);
     }
 
     pub fn merge(&mut self, other: &Self) {
-        other.0.iter().for_each(|pod| self.insert(pod.clone()));
+        other.pods.iter().for_each(|pod| self.insert(pod.clone()));
+        other.large.iter().for_each(|(peak, pod)| self.insert_large(*peak, *pod));
+    }
+
+    pub fn forget_cpu(&mut self) {
+        self.pods.clear();
+    }
+
+    /// Those that used the most CPU.
+    pub fn busiest(&self) -> &[BusyPod] {
+        &self.pods
+    }
+
+    /// The peaks of memory of those that used the most, highest first.
+    pub fn largest(&self) -> &[(u64, u32)] {
+        &self.large
     }
 
     /// The p95 of the busiest pod.
     pub fn p95(&self) -> Option<u64> {
-        self.0.iter().map(BusyPod::p95).max()
+        self.pods.iter().map(BusyPod::p95).max()
     }
 
     /// Memory held, roughly.
     pub fn bytes(&self) -> usize {
-        self.0.iter().map(|pod| size_of::<BusyPod>() + pod.busiest.bytes()).sum()
+        let large = self.large.capacity() * size_of::<(u64, u32)>();
+        large + self.pods.iter().map(|pod| size_of::<BusyPod>() + pod.busiest.bytes()).sum::<usize>()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.pods.is_empty() && self.large.is_empty()
     }
 
+    /// A pod with no second has the peak of its memory.
     pub fn write(&self, out: &mut Vec<u8>) {
-        for BusyPod { pod, seconds, busiest } in &self.0 {
+        for BusyPod { pod, seconds, busiest } in &self.pods {
             varint::write(out, (*pod).into());
             varint::write(out, *seconds);
             busiest.write(out);
+        }
+        for (peak, pod) in &self.large {
+            varint::write(out, (*pod).into());
+            varint::write(out, 0);
+            varint::write(out, *peak);
         }
     }
 
@@ -81,22 +126,36 @@ impl BusyPods {
         let mut pods = Self::default();
         while !rest.is_empty() {
             let pod = u32::try_from(varint::read(rest)?).map_err(|_| Damaged)?;
-            pods.insert(BusyPod { pod, seconds: varint::read(rest)?, busiest: Sketch::read(rest)? });
+            match varint::read(rest)? {
+                0 => pods.insert_large(varint::read(rest)?, pod),
+                seconds => pods.insert(BusyPod { pod, seconds, busiest: Sketch::read(rest)? }),
+            }
         }
         Ok(pods)
     }
 
     fn insert(&mut self, mut pod: BusyPod) {
-        if let Some(place) = self.0.iter().position(|known| known.pod == pod.pod) {
-            let known = self.0.remove(place);
+        if let Some(place) = self.pods.iter().position(|known| known.pod == pod.pod) {
+            let known = self.pods.remove(place);
             pod.seconds = pod.seconds.saturating_add(known.seconds);
             pod.busiest.merge(&known.busiest);
-            pod.busiest = pod.busiest.top(TWENTIETH_OF_DAY);
+            pod.busiest = pod.busiest.top(QUARTER_OF_DAY);
         }
         let rank = |pod: &BusyPod| (pod.used(), pod.pod);
-        let place = self.0.partition_point(|known| rank(known) > rank(&pod));
-        self.0.insert(place, pod);
-        self.0.truncate(MAX_PODS);
+        let place = self.pods.partition_point(|known| rank(known) > rank(&pod));
+        self.pods.insert(place, pod);
+        self.pods.truncate(MAX_PODS);
+    }
+
+    fn insert_large(&mut self, mut peak: u64, pod: u32) {
+        if let Some(place) = self.large.iter().position(|(_, known)| *known == pod) {
+            peak = peak.max(self.large.remove(place).0);
+        }
+        let place = self.large.partition_point(|known| *known > (peak, pod));
+        if peak > 0 {
+            self.large.insert(place, (peak, pod));
+            self.large.truncate(MAX_PODS);
+        }
     }
 }
 
@@ -120,7 +179,7 @@ mod tests {
             let mut day = BusyPods::default();
             for (pod, amount, hours) in pieces {
                 let mut piece = BusyPods::default();
-                piece.add(*pod, &used(*amount, hours * HOUR));
+                piece.add(*pod, &used(*amount, hours * HOUR), *amount);
                 day.merge(&piece);
             }
             assert_eq!(day.p95(), expected, "{pieces:?}");
@@ -154,8 +213,9 @@ mod tests {
                     samples.iter().for_each(|(amount, minutes)| sketch.add(*amount, minutes * 60));
                     sketch
                 };
-                whole.add(pod, &sketch(samples));
-                samples.chunks(pieces).for_each(|samples| parts.add(pod, &sketch(samples)));
+                let peak = |of: &[(u64, u64)]| of.iter().map(|(amount, _)| *amount).max().unwrap_or(0);
+                whole.add(pod, &sketch(samples), peak(samples));
+                samples.chunks(pieces).for_each(|samples| parts.add(pod, &sketch(samples), peak(samples)));
             }
             prop_assert_eq!(&parts, &whole);
             let mut out = Vec::new();
@@ -169,7 +229,7 @@ mod tests {
             let mut sketch = Sketch::default();
             // As long as it takes for a pod to count.
             samples.iter().for_each(|(amount, minutes)| sketch.add(*amount, minutes * HOUR));
-            pods.add(1, &sketch);
+            pods.add(1, &sketch, 0);
             let p95 = pods.p95().unwrap_or_default();
             let above = |limit: u64| samples.iter().filter(|(amount, _)| *amount > limit).map(|(_, hours)| hours).sum::<u64>();
             let all: u64 = samples.iter().map(|(_, hours)| hours).sum();

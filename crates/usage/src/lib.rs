@@ -18,6 +18,8 @@ pub mod busy_pods;
 
 pub mod observed;
 
+pub mod covered;
+
 pub mod batch;
 pub mod window_merge;
 

@@ -52,6 +52,18 @@ impl Observed {
         }
     }
 
+    /// Forgets the usage of a resource.
+    pub fn leave_out(&mut self, resource: Resource) {
+        match resource {
+            Resource::Cpu => {
+                self.cpu = Sketch::default();
+                self.busy_pods.forget_cpu();
+            }
+            Resource::Memory => self.memory = Sketch::default(),
+            Resource::EphemeralStorage => self.ephemeral_storage = Sketch::default(),
+        }
+    }
+
     pub fn add_kill(&mut self, kill: Kill) {
         self.last_seen = self.last_seen.max(kill.at);
         if self.kills.iter().any(|known| (known.at, known.of) == (kill.at, kill.of)) {
@@ -172,7 +184,7 @@ mod tests {
     fn one_of_several_pods_is_the_busiest() {
         let mut observed = Observed::default();
         observed.cpu.add(900, 86_400);
-        observed.busy_pods.add(1, &observed.cpu);
+        observed.busy_pods.add(1, &observed.cpu, 0);
         for (pod, expected) in [(1, None), (2, Some(900))] {
             observed.pods.add(pod);
             assert_eq!(observed.busiest(), expected);
@@ -188,7 +200,7 @@ mod tests {
         assert_eq!(Observed::read(&out).as_ref(), Ok(&whole));
         whole.add(Resource::EphemeralStorage, 41, 1 << 30, 60);
         let cpu = whole.cpu.clone();
-        (0..9).for_each(|pod| whole.busy_pods.add(pod, &cpu));
+        (0..9).for_each(|pod| whole.busy_pods.add(pod, &cpu, 1 + u64::from(pod)));
         out.clear();
         whole.write(&mut out);
         assert_eq!(Observed::read_last_seen(&out), Ok(whole.last_seen));

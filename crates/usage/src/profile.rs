@@ -257,6 +257,7 @@ impl WindowUsage {
 
 /// The usage of one resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// Number of samples, one for each observed minute of a container.
     pub samples: u64,
@@ -270,20 +271,32 @@ pub struct Usage {
     #[schemars(with = "Option<String>", length(max = 40))]
     pub busiest: Option<Quantity>,
     pub percentiles: Percentiles,
-    /// The percentiles of each pod by itself, of which the greatest counts. Only in histories that are read for advice; no
-    /// profile that is published has them.
-    #[serde(skip_serializing_if = "Option::is_none", default, rename = "eachPod")]
-    #[schemars(skip)]
+    /// For CPU, in `recent` of a namespace: what each pod by itself needs, over all days.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub each_pod: Option<Box<EachPod>>,
+    /// In `30d` of a namespace: the highest amount that all other figures leave out, because it was used once, or by single pods
+    /// beyond all others.
+    #[serde(skip_serializing_if = "Option::is_none", default, with = "optional_text")]
+    #[schemars(with = "Option<String>", length(max = 40))]
+    pub not_covered: Option<Quantity>,
 }
 
 /// CPU usage with pods kept apart.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EachPod {
-    pub percentiles: Percentiles,
+    /// The p95 of each pod by itself, of which the greatest counts.
+    #[serde(with = "text")]
+    #[schemars(with = "String", length(max = 40))]
+    pub p95: Quantity,
     /// By how much usage grows a day, if it grows steadily.
     #[serde(skip_serializing_if = "Option::is_none", default, with = "optional_text")]
+    #[schemars(with = "Option<String>", length(max = 40))]
     pub growth: Option<Quantity>,
+    /// All percentiles like `p95`. Only in histories that are read for advice by a percentile that somebody chose; no profile that
+    /// is published has them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(skip)]
+    pub percentiles: Option<Percentiles>,
 }
 
 /// The amount of each published percentile; none if namespaces do not agree on it.

@@ -140,6 +140,21 @@ impl Sketch {
         Self { first: self.first + place, seconds: counted, total, peak: self.peak }
     }
 
+    /// The lowest amount, within 1 %; 0 if nothing was observed.
+    pub fn least(&self) -> u64 {
+        self.counted().next().map_or(0, |(bucket, _)| amount_of(bucket as u64).min(self.peak))
+    }
+
+    /// Only what is not above an amount, which was the peak of it.
+    pub fn up_to(&self, peak: u64) -> Self {
+        let mut below = Self { peak: peak.min(self.peak), ..Self::default() };
+        for (bucket, seconds) in self.counted().take_while(|(bucket, _)| *bucket <= bucket_of(peak) as usize) {
+            below.total = below.total.saturating_add(seconds);
+            below.count(bucket, seconds);
+        }
+        below
+    }
+
     /// The lowest amount that was exceeded for no longer than `seconds`, or at most 1.6 % more; 0 if nothing was observed for
     /// longer.
     pub fn exceeded_for(&self, seconds: u64) -> u64 {

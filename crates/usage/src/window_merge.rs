@@ -1,6 +1,9 @@
 //! Merges the days of a history, window by window.
 
-use crate::profile::{History, OomKill, Percentiles, Usage, WindowUsage};
+use std::collections::BTreeMap;
+
+use crate::covered::{self, LeftOut};
+use crate::profile::{EachPod, History, OomKill, Percentiles, Usage, WindowUsage};
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::{Percentile, Resource, Window};
 use headroom_admission::timestamp::Timestamp;
@@ -25,6 +28,11 @@ pub struct OpenHistory {
     /// The greatest [`Observed::busiest`] of the days of the week, and of the month.
     busiest_of_week: u64,
     busiest_of_month: u64,
+    each_pod: Option<u64>,
+    /// By how many nanocores CPU grows a day; 0 if it does not.
+    growth: u64,
+    /// The most CPU and memory that was left out.
+    left_out: [u64; 2],
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +43,32 @@ struct Recent {
 }
 
 impl OpenHistory {
+    /// The part of some days, told by their age, that a request covers, and what was left out of it.
+    pub fn covering(mut days: BTreeMap<u32, Observed>) -> (Self, LeftOut) {
+        days.retain(|age, _| *age <= DAYS_KEPT);
+        let growth = covered::growth(&days, Resource::Cpu).map_or(0, |growth| growth.a_day);
+        let out = LeftOut::take(&mut days);
+        let left_out = [Resource::Cpu, Resource::Memory].map(|resource| out.most(resource));
+        let mut open = Self { growth, left_out, each_pod: out.p95_of_each_pod(&days), ..Self::default() };
+        days.iter().for_each(|(age, day)| open.add_observed(*age, day));
+        (open, out)
+    }
+
+    /// Adds what others used in the same days.
+    pub fn merge(&mut self, other: &Self) {
+        self.week.add_day(&other.week);
+        self.month.add_day(&other.month);
+        self.recent.cpu.merge(&other.recent.cpu);
+        self.recent.memory.merge(&other.recent.memory);
+        self.recent.ephemeral_storage.merge(&other.recent.ephemeral_storage);
+        self.days |= other.days;
+        self.busiest_of_week = self.busiest_of_week.max(other.busiest_of_week);
+        self.busiest_of_month = self.busiest_of_month.max(other.busiest_of_month);
+        self.each_pod = self.each_pod.max(other.each_pod);
+        self.growth = self.growth.max(other.growth);
+        self.left_out.iter_mut().zip(other.left_out).for_each(|(most, of)| *most = of.max(*most));
+    }
+
     /// The history to publish; none if nothing was observed within the longest window.
     pub fn history(&self) -> Option<History> {
         let last_seen = moment(self.month.last_seen)?;
@@ -106,6 +140,10 @@ impl OpenHistory {
 
     fn window_usage(&self, window: Window) -> WindowUsage {
         let busiest = self.busiest(window);
+        let each_pod = |p95| {
+            let growth = (self.growth > 0).then(|| quantity(self.growth, Resource::Cpu));
+            Box::new(EachPod { p95: quantity(p95, Resource::Cpu), growth, percentiles: None })
+        };
         let usage = |resource| {
             let sketch = self.sketch(window, resource);
             let mut amounts = sketch.percentiles(Percentile::PUBLISHED.map(Percentile::permille)).into_iter();
@@ -114,7 +152,8 @@ impl OpenHistory {
                 percentiles: Percentiles::agreed(|_| Some(quantity(amounts.next()?, resource))),
                 peak: Some(quantity(sketch.peak(), resource)),
                 busiest: (resource == Resource::Cpu && busiest > 0).then(|| quantity(busiest, resource)),
-                each_pod: None,
+                each_pod: self.each_pod.filter(|_| resource == Resource::Cpu && window == Window::Recent).map(each_pod),
+                not_covered: self.not_covered(window, resource),
             };
             (!sketch.is_empty()).then(usage).map(Box::new)
         };
@@ -127,6 +166,17 @@ impl OpenHistory {
         }
     }
 
+    /// The highest amount that was left out.
+    fn not_covered(&self, window: Window, resource: Resource) -> Option<Quantity> {
+        let [cpu, memory] = self.left_out;
+        let most = match resource {
+            Resource::Cpu => cpu,
+            Resource::Memory => memory,
+            Resource::EphemeralStorage => 0,
+        };
+        (most > 0 && window == Window::MONTH).then(|| quantity(most, resource))
+    }
+
     /// Minutes observed.
     pub fn samples(&self, window: Window, resource: Resource) -> u64 {
         // Rounded up, because a container may have run for less than a minute.
@@ -135,7 +185,9 @@ impl OpenHistory {
 
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        for number in [self.days, self.busiest_of_week, self.busiest_of_month] {
+        let [cpu, memory] = self.left_out;
+        let each_pod = self.each_pod.map_or(0, |p95| p95.saturating_add(1));
+        for number in [self.days, self.busiest_of_week, self.busiest_of_month, each_pod, self.growth, cpu, memory] {
             varint::write(&mut out, number);
         }
         self.recent.cpu.write(&mut out);
@@ -153,12 +205,13 @@ impl OpenHistory {
     pub fn read(mut rest: &[u8]) -> Result<Self, Damaged> {
         let mut number = || varint::read(&mut rest);
         let (days, busiest_of_week, busiest_of_month) = (number()?, number()?, number()?);
+        let (each_pod, growth, left_out) = (number()?.checked_sub(1), number()?, [number()?, number()?]);
         let mut sketch = || Sketch::read(&mut rest);
         let recent = Recent { cpu: sketch()?, memory: sketch()?, ephemeral_storage: sketch()? };
         let length = usize::try_from(varint::read(&mut rest)?).map_err(|_| Damaged)?;
         let (week, month) = rest.split_at_checked(length).ok_or(Damaged)?;
         let (week, month) = (Observed::read(week)?, Observed::read(month)?);
-        Ok(Self { week, month, recent, days, busiest_of_week, busiest_of_month })
+        Ok(Self { week, month, recent, days, busiest_of_week, busiest_of_month, each_pod, growth, left_out })
     }
 }
 
@@ -206,7 +259,7 @@ mod tests {
         (0..12).for_each(|age| {
             let mut day = day(u64::from(age) << 20);
             (0..2).for_each(|pod| day.pods.add(pod));
-            day.busy_pods.add(1, &day.cpu);
+            day.busy_pods.add(1, &day.cpu, 0);
             open.add_observed(age, &day);
         });
         assert_eq!((open.busiest(Window::WEEK), open.busiest(Window::MONTH)), (7 << 20, 11 << 20));

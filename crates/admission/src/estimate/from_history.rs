@@ -5,10 +5,9 @@ use std::borrow::Cow;
 use super::explanation::{Adjustment, AdjustmentReason, Basis};
 use super::history_lookup::Chosen;
 use super::{history_lookup, in_usual_suffixes, oom, rounding};
-use crate::actions::{EstimateTarget, Purpose};
 use crate::amount::Quantity;
 use crate::cluster::Context;
-use crate::cluster::usage::read::{Observed, Unusable};
+use crate::cluster::usage::read::{EachPod, Observed, Unusable};
 use crate::cluster::usage::{Percentile, Resource, Window};
 use crate::settings::{EstimateSettings, HistoryOwner, Margin, Settings};
 
@@ -22,19 +21,18 @@ impl HistoryEstimate {
     /// The largest of the figures, with the margins and what out-of-memory kills add.
     pub fn of(
         chosen: &Chosen<'_>,
-        target: EstimateTarget,
+        resource: Resource,
         context: &Context<'_>,
         settings: &Settings<'_>,
         adjustments: &mut Vec<Adjustment<'_>>,
     ) -> Result<Self, Unusable> {
         let settings = &settings.estimates;
-        let resource = target.resource;
         let is_pool = chosen.owner == HistoryOwner::AllNamespaces;
         let days = chosen.history.days()?;
-        let mut windows = Windows::of(chosen, settings, target.purpose);
+        let mut windows = Windows::of(chosen, settings);
         let mut figure = windows.largest_figure()?;
         let pods = windows.each_pod()?;
-        let p95 = pods.map(|pods| pods.of_each_pod(Percentile::P95)).transpose()?.flatten();
+        let p95 = pods.map(|pods| pods.p95()).transpose()?.map(|p95| in_usual_suffixes(p95, resource));
         let mut margin = match &p95 {
             Some(p95) if settings.has_default_rule(resource) => {
                 Cow::Owned(if figure.amount > *p95 { MARGIN_OF_RISEN_LOAD } else { NO_MARGIN })
@@ -42,7 +40,9 @@ impl HistoryEstimate {
             _ => Cow::Borrowed(settings.margin.of(resource)),
         };
         let mut quantity = margin.added_to(&figure.amount);
-        if let Some((most, smaller)) = windows.bound(days)?.filter(|_| pods.is_none()) {
+        if pods.is_none()
+            && let Some((most, smaller)) = windows.bound(days)?
+        {
             let bound = smaller.added_to(&most.amount);
             if bound < quantity {
                 (figure, margin, quantity) = (most, Cow::Owned(smaller), bound);
@@ -71,7 +71,7 @@ impl HistoryEstimate {
                     used.map(rounded).map(|used| (used.clone(), AdjustmentReason::BusiestPod { used }))
                 }
                 Resource::Memory => {
-                    let (window, most) = peak_to_cover(target.purpose, is_pool);
+                    let (window, most) = peak_to_cover(is_pool);
                     let observed = windows.with(window, Percentile::PEAK)?;
                     let peak = observed.map(|observed| observed.peak()).transpose()?;
                     let used = peak.filter(|peak| *peak > quantity.scaled(most, 1)).map(rounded);
@@ -145,22 +145,17 @@ const fn short_history_percent(resource: Resource) -> u64 {
 const PERCENT_OF_ONE_POD: u64 = 100;
 
 /// The window whose peak of memory a request covers, if that is more than so many times the estimate. A peak of minutes is in
-/// no percentile, and one far above the request ends in an out-of-memory kill. What is written into a manifest stays there
-/// for weeks, so it covers every peak of its history.
-const fn peak_to_cover(purpose: Purpose, is_pool: bool) -> (Window, u64) {
-    match purpose {
-        Purpose::Manifest if !is_pool => (Window::MONTH, 1),
-        _ => (Window::WEEK, 2),
-    }
+/// no percentile, and one far above the request ends in an out-of-memory kill. Of its own history, a request covers every peak.
+const fn peak_to_cover(is_pool: bool) -> (Window, u64) {
+    if is_pool { (Window::WEEK, 2) } else { (Window::MONTH, 1) }
 }
 
 const NO_MARGIN: Margin = Margin { percent: 0, amount: Quantity::ZERO };
 
-/// The margin, for what is written into manifests where each pod is known, on figures of all pods together that are above p95
-/// of each: load has risen since.
+/// The margin, where each pod is known, on figures of all pods together that are above p95 of each: load has risen since.
 const MARGIN_OF_RISEN_LOAD: Margin = Margin { percent: 5, amount: Quantity::ZERO };
 
-/// A manifest covers so many days more of CPU usage that grows steadily.
+/// A request covers so many days more of CPU usage that grows steadily.
 const DAYS_OF_GROWTH: u64 = 7;
 
 /// After so many days of its own history, it is known what a container uses.
@@ -168,26 +163,22 @@ const KNOWN_DAYS: u64 = 7;
 
 /// The figure of such a history, and an addition to it, above which nothing is estimated: margins are for what was not seen.
 /// None for storage, of which too little was recorded.
-const fn bound(resource: Resource, purpose: Purpose) -> Option<(Percentile, Window, Margin)> {
-    match (resource, purpose) {
-        // Minutes of steady usage differ more than the steps of five minutes that are read.
-        (Resource::Cpu, Purpose::Manifest) => {
-            let little = Margin { percent: 0, amount: Quantity::from_milli(2) };
-            Some((Percentile::P99, Window::MONTH, little))
-        }
-        // Usage that grows, or that pauses at weekends, is above p99 of what was more often.
-        (Resource::Cpu, _) => Some((Percentile::P99_9, Window::Recent, NO_MARGIN)),
-        (Resource::Memory, _) => {
+const fn bound(resource: Resource) -> Option<(Percentile, Window, Margin)> {
+    match resource {
+        // Usage that grows, or that pauses at weekends, is above p99 of what was more often. Only where pods are not known.
+        Resource::Cpu => Some((Percentile::P99_9, Window::Recent, NO_MARGIN)),
+        Resource::Memory => {
             let some = Margin { percent: 10, amount: Quantity::from_bytes(16 << 20) };
             Some((Percentile::PEAK, Window::MONTH, some))
         }
-        (Resource::EphemeralStorage, _) => None,
+        Resource::EphemeralStorage => None,
     }
 }
 
-/// The rule for what is written into manifests, in words. Profiles do not keep pods apart.
-pub fn rule_of_manifests(settings: &EstimateSettings<'_>, resource: Resource, knows_pods: bool) -> String {
-    let knows_pods = knows_pods && resource == Resource::Cpu;
+/// The rule for a history of a workload's own, in words. A percentile that somebody chose is one of each pod if all of them are
+/// known (`knows_pods`).
+pub fn rule_in_words(settings: &EstimateSettings<'_>, resource: Resource, knows_pods: bool) -> String {
+    let is_cpu = resource == Resource::Cpu;
     let figures: Vec<String> = settings.percentile.of(resource).iter().map(ToString::to_string).collect();
     let mut text = match figures.as_slice() {
         [one] => one.clone(),
@@ -195,27 +186,26 @@ pub fn rule_of_manifests(settings: &EstimateSettings<'_>, resource: Resource, kn
     };
     let mut add = |words: &str| text.push_str(words);
     let is_default = settings.has_default_rule(resource);
-    if knows_pods && !settings.has_default_percentile(resource) {
+    if knows_pods && is_cpu && !settings.has_default_percentile(resource) {
         add(" of each pod");
     }
     let margin = settings.margin.of(resource);
-    if knows_pods && is_default {
+    if is_cpu && is_default {
         add(&format!(" + {MARGIN_OF_RISEN_LOAD} where load has risen"));
     } else if !margin.is_zero() {
         add(&format!(" + {margin}"));
     }
-    if let Some((percentile, window, margin)) = bound(resource, Purpose::Manifest)
+    if let Some((percentile, window, margin)) = bound(resource)
         && is_default
-        && !knows_pods
+        && !is_cpu
     {
         add(&format!(", from {KNOWN_DAYS} days on at most {percentile} of {window} + {margin}"));
     }
     add(&format!("; at least {}", settings.min.of(resource)));
     if settings.has_default_percentile(resource) {
-        let (window, _) = peak_to_cover(Purpose::Manifest, false);
+        let (window, _) = peak_to_cover(false);
         match resource {
-            Resource::Cpu if knows_pods => add(", and p95 of each pod, with a week of steady growth"),
-            Resource::Cpu => add(", and p95 of the busiest pod"),
+            Resource::Cpu => add(", and p95 of each pod, with a week of steady growth"),
             Resource::Memory => add(&format!(", and the peak of {window}")),
             Resource::EphemeralStorage => {}
         }
@@ -234,15 +224,14 @@ struct Figure {
 struct Windows<'a, 'd> {
     chosen: &'a Chosen<'d>,
     settings: &'a EstimateSettings<'a>,
-    purpose: Purpose,
     found: Vec<(Window, Option<Observed<'d>>)>,
 }
 
 impl<'a, 'd> Windows<'a, 'd> {
-    fn of(chosen: &'a Chosen<'d>, settings: &'a EstimateSettings<'a>, purpose: Purpose) -> Self {
+    fn of(chosen: &'a Chosen<'d>, settings: &'a EstimateSettings<'a>) -> Self {
         let mut found = Vec::with_capacity(Window::PUBLISHED.len());
         found.push((chosen.window, Some(chosen.observed)));
-        Self { chosen, settings, purpose, found }
+        Self { chosen, settings, found }
     }
 
     fn get(&mut self, window: Window) -> Result<Option<Observed<'d>>, Unusable> {
@@ -261,13 +250,12 @@ impl<'a, 'd> Windows<'a, 'd> {
         Ok(is_usable.then_some(observed))
     }
 
-    /// All days that were read with their pods kept apart, for a manifest.
-    fn each_pod(&mut self) -> Result<Option<Observed<'d>>, Unusable> {
-        if self.purpose != Purpose::Manifest {
+    /// The needs of each pod, as far as pods are known: in the history of a namespace.
+    fn each_pod(&mut self) -> Result<Option<EachPod<'d>>, Unusable> {
+        if self.chosen.owner == HistoryOwner::AllNamespaces || self.chosen.observed.resource != Resource::Cpu {
             return Ok(None);
         }
-        let Some(observed) = self.get(Window::MONTH)? else { return Ok(None) };
-        Ok(observed.of_each_pod(Percentile::P95)?.map(|_| observed))
+        Ok(self.get(Window::Recent)?.map(|recent| recent.each_pod()).transpose()?.flatten())
     }
 
     /// The largest of the figures that the settings choose and whose windows have samples. If no window has, the percentile
@@ -280,14 +268,14 @@ impl<'a, 'd> Windows<'a, 'd> {
         for choice in figures.iter() {
             let (percentile, window) = (choice.percentile, choice.window.unwrap_or(*of_step));
             let Some(observed) = self.with(window, percentile)? else { continue };
-            // A percentile that somebody chose holds for each pod where pods are known.
-            let of_each_pod = match self.purpose {
-                Purpose::Manifest if !self.settings.has_default_percentile(resource) => {
-                    observed.of_each_pod(percentile)?
-                }
-                _ => None,
-            };
-            let amount = of_each_pod.map_or_else(|| observed.percentile(percentile), Ok)?;
+            // A percentile that somebody chose holds for each pod where pods are known, and the peak is all that was seen.
+            let mut amount = observed.percentile(percentile)?;
+            if !self.settings.has_default_percentile(resource) {
+                let pods = self.each_pod()?;
+                let of_each_pod = pods.map(|pods| pods.percentile(percentile)).transpose()?.flatten();
+                let not_covered = if percentile == Percentile::PEAK { observed.not_covered()? } else { None };
+                amount = of_each_pod.unwrap_or(amount).max(not_covered.unwrap_or(Quantity::ZERO));
+            }
             let amount = in_usual_suffixes(amount, resource);
             if largest.as_ref().is_none_or(|known| amount > known.amount) {
                 largest = Some(Figure { percentile, window, amount });
@@ -308,7 +296,7 @@ impl<'a, 'd> Windows<'a, 'd> {
         if !is_known || !self.settings.has_default_rule(resource) {
             return Ok(None);
         }
-        let Some((percentile, window, margin)) = bound(resource, self.purpose) else { return Ok(None) };
+        let Some((percentile, window, margin)) = bound(resource) else { return Ok(None) };
         let Some(observed) = self.get(window)? else { return Ok(None) };
         let amount = observed.percentile_if_any(percentile)?.map(|amount| in_usual_suffixes(amount, resource));
         Ok(amount.map(|amount| (Figure { percentile, window, amount }, margin)))

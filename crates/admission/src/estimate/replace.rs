@@ -34,11 +34,13 @@ pub fn take_limit(container: &mut Container<'_>, resource: &str) -> Option<Quant
     limit
 }
 
-/// The most memory that the workload itself was seen to use.
-pub fn peak(chosen: Option<&Chosen<'_>>, resource: Resource) -> Option<Quantity> {
+/// The most memory that the workload itself was seen to use; only where a limit moves, too, also what no request covers: at the
+/// limit it would be killed.
+pub fn peak(chosen: Option<&Chosen<'_>>, resource: Resource, moves_limit: bool) -> Option<Quantity> {
     let chosen = chosen.filter(|_| resource == Resource::Memory)?;
-    let observed = chosen.history.observed(Window::MONTH, resource).ok().flatten();
-    observed.unwrap_or(chosen.observed).peak().ok()
+    let observed = chosen.history.observed(Window::MONTH, resource).ok().flatten().unwrap_or(chosen.observed);
+    let (peak, not_covered) = (observed.peak().ok()?, observed.not_covered().ok()?);
+    Some(not_covered.filter(|_| moves_limit).map_or_else(|| peak.clone(), |most| most.max(peak.clone())))
 }
 
 impl Estimate<'_> {

@@ -16,7 +16,6 @@ use headroom_usage::varint::Damaged;
 use headroom_usage::window_merge::{OpenHistory, moment, oom_kill};
 
 use super::Pooling;
-use crate::store::StoredDay;
 
 /// Share of namespaces, per mille, whose usage a pooled estimate covers. More for memory and storage, because a container with
 /// too little of them is killed or evicted.
@@ -35,7 +34,7 @@ const LEAST_MEDIAN: u64 = 1 << 20;
 /// The days of an image or a tag while they are added.
 #[derive(Debug, Default)]
 pub struct Gathering {
-    /// The namespace whose days are added at present; its days follow each other.
+    /// The namespace whose days are added at present.
     current: Option<(String, OpenHistory)>,
     /// The others as bytes, because some images run in thousands of namespaces.
     others: BTreeMap<String, Vec<u8>>,
@@ -51,15 +50,14 @@ pub struct InNamespaces {
 }
 
 impl Gathering {
-    pub fn add(&mut self, age: u32, day: &StoredDay) -> Result<(), Damaged> {
-        let namespace = &day.place.namespace;
+    pub fn add(&mut self, namespace: &str, days: &OpenHistory) -> Result<(), Damaged> {
         if self.current.as_ref().is_none_or(|(name, _)| name != namespace) {
             self.put_away()?;
             let known = self.others.remove(namespace).map(|bytes| OpenHistory::read(&bytes)).transpose()?;
-            self.current = Some((namespace.clone(), known.unwrap_or_default()));
+            self.current = Some((namespace.to_owned(), known.unwrap_or_default()));
         }
         if let Some((_, open)) = &mut self.current {
-            open.add_observed(age, &day.observed);
+            open.merge(days);
         }
         Ok(())
     }
@@ -239,6 +237,6 @@ impl<'v> UsageVotes<'v> {
         };
         let peak = peak.max(highest).map(|peak| quantity(peak, resource));
         let busiest = agreed(&mut busiest, CPU_PERMILLE, quorum).map(|busiest| quantity(busiest, resource));
-        Some(Usage { samples: self.samples, percentiles, peak, busiest, each_pod: None })
+        Some(Usage { samples: self.samples, percentiles, peak, busiest, each_pod: None, not_covered: None })
     }
 }

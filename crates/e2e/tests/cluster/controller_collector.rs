@@ -249,7 +249,14 @@ fn share(images: usize, namespaces: usize, of: &str) -> Share {
         let memory =
             Percentiles::from_fn(|percentile| Quantity::from_bytes((milli << 20) + u64::from(percentile.permille())));
         let usage = |percentiles, peak| {
-            Some(Box::new(Usage { samples: 10_000, percentiles, peak: Some(peak), busiest: None, each_pod: None }))
+            Some(Box::new(Usage {
+                samples: 10_000,
+                percentiles,
+                peak: Some(peak),
+                busiest: None,
+                each_pod: None,
+                not_covered: None,
+            }))
         };
         let usage = WindowUsage {
             pods: 9,

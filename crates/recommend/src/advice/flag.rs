@@ -7,12 +7,13 @@ use headroom_admission::cluster::usage::Resource;
 use headroom_admission::recommend::{NO_USAGE_DATA, TOO_LITTLE_DATA};
 use headroom_admission::timestamp::Timestamp;
 use headroom_usage::DAY;
+use headroom_usage::covered::{Growth, Once};
 use headroom_usage::sample;
 use serde::Serialize;
 
 use crate::advice::amounts::{readable, resource_name, short, text};
 use crate::advice::kept::Kept;
-use crate::history::description::{Difference, Growth, Once, Recurrence, Rhythm};
+use crate::history::description::{Difference, Recurrence, Rhythm};
 use crate::history::evidence::{Evidence, weekday};
 
 /// A reason to look closer before taking a recommendation.

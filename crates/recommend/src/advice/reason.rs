@@ -12,6 +12,7 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
+use crate::history::distribution::shown;
 use headroom_admission::recommend::Measurements;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct AdviceReason {
     pub skipped: Vec<RejectedHistory>,
     /// The counts of the history, if the basis is one.
     pub counted: ObservationCounts,
+    /// The most that was used once, or by single pods beyond all others.
+    pub not_covered: Option<String>,
     /// The setting that allows the program the amount.
     pub allowed_by: Option<String>,
 }
@@ -51,6 +54,7 @@ impl AdviceReason {
                 namespaces: measured.namespaces,
                 oom_kills: measured.oom_kills.len(),
             }),
+            not_covered: measured.and_then(|of| Some(shown(of.not_covered.as_ref()?, of.resource))),
             allowed_by: None,
         }
     }
@@ -84,8 +88,9 @@ impl AdviceReason {
     /// `p80 of 7d nginx:1.27 in this namespace, 800 samples, 5h old; 118m + 10% + 25m`, as admission words it.
     fn text(&self) -> String {
         let adjustments = self.adjustments.iter().map(|adjustment| format!("; {adjustment}"));
+        let not_covered = self.not_covered.iter().map(|most| format!("; not covered: {most} once, or in single pods"));
         let allowed = self.allowed_by.iter().map(|setting| format!("; not below what {setting} allows"));
-        format!("{}{}", self.basis, adjustments.chain(allowed).collect::<String>())
+        format!("{}{}", self.basis, adjustments.chain(not_covered).chain(allowed).collect::<String>())
     }
 }
 

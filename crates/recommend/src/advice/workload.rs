@@ -15,11 +15,12 @@ use crate::advice::pod_request::{self, PodPart};
 use crate::advice::quota_effect::QuotaEffect;
 use crate::advice::reason::AdviceReason;
 use crate::advice::template::CustomResource;
-use crate::history::description::{Description, Growth};
+use crate::history::description::Description;
 use crate::history::distribution::Distribution;
 use crate::history::evidence::Evidence;
 use crate::history::timeline::Timeline;
 use headroom_admission::recommend::NoRecommendation;
+use headroom_usage::covered::Growth;
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::program::{Setting, Told};
 
@@ -411,7 +412,8 @@ impl ContainerAdvice {
         self.grows = of.grows.iter().filter_map(growing).collect();
         let pods = of.pods.iter().cloned().map(Flag::PodsDiffer);
         let recurs = of.recurs.iter().cloned().map(|recurs| Flag::Recurs(recurs, to));
-        self.patterns = pods.chain(recurs).chain(of.once.iter().cloned().map(|once| Flag::Once(once, to))).collect();
+        self.patterns =
+            pods.chain(recurs).chain(of.left_out.once.iter().cloned().map(|once| Flag::Once(once, to))).collect();
     }
 
     /// True if enough is known of it that a memory limit may be lowered.

@@ -165,6 +165,10 @@ fn of_container(
         resources: wanted.iter().map(|resource| of_resource(place, container, *resource, found)).collect(),
         evidence: measured.clone().map(evidence).max_by_key(|evidence| (evidence.minutes, evidence.samples)),
         oom_kills: measured.clone().map(|of| of.oom_kills.len() as u64).max().unwrap_or(0),
+        peak_to_cover: measured
+            .clone()
+            .find(|of| of.resource == Resource::Memory && of.not_covered.is_some())
+            .map(|of| of.peak.clone()),
         killed_at: measured.flat_map(|of| of.oom_kills.iter().map(|kill| kill.memory.clone())).max(),
         ..ContainerAdvice::default()
     }
@@ -229,7 +233,8 @@ fn of_resource(
     };
     advice.recommended = Some(estimate.quantity.clone());
     advice.change = Some(Delta::new(before.map(|value| &value.quantity), &estimate.quantity));
-    let Measurements { samples, percentiles, peak, .. } = measured.clone();
+    let Measurements { samples, percentiles, peak, not_covered, .. } = measured.clone();
+    let peak = not_covered.map_or(peak.clone(), |most| most.max(peak));
     advice.used = Some(Distribution::new(resource, samples, percentiles, peak).of_history(&estimate.basis));
     advice.reason = Some(AdviceReason::new(estimate, Some(measured)));
     advice

@@ -201,7 +201,7 @@ proptest! {
                 of_pod.add(Resource::Cpu, NOW - 600, mostly * 1_000_000, (1_440 - minutes) * 60);
                 of_pod.add(Resource::Cpu, NOW - 600, at_times * 1_000_000, minutes * 60);
                 of_pod.pods.add(pod);
-                of_pod.busy_pods.add(pod, &of_pod.cpu);
+                of_pod.busy_pods.add(pod, &of_pod.cpu, 0);
                 day.merge(&of_pod);
             }
             histories.observe(0, "a", age, &day);

@@ -31,7 +31,6 @@ pub struct PodCourse {
 #[derive(Debug, Default)]
 pub struct Day {
     pub seconds: u64,
-    pub cpu_median: u64,
     pub cpu_peak: u64,
     pub memory_peak: u64,
 }
@@ -57,7 +56,6 @@ impl Course {
     /// Adds what all pods used on one day, or in a part of it.
     pub fn add_day(&mut self, age: u32, observed: &Observed) {
         let day = self.days.entry(age).or_default();
-        day.cpu_median = day.cpu_median.max(observed.cpu.percentile(500));
         day.cpu_peak = day.cpu_peak.max(observed.cpu.peak());
         day.memory_peak = day.memory_peak.max(observed.memory.peak());
         let seconds = observed.cpu.seconds().max(observed.memory.seconds());
@@ -92,7 +90,6 @@ impl Course {
         for (age, day) in other.days {
             let known = self.days.entry(age).or_default();
             known.seconds = known.seconds.max(day.seconds);
-            known.cpu_median = known.cpu_median.max(day.cpu_median);
             known.cpu_peak = known.cpu_peak.max(day.cpu_peak);
             known.memory_peak = known.memory_peak.max(day.memory_peak);
         }

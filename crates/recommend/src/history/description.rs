@@ -1,13 +1,13 @@
 //! The use of a container, described once from what was read by pod and day: what recurs, what happened once, how pods differ, and
-//! where it goes. Requests, flags and texts are made of it.
-//!
-//! A request covers what recurs and what most pods use. What happened once and is over, and single pods that use a multiple of
-//! what all others use, are said instead.
+//! where it goes. Requests, flags and texts are made of it. What of it a request covers is [`headroom_usage::covered`]'s rule, by
+//! which UsageProfiles are published, too.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
+use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::{Percentile, Resource, Window};
 use headroom_usage::DAY;
+use headroom_usage::covered::{self, Growth, LEAST_SECONDS, LeftOut, little, padded};
 use headroom_usage::observed::Observed;
 use headroom_usage::profile::{EachPod, History, Percentiles};
 use headroom_usage::sample::quantity;
@@ -15,27 +15,21 @@ use headroom_usage::sketch::Sketch;
 use headroom_usage::window_merge::OpenHistory;
 
 use super::ContainerUsage;
-use super::course::{Course, Day};
+use super::course::Course;
 
 const HOURS: u32 = 24;
-/// A pod that was seen for less time counts as idle for the rest of it: one that only started up needs no request for that.
-const LEAST_SECONDS: u64 = 2 * 3600;
-/// A day or pod is beyond all others from three times their highest amount on.
-const BEYOND: u64 = 3;
-/// The quiet days beside which one day may stand out.
-const LEAST_QUIET_DAYS: usize = 7;
 
 /// The use of a container.
 #[derive(Debug, Default)]
 pub struct Description {
     pub recurs: Vec<Recurrence>,
-    pub once: Vec<Once>,
     pub pods: Vec<Difference>,
     pub grows: Vec<(Resource, Growth)>,
     /// True if the last days had a higher peak of memory than those before them.
     pub has_rising_memory: bool,
-    /// The days of pods, by number and age, whose use a request does not cover.
-    left_out: HashSet<(Resource, u32, u32)>,
+    pub left_out: LeftOut,
+    /// The part that a request covers.
+    covered: OpenHistory,
 }
 
 /// CPU usage far above the usual that comes again, and is too brief for a request to cover it all the time.
@@ -56,14 +50,6 @@ pub enum Rhythm {
     Bursts,
 }
 
-/// A day on which more was used than on all others, and which is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Once {
-    pub resource: Resource,
-    pub amount: u64,
-    pub age: u32,
-}
-
 /// Pods that use more than the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
@@ -76,14 +62,6 @@ pub struct Difference {
     pub is_covered: bool,
 }
 
-/// Usage that grows steadily.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Growth {
-    pub a_day: u64,
-    /// The level of the last day.
-    pub now: u64,
-}
-
 /// The days of a pod.
 struct Pod<'c> {
     number: u32,
@@ -91,25 +69,29 @@ struct Pod<'c> {
     busy_hours: &'c BTreeMap<(u32, u32), u64>,
 }
 
-/// Differences of less are not worth a word: nanocores and bytes.
-fn little(resource: Resource) -> u64 {
-    if resource == Resource::Cpu { 10_000_000 } else { 64 << 20 }
-}
-
 impl Description {
-    /// Describes what was read; the pods may be runs of a Job.
-    pub fn of(course: &Course, are_runs: bool) -> Self {
+    pub fn of(course: &Course) -> Self {
         let mut pods: Vec<Pod<'_>> = course
             .pods
             .iter()
             .map(|(number, pod)| Pod { number: *number, days: pod.days().collect(), busy_hours: &pod.busy_hours })
             .collect();
         pods.sort_unstable_by_key(|pod| pod.number);
-        let mut found = Self::default();
+        let mut days: BTreeMap<u32, Observed> = BTreeMap::new();
+        for pod in &pods {
+            for (age, of_pod) in &pod.days {
+                let day = days.entry(*age).or_default();
+                day.merge(of_pod);
+                day.busy_pods.add(pod.number, &of_pod.cpu, of_pod.memory.peak());
+            }
+        }
+        let of_resource = |resource| covered::growth(&days, resource).map(|growth| (resource, growth));
+        let grows: Vec<(Resource, Growth)> =
+            [Resource::Cpu, Resource::Memory].into_iter().filter_map(of_resource).collect();
+        let (covered, left_out) = OpenHistory::covering(days);
+        let mut found = Self { grows, covered, left_out, ..Self::default() };
         for resource in [Resource::Cpu, Resource::Memory] {
-            found.describe_pods(&pods, resource, are_runs);
-            found.describe_days(&pods, resource, are_runs);
-            found.grows.extend(growth(&course.days, resource).map(|growth| (resource, growth)));
+            found.pods.extend(found.single_pods(&pods, resource).or_else(|| differing(&pods, resource)));
         }
         found.recurs = found.recurrences(course, &pods);
         let most = |is_late: bool| {
@@ -125,8 +107,8 @@ impl Description {
         self.grows.iter().find(|(of, _)| *of == resource).map(|(_, growth)| *growth)
     }
 
-    /// The history as a profile would have it, with what each pod needs, and of what a request covers; of all where somebody chose
-    /// what to cover. None if nothing was observed.
+    /// The history as a profile has it: of what a request covers, and of all where somebody chose what to cover, with what each
+    /// pod needs; the pods may be runs of a Job. None if nothing was observed.
     pub fn history(
         &self,
         usage: &ContainerUsage,
@@ -134,125 +116,41 @@ impl Description {
         covers_all: impl Fn(Resource) -> bool,
     ) -> Option<History> {
         let mut history = usage.usage.history()?;
-        history.days = usage.days();
-        let (mut covered, mut most) = (OpenHistory::default(), [0; Percentile::PUBLISHED.len()]);
-        let mut raise = |cpu: &Sketch| {
-            let of_pod = cpu.percentiles(Percentile::PUBLISHED.map(Percentile::permille));
-            most.iter_mut().zip(of_pod).for_each(|(most, amount)| *most = amount.max(*most));
-        };
-        for (number, pod) in &usage.course.pods {
-            let mut cpu = Sketch::default();
-            for (age, mut observed) in pod.days() {
-                let is_left_out = |resource| self.left_out.contains(&(resource, *number, age)) && !covers_all(resource);
-                if is_left_out(Resource::Cpu) {
-                    observed.cpu = Sketch::default();
-                }
-                if is_left_out(Resource::Memory) {
-                    observed.memory = Sketch::default();
-                }
-                cpu.merge(&observed.cpu);
-                if !self.left_out.is_empty() {
-                    covered.add_observed(age, &observed);
-                }
+        let Some(covered) = self.covered.history() else { return Some(history) };
+        for (window, of) in covered.windows {
+            let Some(known) = history.windows.get_mut(&window) else { continue };
+            if !covers_all(Resource::Cpu) {
+                known.cpu = of.cpu;
+            } else if let Some(cpu) = known.cpu.as_mut().filter(|_| window == Window::Recent) {
+                cpu.each_pod = Some(Box::new(each_pod(usage, are_runs)));
             }
-            raise(&padded(cpu, are_runs));
-        }
-        if usage.course.pods.is_empty() {
-            return Some(history);
-        }
-        if self.left_out.is_empty() {
-            raise(usage.sketch(Resource::Cpu));
-        } else {
-            raise(covered.sketch(Window::MONTH, Resource::Cpu));
-            for (window, of) in covered.history()?.windows {
-                if let Some(known) = history.windows.get_mut(&window) {
-                    (known.cpu, known.memory) = (of.cpu, of.memory);
-                }
+            if !covers_all(Resource::Memory) {
+                known.memory = of.memory;
             }
-        }
-        if let Some(cpu) = history.windows.get_mut(&Window::MONTH).and_then(|month| month.cpu.as_mut()) {
-            let mut most = most.into_iter();
-            let percentiles = Percentiles::agreed(|_| Some(quantity(most.next()?, Resource::Cpu)));
-            let growth = self.growth(Resource::Cpu).map(|growth| quantity(growth.a_day, Resource::Cpu));
-            cpu.each_pod = Some(Box::new(EachPod { percentiles, growth }));
         }
         Some(history)
     }
 
-    /// Finds single pods beyond all others, which no request covers, and others that differ.
-    fn describe_pods(&mut self, pods: &[Pod<'_>], resource: Resource, are_runs: bool) {
-        let mut levels: Vec<(u64, &Pod<'_>)> = pods.iter().map(|pod| (pod.level(resource, are_runs), pod)).collect();
-        levels.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
-        let (single, others) = levels.split_at((levels.len() / 100).max(1).min(levels.len()));
-        let mut by_day: BTreeMap<u32, (u64, usize)> = BTreeMap::new();
-        for (level, pod) in others {
-            for age in pod.days.keys() {
-                let (most, count) = by_day.entry(*age).or_default();
-                (*most, *count) = (level.max(most).to_owned(), *count + 1);
-            }
-        }
-        // A hot pod is slow without its CPU, and what was seen today only may be the first pod of a release.
-        let least = |age: u32| if resource == Resource::Cpu || age == 0 { 49 } else { 7 };
-        let is_beyond = |(level, pod): &&(u64, &Pod<'_>)| {
-            let beside = |age| by_day.get(age).copied().unwrap_or_default();
-            let most = pod.days.keys().map(|age| beside(age).0).max().unwrap_or(0);
-            let has_many = pod.days.keys().any(|age| beside(age).1 >= least(*age));
-            *level > most.saturating_mul(BEYOND) + little(resource) && has_many
-        };
-        let beyond: Vec<&(u64, &Pod<'_>)> = single.iter().filter(is_beyond).collect();
-        let ages = || beyond.iter().flat_map(|(_, pod)| pod.days.keys());
-        let is_weekly = beyond.len() > 1 && ages().map(|age| age % 7).collect::<BTreeSet<_>>().len() == 1;
-        if let Some((amount, _)) = beyond.first().filter(|_| !is_weekly) {
-            let others = median(levels.iter().skip(beyond.len()).map(|(level, _)| *level));
-            let pods = (beyond.len(), levels.len());
-            self.pods.push(Difference { resource, amount: *amount, pods, others, is_covered: false });
-            let days = beyond.iter().flat_map(|(_, pod)| pod.days.keys().map(|age| (resource, pod.number, *age)));
-            self.left_out.extend(days);
-        } else {
-            self.pods.extend(differing(pods, resource));
-        }
-    }
-
-    /// Finds a day beyond all others, also beyond what they exceed for minutes, that is over and did not come a week before or after.
-    fn describe_days(&mut self, pods: &[Pod<'_>], resource: Resource, are_runs: bool) {
-        let mut levels: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-        for pod in pods {
-            for (age, day) in pod.days.iter().filter(|(age, _)| !self.left_out.contains(&(resource, pod.number, **age)))
-            {
-                let sketch = day.sketch(resource);
-                if sketch.seconds() >= LEAST_SECONDS || are_runs {
-                    let (level, most) = levels.entry(*age).or_default();
-                    (*level, *most) = (day_level(sketch, resource).max(*level), day_top(sketch, resource).max(*most));
-                }
-            }
-        }
-        let all = levels.iter().map(|(age, (level, _))| (*age, *level));
-        let Some((top, amount)) = all.max_by_key(|(_, level)| *level) else { return };
-        // It may last over midnight.
-        let (beside, others): (Vec<_>, Vec<_>) = levels.iter().partition(|(age, _)| age.abs_diff(top) <= 1);
-        let most = others.iter().map(|(_, (_, most))| *most).max().unwrap_or(0);
-        let is_high = |level: u64| level > most.saturating_mul(2);
-        let days: Vec<u32> =
-            beside.into_iter().filter(|(_, (level, _))| is_high(*level)).map(|(age, _)| *age).collect();
-        let quiet = levels.keys().filter(|age| !days.contains(age));
-        let (newest, oldest) = (quiet.clone().next(), quiet.clone().next_back());
-        let is_within = newest < days.first() && oldest > days.last();
-        let has_other_week =
-            levels.contains_key(&(top + 7)) || top.checked_sub(7).is_some_and(|age| levels.contains_key(&age));
-        let is_beyond = levels
-            .iter()
-            .filter(|(age, _)| !days.contains(age))
-            .all(|(_, (_, most))| amount > most.saturating_mul(BEYOND) + little(resource));
-        if is_beyond && is_within && has_other_week && days.len() <= 2 && quiet.count() >= LEAST_QUIET_DAYS {
-            self.once.push(Once { resource, amount, age: top });
-            let of_pods = pods.iter().flat_map(|pod| days.iter().map(|age| (resource, pod.number, *age)));
-            self.left_out.extend(of_pods);
-        }
+    /// Single pods that no request covers.
+    fn single_pods(&self, pods: &[Pod<'_>], resource: Resource) -> Option<Difference> {
+        let single = self.left_out.pods.iter().find(|of| of.resource == resource)?;
+        let others = pods.iter().filter(|pod| !single.pods.contains(&pod.number));
+        let others = median(others.map(|pod| pod.level(resource)));
+        Some(Difference {
+            resource,
+            amount: single.amount,
+            pods: (single.pods.len(), pods.len()),
+            others,
+            is_covered: false,
+        })
     }
 
     /// The CPU usage that comes again.
     fn recurrences(&self, course: &Course, pods: &[Pod<'_>]) -> Vec<Recurrence> {
-        let is_once = |pod: &Pod<'_>, age: u32| self.left_out.contains(&(Resource::Cpu, pod.number, age));
+        let single = self.left_out.of(Resource::Cpu);
+        let mut once = self.left_out.once.iter().filter(|of| of.resource == Resource::Cpu);
+        let once = once.next();
+        let is_once = |pod: &Pod<'_>, age: u32| single.contains(&pod.number) || once.is_some_and(|of| of.is_on(age));
         let at_start = at_start(pods, is_once);
         let is_kept = |pod: &Pod<'_>, age: u32| {
             let is_start = at_start.is_some() && pod.days.keys().next_back() == Some(&age);
@@ -275,27 +173,33 @@ impl Description {
 
 impl Pod<'_> {
     /// The amount that it needs.
-    fn level(&self, resource: Resource, is_run: bool) -> u64 {
+    fn level(&self, resource: Resource) -> u64 {
         let mut all = Sketch::default();
         self.days.values().for_each(|day| all.merge(day.sketch(resource)));
-        if resource == Resource::Cpu { padded(all, is_run).percentile(950) } else { all.peak() }
+        if resource == Resource::Cpu { padded(all).percentile(950) } else { all.peak() }
     }
 }
 
-fn padded(mut cpu: Sketch, is_run: bool) -> Sketch {
-    if !is_run {
-        cpu.add(0, LEAST_SECONDS.saturating_sub(cpu.seconds()));
+/// The percentiles of each pod by itself.
+fn each_pod(usage: &ContainerUsage, are_runs: bool) -> EachPod {
+    let mut most = [0; Percentile::PUBLISHED.len()];
+    let of_pods = usage.course.pods.values().map(|pod| {
+        let mut cpu = Sketch::default();
+        pod.days().for_each(|(_, day)| cpu.merge(&day.cpu));
+        if are_runs { cpu } else { padded(cpu) }
+    });
+    for cpu in of_pods.chain([usage.sketch(Resource::Cpu).clone()]) {
+        let of_pod = cpu.percentiles(Percentile::PUBLISHED.map(Percentile::permille));
+        most.iter_mut().zip(of_pod).for_each(|(most, amount)| *most = amount.max(*most));
     }
-    cpu
+    let mut amounts = most.into_iter().map(|amount| quantity(amount, Resource::Cpu));
+    let percentiles = Percentiles::agreed(|_| amounts.next());
+    let p95 = percentiles.get(Percentile::P95).cloned().unwrap_or(Quantity::ZERO);
+    EachPod { p95, growth: None, percentiles: Some(percentiles) }
 }
 
 fn day_level(sketch: &Sketch, resource: Resource) -> u64 {
     if resource == Resource::Cpu { sketch.percentile(950) } else { sketch.peak() }
-}
-
-/// The amount that is exceeded for seven minutes of a day of CPU, and never of memory.
-fn day_top(sketch: &Sketch, resource: Resource) -> u64 {
-    if resource == Resource::Cpu { top(sketch) } else { sketch.peak() }
 }
 
 /// The pod that is far above most of the others on the days that they share.
@@ -319,34 +223,6 @@ fn differing(pods: &[Pod<'_>], resource: Resource) -> Option<Difference> {
     let pods = (1, others.len() + 1);
     let amount = level(busiest);
     is_most(&far_above, 50).then(|| Difference { resource, amount, pods, others: median(others), is_covered: true })
-}
-
-/// The growth of median CPU, or of the peaks of memory: the median of the slopes between days, if nearly all rise and the
-/// days lie close to that line. The oldest and the newest day are not whole.
-fn growth(days: &BTreeMap<u32, Day>, resource: Resource) -> Option<Growth> {
-    let whole = days.len().saturating_sub(2);
-    let amount = |day: &Day| if resource == Resource::Cpu { day.cpu_median } else { day.memory_peak };
-    let amount = |day: &Day| i64::try_from(amount(day)).unwrap_or(i64::MAX);
-    let values: Vec<(i64, i64)> =
-        days.iter().skip(1).take(whole).rev().map(|(age, day)| (-i64::from(*age), amount(day))).collect();
-    let [(first, _), .., (last, _)] = *values.as_slice() else { return None };
-    if values.len() < 5 {
-        return None;
-    }
-    let later = |at: usize| values.iter().skip(at + 3);
-    let mut slopes: Vec<i64> = values
-        .iter()
-        .enumerate()
-        .flat_map(|(place, (at, amount))| later(place).map(move |(then, more)| (more - amount) / (then - at)))
-        .collect();
-    slopes.sort_unstable();
-    let (slope, least) = (*slopes.get(slopes.len() / 2)?, *slopes.get(slopes.len() / 10)?);
-    let mut levels: Vec<i64> = values.iter().map(|(at, amount)| amount - slope * (at - last)).collect();
-    levels.sort_unstable();
-    let (now, rise) = (*levels.get(levels.len() / 2)?, slope.saturating_mul(last - first));
-    let is_near = |level: &i64| (level - now).abs().saturating_mul(3) <= rise;
-    let is_growth = least > 0 && levels.iter().all(is_near) && rise.saturating_mul(6) > now;
-    is_growth.then_some(Growth { a_day: slope as u64, now: now.max(0) as u64 })
 }
 
 /// The CPU that pods use on the day of their start, if it is far above all of their other days.

@@ -53,7 +53,7 @@ pub fn of(settings: &ParsedSettings, knows_pods: bool) -> Vec<RequestRule> {
         percentiles: estimates.percentile.of(resource).iter().map(PercentileChoice::to_string).collect(),
         margin: estimates.margin.of(resource).to_string(),
         min: estimates.min.of(resource).clone(),
-        text: estimate::rule_of_manifests(&estimates, resource, knows_pods),
+        text: estimate::rule_in_words(&estimates, resource, knows_pods),
     });
     rules.collect()
 }
@@ -74,22 +74,14 @@ mod tests {
         let check = |settings, expected: &[&str]| check_with(false, settings, expected);
         check_with(
             true,
-            json!({"estimates": {"resources": ["cpu"]}}),
-            &[
-                "cpu request: the larger of p90 of recent and p80 of 7d, + 5% where load has risen; at least 10m, and p95 of each pod, with a week of \
-               steady growth",
-            ],
-        );
-        check_with(
-            true,
             json!({"estimates": {"resources": ["cpu"], "percentile": {"cpu": "p95"}, "margin": {"cpu": 0}}}),
             &["cpu request: p95 of each pod; at least 10m"],
         );
         check(
             json!({}),
             &[
-                "cpu request: the larger of p90 of recent and p80 of 7d, + 10% + 25m, from 7 days on at most p99 of 30d + \
-                 2m; at least 10m, and p95 of the busiest pod",
+                "cpu request: the larger of p90 of recent and p80 of 7d, + 5% where load has risen; at least 10m, and p95 of \
+                 each pod, with a week of steady growth",
                 "memory request: the larger of p99.9 of recent and p99 of 30d, + 10% + 64Mi, from 7 days on at most peak of \
                  30d + 10% + 16Mi; at least 32Mi, and the peak of 30d",
             ],

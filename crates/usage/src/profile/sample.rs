@@ -27,6 +27,7 @@ pub fn history(last_seen: Timestamp) -> History {
         peak: Some(Quantity::from_units(1)),
         busiest: Some(Quantity::from_milli(960)),
         each_pod: None,
+        not_covered: None,
     };
     let memory = Usage {
         samples: 120,
@@ -34,6 +35,7 @@ pub fn history(last_seen: Timestamp) -> History {
         peak: Some(Quantity::from_bytes(1 << 30)),
         busiest: None,
         each_pod: None,
+        not_covered: None,
     };
     let usage = WindowUsage {
         pods: 2,

@@ -288,18 +288,14 @@ impl<'d> Observed<'d> {
         self.below_peak(read_quantity(node)?, node).map(Some)
     }
 
-    /// The amount that was enough for each pod by itself for this percentage of its samples; none in a profile, where pods are
-    /// put together.
-    pub fn of_each_pod(&self, percentile: Percentile) -> Result<Option<Quantity>, Unusable> {
-        let (Some(each), Some(place)) = (self.usage.get("eachPod")?, percentile.place()) else { return Ok(None) };
-        let node = each.list("percentiles")?.nth(place).and_then(Node::present);
-        node.map(|node| self.possible(node)).transpose()
+    /// The needs of each pod by itself, in `recent` of a namespace; none in a pool, and where pods are not known.
+    pub fn each_pod(&self) -> Result<Option<EachPod<'d>>, Unusable> {
+        Ok(self.usage.get("eachPod")?.map(|node| EachPod { node, observed: *self }))
     }
 
-    /// By how much usage grows a day; none in a profile, or if it does not grow steadily.
-    pub fn growth(&self) -> Result<Option<Quantity>, Unusable> {
-        let Some(each) = self.usage.get("eachPod")? else { return Ok(None) };
-        each.get("growth")?.map(|node| self.possible(node)).transpose()
+    /// The highest amount of a month that all other figures leave out.
+    pub fn not_covered(&self) -> Result<Option<Quantity>, Unusable> {
+        self.usage.get("notCovered")?.map(|node| self.possible(node)).transpose()
     }
 
     /// The amount that was enough for this percentage of the samples.
@@ -336,6 +332,32 @@ impl<'d> Observed<'d> {
     fn figure(&self, percentile: Percentile) -> Result<Option<Node<'d>>, Malformed> {
         let Some(place) = percentile.place() else { return self.usage.get("peak") };
         Ok(self.usage.list("percentiles")?.nth(place).and_then(Node::present))
+    }
+}
+
+/// CPU usage with pods kept apart.
+#[derive(Debug, Clone, Copy)]
+pub struct EachPod<'d> {
+    node: Node<'d>,
+    observed: Observed<'d>,
+}
+
+impl EachPod<'_> {
+    /// The greatest p95 of a pod over all days.
+    pub fn p95(&self) -> Result<Quantity, Unusable> {
+        self.observed.possible(required(self.node, "p95")?)
+    }
+
+    /// By how much usage grows a day; none if it does not grow steadily.
+    pub fn growth(&self) -> Result<Option<Quantity>, Unusable> {
+        self.node.get("growth")?.map(|node| self.observed.possible(node)).transpose()
+    }
+
+    /// Like [`Self::p95`], of another percentile; none in a profile.
+    pub fn percentile(&self, percentile: Percentile) -> Result<Option<Quantity>, Unusable> {
+        let Some(place) = percentile.place() else { return Ok(None) };
+        let node = self.node.list("percentiles")?.nth(place).and_then(Node::present);
+        node.map(|node| self.observed.possible(node)).transpose()
     }
 }
 

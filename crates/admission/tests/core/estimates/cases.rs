@@ -70,7 +70,7 @@ claims! {
     without_the_ranges_nothing_is_estimated
     an_estimate_beyond_what_a_quota_has_left_is_kept_or_shrunk
     the_busiest_pod_counts_where_it_uses_more_than_the_estimate_from_all
-    memory_is_at_least_the_weeks_peak_where_that_is_far_above_the_estimate
+    memory_covers_every_peak_of_its_own_history_and_far_ones_of_the_pool
     estimates_are_those_of_the_design_and_of_the_retired_plugin
 }
 

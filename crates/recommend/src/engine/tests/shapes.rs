@@ -2,6 +2,7 @@
 
 use super::*;
 use headroom_admission::recommend::NoRecommendation;
+use headroom_usage::cardinality;
 
 const HOUR: i64 = 60;
 const DAY_IN_MINUTES: i64 = 24 * HOUR;
@@ -22,7 +23,7 @@ struct Told {
 impl Told {
     /// Adds a pod that ran until so many minutes ago.
     fn pod(mut self, (from, until): (i64, i64), of: Use<'_>) -> Self {
-        let pod = self.pods;
+        let pod = cardinality::hash("shop", &self.pods.to_string());
         self.pods += 1;
         let now = NOW / 60;
         let day_of = |ago: i64| (now - ago).div_euclid(DAY_IN_MINUTES);

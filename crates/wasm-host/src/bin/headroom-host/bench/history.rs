@@ -145,7 +145,14 @@ fn history() -> History {
         let mut amounts = PERCENTILES.iter();
         let percentile = |_: Percentile| amounts.next().map(|amount| unit(u64::from(*amount)));
         let percentiles = Percentiles::agreed(percentile);
-        Some(Box::new(Usage { samples: 10_080, peak: Some(unit(190)), percentiles, busiest, each_pod: None }))
+        Some(Box::new(Usage {
+            samples: 10_080,
+            peak: Some(unit(190)),
+            percentiles,
+            busiest,
+            each_pod: None,
+            not_covered: None,
+        }))
     };
     let milli = |amount| Quantity::from_milli(i64::try_from(amount).unwrap_or_default());
     let cpu = usage(milli, Some(milli(135)));

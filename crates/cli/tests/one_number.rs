@@ -1,0 +1,321 @@
+//! One history has one number, whoever tells it: what a new pod gets from what was collected, with or without requests of its
+//! author, what a running pod is resized to, and what is recommended from what was collected and from a metrics store.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
+
+use std::collections::BTreeMap;
+
+use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::{Resource, Root};
+use headroom_admission::timestamp::Timestamp;
+use headroom_collector::profile::{self, Collected, Pooling};
+use headroom_collector::store::Store;
+use headroom_dry_run::Overlay;
+use headroom_dry_run::evaluate::{Admission, evaluate, request};
+use headroom_dry_run::settings::ParsedSettings;
+use headroom_metrics_stores::{Reach, Sink, Source, SourceError};
+use headroom_objects::cluster_reader::Folder;
+use headroom_objects::kinds::ApiKind;
+use headroom_recommend::engine::{Engine, UsageSource};
+use headroom_recommend::history::{Histories, read_instant};
+use headroom_resizer::decision::{
+    Amounts, ContainerSize, Kubelet, Mode, ObservedContainer, ObservedPod, Record, Rules, Used, Workload, decide,
+};
+use headroom_resizer::facts;
+use headroom_usage::batch::Gathered;
+use headroom_usage::sample::{Batch, Sample, SampledContainer, Series, Window};
+use headroom_workloads::autoscaler::Autoscalers;
+use headroom_workloads::inventory::WorkloadEntry;
+use headroom_workloads::owner::PodOwners;
+use headroom_workloads::program::ConfigMaps;
+use serde_json::{Value, json};
+
+const HOUR: i64 = 3_600;
+const DAY: i64 = 86_400;
+/// 2026-11-18T00:00:00Z, from which on the store is read as one step.
+const FROM: i64 = 1_385 * STEP;
+const STEP: i64 = 15 * DAY;
+const NOW: i64 = FROM + 14 * DAY + 12 * HOUR;
+const MEBI: u64 = 1 << 20;
+/// The seconds between two samples.
+const RESOLUTION: i64 = 120;
+
+/// A kind of use: millicores and mebibytes of a pod at a time.
+struct Kind {
+    name: &'static str,
+    pods: usize,
+    days: i64,
+    used: fn(pod: usize, time: i64) -> (u64, u64),
+}
+
+fn day(time: i64) -> i64 {
+    (time - FROM) / DAY
+}
+
+fn hour(time: i64) -> i64 {
+    time.rem_euclid(DAY) / HOUR
+}
+
+const KINDS: &[Kind] = &[
+    Kind { name: "steady", pods: 3, days: 14, used: |_, _| (200, 400) },
+    Kind { name: "single", pods: 1, days: 14, used: |_, _| (200, 400) },
+    Kind {
+        name: "weekly",
+        pods: 3,
+        days: 14,
+        used: |_, at| if day(at) % 7 == 5 { (2_000, 1_600) } else { (350, 400) },
+    },
+    Kind {
+        name: "weekly-single",
+        pods: 1,
+        days: 14,
+        used: |_, at| if day(at) % 7 == 5 { (2_000, 1_600) } else { (350, 400) },
+    },
+    Kind { name: "nightly", pods: 3, days: 14, used: |_, at| if hour(at) < 2 { (1_900, 500) } else { (100, 300) } },
+    Kind {
+        name: "nightly-single",
+        pods: 1,
+        days: 14,
+        used: |_, at| if hour(at) < 2 { (1_900, 500) } else { (100, 300) },
+    },
+    Kind {
+        name: "nightly-short",
+        pods: 3,
+        days: 14,
+        used: |_, at| if at.rem_euclid(DAY) < 1800 { (1_900, 500) } else { (100, 300) },
+    },
+    Kind {
+        name: "weekly-short",
+        pods: 3,
+        days: 14,
+        used: |_, at| if day(at) % 7 == 5 && hour(at) < 3 { (1_900, 500) } else { (100, 300) },
+    },
+    Kind {
+        name: "wave",
+        pods: 3,
+        days: 14,
+        used: |_, at| (100 + (at.rem_euclid(DAY) - DAY / 2).unsigned_abs() / 100, 300),
+    },
+    Kind { name: "hot-pod", pods: 8, days: 14, used: |pod, _| (if pod == 3 { 900 } else { 200 }, 1_024) },
+    Kind {
+        name: "leader",
+        pods: 5,
+        days: 14,
+        used: |pod, at| if day(at) % 5 == pod as i64 { (900, 900) } else { (200, 300) },
+    },
+    Kind {
+        name: "load-test",
+        pods: 3,
+        days: 14,
+        used: |_, at| {
+            if day(at) == 8 && (9..12).contains(&hour(at)) { (1_500, 6_200) } else { (300, 800) }
+        },
+    },
+    Kind { name: "one-day", pods: 3, days: 14, used: |_, at| if day(at) == 12 { (2_000, 1_600) } else { (350, 400) } },
+    Kind { name: "shard", pods: 8, days: 14, used: |pod, _| (200, if pod == 3 { 8_192 } else { 1_024 }) },
+    Kind {
+        name: "growth",
+        pods: 3,
+        days: 14,
+        used: |_, at| {
+            let days = (at - FROM).unsigned_abs();
+            (100 + 15 * days / 86_400, 300 + 40 * days / 86_400)
+        },
+    },
+    Kind {
+        name: "peak",
+        pods: 3,
+        days: 14,
+        used: |_, at| if day(at) % 4 == 2 && hour(at) == 4 { (300, 600) } else { (300, 400) },
+    },
+    Kind { name: "short", pods: 3, days: 3, used: |_, at| if day(at) == 12 { (600, 900) } else { (200, 400) } },
+];
+
+/// A source with all of it.
+struct World;
+
+#[async_trait::async_trait]
+impl Source for World {
+    async fn now(&self) -> Result<i64, SourceError> {
+        Ok(FROM)
+    }
+
+    async fn namespaces(&self, _: Window) -> Result<Vec<String>, SourceError> {
+        Ok(vec!["shop".to_owned()])
+    }
+
+    async fn read(&self, _: &str, _: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        sink(Batch::Usage(usage(Window { from: FROM, to: NOW })));
+        Ok(())
+    }
+
+    fn step_seconds(&self) -> u32 {
+        STEP as u32
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Present
+    }
+}
+
+/// The usage in a window.
+fn usage(window: Window) -> Vec<Series> {
+    let mut all = Vec::new();
+    for Kind { name, pods, days, used } in KINDS {
+        for pod in 0..*pods {
+            let image = format!("example.com/{name}:1");
+            let container = SampledContainer::of(["shop", &format!("{name}-{pod}"), "a", &image]);
+            let times = (window.from.max(NOW - days * DAY)..window.to).step_by(RESOLUTION as usize);
+            let of = |resource, value: &dyn Fn((u64, u64)) -> u64| Series {
+                container: container.clone(),
+                resource,
+                samples: times
+                    .clone()
+                    .map(|time| Sample { time, value: value(used(pod, time)), seconds: RESOLUTION as u64 })
+                    .collect(),
+            };
+            all.push(of(Resource::Cpu, &|(cpu, _)| cpu * 1_000_000));
+            all.push(of(Resource::Memory, &|(_, memory)| memory * MEBI));
+        }
+    }
+    all
+}
+
+fn workload(name: &str, pods: usize, resources: &Value) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"replicas": pods, "template": {"spec": {"containers": [
+            {"name": "a", "image": format!("example.com/{name}:1"), "resources": resources}]}}}})
+}
+
+fn pod(name: &str, resources: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{name}-0"), "namespace": "shop"},
+        "spec": {"containers": [{"name": "a", "image": format!("example.com/{name}:1"), "resources": resources}]}})
+}
+
+fn settings(mode: &str) -> Value {
+    let now = Timestamp::from_unix_seconds(NOW).unwrap();
+    let mut estimates = json!({"namespace": "headroom", "mode": mode, "replayTime": now.to_string()});
+    if mode == "always" {
+        estimates["always"] = json!({"namespaces": ["shop"]});
+    }
+    json!({"estimates": estimates})
+}
+
+/// The collected profiles, as a cluster has it.
+fn published() -> Overlay {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("usage.redb")).unwrap();
+    for from in (FROM..NOW).step_by(6 * HOUR as usize) {
+        let (mut gathered, window) = (Gathered::default(), Window { from, to: from + 6 * HOUR });
+        gathered.take(Batch::Usage(usage(window)), window);
+        store.add_present(window, &gathered, None).unwrap();
+    }
+    let (at, behind) = (Timestamp::from_unix_seconds(NOW).unwrap(), BTreeMap::new());
+    let collected = Collected { at, behind: &behind, restricted: None };
+    let share = |root| profile::build(&store, "headroom", root, &collected, &Pooling::default()).unwrap();
+    let mut objects = Folder::default();
+    Root::all().flat_map(|root| share(root).lay_out()).for_each(|object| objects.put(object.to_value()).unwrap());
+    objects.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})).unwrap();
+    Overlay::new(objects, None)
+}
+
+/// `200m 456Mi`
+fn text(of: &Value) -> String {
+    let amount = |name: &str| of[name].as_str().map(|text| text.parse::<Quantity>().unwrap());
+    let (cpu, memory) = (amount("cpu").unwrap(), amount("memory").unwrap());
+    format!("{}m {}Mi", cpu.milli_value(), memory.value() >> 20)
+}
+
+fn admitted(mode: &str, name: &str, resources: &Value, cluster: &mut Overlay) -> String {
+    let pod = request::create(pod(name, resources), &ApiKind::new("v1", "Pod"), "shop");
+    let decision = evaluate(pod, &ParsedSettings::of(&settings(mode)), cluster);
+    let changed = decision.changed.unwrap_or_else(|| decision.request["object"].clone());
+    text(&changed["spec"]["containers"][0]["resources"]["requests"])
+}
+
+fn recommended(usage: UsageSource<'_>, kind: &Kind, cluster: &mut Overlay) -> String {
+    let parsed = ParsedSettings::of(&settings("ifNotSet"));
+    let (autoscalers, configs) = (&Autoscalers::default(), &ConfigMaps::default());
+    let now = Timestamp::from_unix_seconds(NOW).unwrap();
+    let engine = Engine {
+        usage,
+        autoscalers,
+        settings: &parsed,
+        admission: None,
+        now,
+        lowers_limits: false,
+        declined: None,
+        configs,
+        kept: BTreeMap::new(),
+    };
+    let entry = WorkloadEntry::of_cluster(&workload(kind.name, kind.pods, &json!({})));
+    let number = KINDS.iter().position(|of| of.name == kind.name).unwrap();
+    let (row, _) = engine.recommend(number, &entry, cluster, &mut Vec::new()).unwrap().unwrap();
+    let of = |resource| row.containers[0].resource(resource).unwrap().recommended.as_ref().map(Quantity::to_string);
+    text(&json!({"cpu": of(Resource::Cpu), "memory": of(Resource::Memory)}))
+}
+
+fn resized(kind: &Kind, cluster: &mut Overlay) -> String {
+    let admission = Admission::of_settings(&settings("ifNotSet"));
+    let facts = facts::of_template(&workload(kind.name, kind.pods, &json!({})), 0, &admission, cluster).unwrap()["a"];
+    let more = |amount: Option<u64>| amount.map(|amount| amount * 14 / 10);
+    let requests = Amounts { cpu: more(facts.wanted.cpu), memory: more(facts.wanted.memory) };
+    let size = ContainerSize { requests, limits: Amounts::default() };
+    let used =
+        Used { at: NOW, amounts: Amounts { cpu: Some(1), memory: Some(1) }, mean_cpu: Some(1), stalled_percent: None };
+    let container = ObservedContainer {
+        name: "a".to_owned(),
+        size,
+        wanted: facts.wanted,
+        days: 30,
+        floor: facts.floor,
+        used: Some(used),
+        killed: None,
+        runs_with: None,
+        restarts: 0,
+        restarts_for: Default::default(),
+        is_scaled_by: Default::default(),
+        scales: None,
+    };
+    let pod = ObservedPod {
+        uid: "1".to_owned(),
+        name: "a".to_owned(),
+        version: "1".to_owned(),
+        mode: Mode::On,
+        left_alone: None,
+        is_ready: true,
+        kubelet: Kubelet::Done,
+        containers: vec![container],
+    };
+    let workload = Workload { pods: vec![pod], is_rolling_out: false, objective_is_met: None };
+    let decision = decide(&workload, &Record::default(), NOW, &Rules::default(), 1, &mut |_, _, _| Ok(()));
+    let to = decision.resizes[0].containers[0].to.requests;
+    format!("{}m {}Mi", to.cpu.unwrap(), to.memory.unwrap() >> 20)
+}
+
+#[tokio::test]
+async fn one_history_has_one_number() {
+    let mut owners = PodOwners::default();
+    for (number, kind) in KINDS.iter().enumerate() {
+        owners.numbers.insert(headroom_workloads::WorkloadRef::new("shop", "StatefulSet", kind.name), number);
+    }
+    let histories: Histories = read_instant(&World, Some(&["shop".to_owned()]), owners).await.unwrap();
+    let mut cluster = published();
+    let mut differ = Vec::new();
+    for kind in KINDS {
+        let much = json!({"requests": {"cpu": "16", "memory": "64Gi"}});
+        let all = [
+            admitted("ifNotSet", kind.name, &json!({}), &mut cluster),
+            admitted("always", kind.name, &much, &mut cluster),
+            resized(kind, &mut cluster),
+            recommended(UsageSource::Profiles, kind, &mut cluster),
+            recommended(UsageSource::Read(&histories), kind, &mut cluster),
+        ];
+        // Of less than a week, what an author wrote stays.
+        let always = if kind.days < 7 { "16000m 65536Mi" } else { &all[0] };
+        if all[1] != always || [&all[2], &all[3], &all[4]].iter().any(|one| **one != all[0]) {
+            differ.push((kind.name, all));
+        }
+    }
+    assert!(differ.is_empty(), "{differ:#?}");
+}
