@@ -250,7 +250,7 @@ fn recommended(usage: UsageSource<'_>, kind: &Kind, cluster: &mut Overlay) -> St
     };
     let entry = WorkloadEntry::of_cluster(&workload(kind.name, kind.pods, &json!({})));
     let number = KINDS.iter().position(|of| of.name == kind.name).unwrap();
-    let (row, _) = engine.recommend(number, &entry, cluster, &mut Vec::new()).unwrap().unwrap();
+    let row = engine.recommend(number, &entry, cluster, &mut Vec::new()).unwrap().unwrap();
     let of = |resource| row.containers[0].resource(resource).unwrap().recommended.as_ref().map(Quantity::to_string);
     text(&json!({"cpu": of(Resource::Cpu), "memory": of(Resource::Memory)}))
 }
