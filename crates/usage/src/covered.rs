@@ -100,8 +100,11 @@ impl LeftOut {
     pub fn p95_of_each_pod(&self, days: &BTreeMap<u32, Observed>) -> Option<u64> {
         let (mut all, single) = (Sketch::default(), self.of(Resource::Cpu));
         days.values().for_each(|day| all.merge(&day.cpu));
-        let each = cpu_of_pods(days, true).into_iter().filter(|(pod, _)| !single.contains(pod));
-        let each = each.map(|(_, cpu)| padded(cpu).percentile(950));
+        // Pods that are brief throughout are runs, each of which needs what it used.
+        let pods: u64 = days.values().map(|day| day.pods.count()).sum();
+        let are_runs = all.seconds() < pods.saturating_mul(LEAST_SECONDS);
+        let each = cpu_of_pods(days, !are_runs).into_iter().filter(|(pod, _)| !single.contains(pod));
+        let each = each.map(|(_, cpu)| if are_runs { cpu } else { padded(cpu) }.percentile(950));
         (!all.is_empty()).then(|| each.max().unwrap_or(0).max(all.percentile(950)))
     }
 }
@@ -311,6 +314,24 @@ mod tests {
         check(days(1, 14, on(&[5])), [350, 400, 2_000, 1_600]);
         // Much, but not beyond all others.
         check(days(3, 14, |_, age| if age == 5 { (800, 900) } else { (350, 400) }), [800, 900, 0, 0]);
+    }
+
+    /// Of brief runs the one that needs most counts; a pod beside others that only started up needs nothing for that.
+    #[test]
+    fn each_of_many_runs_gets_what_it_used() {
+        let p95 = |lasting: u64| {
+            let mut day = Observed::default();
+            for (pod, cpu, seconds) in (0..24).map(|pod| if pod == 5 { (5, 900, 300) } else { (pod, 200, lasting) }) {
+                let mut of_pod = Observed::default();
+                of_pod.add(Resource::Cpu, 99 * DAY, cpu * 1_000_000, seconds);
+                of_pod.pods.add(pod);
+                of_pod.busy_pods.add(pod, &of_pod.cpu, 0);
+                day.merge(&of_pod);
+            }
+            LeftOut::default().p95_of_each_pod(&BTreeMap::from([(1, day)])).unwrap() / 1_000_000
+        };
+        let found = [p95(600), p95(DAY as u64)];
+        assert!(found[0].abs_diff(900) < 20 && found[1].abs_diff(200) < 5, "{found:?}");
     }
 
     #[test]
