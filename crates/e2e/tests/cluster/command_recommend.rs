@@ -17,7 +17,10 @@ use crate::objects::deployment;
 
 const DAN: &str = "dan";
 
-/// A day of metrics of cAdvisor and kube-state-metrics for pods that use a third of a core and 200Mi, as OpenMetrics text.
+/// Of less, no request that an author wrote is lowered.
+const SECONDS: u64 = 4 * 86_400;
+
+/// Days of metrics of cAdvisor and kube-state-metrics for pods that use a third of a core and 200Mi, as OpenMetrics text.
 fn history(namespace: &str, pods: &[String]) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 60 * 60;
     let mut text = String::new();
@@ -27,7 +30,7 @@ fn history(namespace: &str, pods: &[String]) -> String {
         ("kube_pod_container_info", "gauge"),
     ] {
         writeln!(text, "# TYPE {metric} {kind}").unwrap();
-        for (pod, second) in pods.iter().flat_map(|pod| (0..=86_400).step_by(60).map(move |second| (pod, second))) {
+        for (pod, second) in pods.iter().flat_map(|pod| (0..=SECONDS).step_by(60).map(move |second| (pod, second))) {
             let place = format!(r#"namespace="{namespace}",pod="{pod}",container="web""#);
             let series = match kind {
                 "counter" => format!("{metric}_total{{{place}}} {}", second / 3),
@@ -36,7 +39,7 @@ fn history(namespace: &str, pods: &[String]) -> String {
                 }
                 _ => format!("{metric}{{{place}}} {}", 200 << 20),
             };
-            writeln!(text, "{series} {}", now - 86_400 + second).unwrap();
+            writeln!(text, "{series} {}", now - SECONDS + second).unwrap();
         }
     }
     text + "# EOF\n"

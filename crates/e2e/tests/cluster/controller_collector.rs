@@ -181,8 +181,8 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
         let [found, low, high] = [found.as_str().unwrap(), low, high].map(|text| text.parse::<Quantity>().unwrap());
         assert!(low <= found && found <= high, "{}", resources(&known));
     };
-    // Usage plus 10 % and 25m, or 64Mi; and for a single day of history another 5 %, or 10 %.
-    within(cpu, "407m", "415m");
+    // The p95 of each pod; of memory usage plus 10 % and 64Mi, and another 10 % for a single day of history.
+    within(cpu, "330m", "340m");
     within(memory, "310Mi", "316Mi");
     assert_eq!(resources(&known)["limits"], json!({"cpu": "500m"}));
     let own = shop.create(pod(namespace, "own", json!({"requests": {"cpu": "10m", "memory": "1Mi"}}))).await.unwrap();
