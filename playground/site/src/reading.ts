@@ -120,11 +120,11 @@ export const whyOf = async (workload: string): Promise<Why> =>
 
 /** Tries the changes beside a workload, which a reading of a large cluster leaves for later. */
 export async function tryOut(workload: string) {
-  const { scope = "", readAt } = state.cluster!;
+  const { scope = "", inspection } = state.cluster!;
   const query = `${new URLSearchParams({ workload })}&${scope.slice(1)}`;
   const { result } = await engine.inspect(await (await ask(`tried.json?${query}`)).text());
   const { cluster } = state;
-  if (!result || cluster?.readAt !== readAt) return;
+  if (!result || cluster?.inspection.madeAt !== inspection.madeAt) return;
   const tried = new Map(result.workloads.map((of) => [of.id, of]));
   const workloads = cluster.inspection.workloads.map((of) => {
     const { risks, rank, isBlocked } = of;

@@ -356,7 +356,7 @@ export const HOSTILE = [
   "<base href='https://example.com/'><meta http-equiv=refresh content='0;javascript:RUN'>",
   "{{RUN}}`RUN`",
   "__proto__",
-  "\u202e<img src=x onerror=RUN>\ud800",
+  "\u202e<img src=x onerror=RUN>",
 ].map((text) => text.replaceAll("RUN", "document.title='run'"));
 
 const payload = (number) => HOSTILE[number % HOSTILE.length];
