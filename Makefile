@@ -234,6 +234,15 @@ bench-ledger: bench-programs
 	scripts/control-plane.sh >/dev/null
 	HEADROOM_BENCH=$(abspath $(TARGET))/native cargo test --locked --workspace --test cluster -- --ignored --nocapture ledger::bench ledger::churn
 
+# In Kubewarden's own policy server, which POLICY_SERVER names.
+.PHONY: bench-policy-server
+bench-policy-server: annotated-policy.wasm
+	@test -n "$(POLICY_SERVER)" || { echo "POLICY_SERVER is required: the path of Kubewarden's policy server" >&2; exit 2; }
+	scripts/control-plane.sh >/dev/null
+	scripts/build-wasm.sh $(TARGET)/sdk-policy.wasm sdk-policy
+	$(KWCTL) annotate -m policy-metadata.yaml -o $(TARGET)/annotated-sdk-policy.wasm $(TARGET)/sdk-policy.wasm
+	SDK_POLICY=$(abspath $(TARGET))/annotated-sdk-policy.wasm $(CARGO) test --locked --workspace --test cluster -- --ignored --nocapture policy_server_bench
+
 .PHONY: bench
 bench: policy.wasm host
 	$(HOST) bench policy.wasm $(if $(AGAINST),--against $(AGAINST))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the policy for wasm32-wasip1 and copies it to the path given (default policy.wasm).
+# Builds the policy for wasm32-wasip1, or `sdk-policy` where that is named, and copies it to the path given (default policy.wasm).
 #
 # Two ways lead to the same module. Where rustup has the target, or can download it, the workspace's own
 # toolchain builds it. Where it cannot (a machine with nothing but Debian's packages), Debian's rustc-web
@@ -8,7 +8,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-output=${1:-policy.wasm}
+output=${1:-policy.wasm} program=${2:-headroom-policy}
+profile=policy
+[ "$program" = headroom-policy ] || profile=release
 target=wasm32-wasip1
 target_dir=${CARGO_TARGET_DIR:-target}/wasm
 
@@ -23,7 +25,9 @@ has_debian_toolchain() {
 # which go over text (`make bench`). Every wasmtime of the last years runs them unasked.
 flags="-C llvm-args=--inline-threshold=120 -C target-feature=+simd128"
 
-build=(cargo build --profile policy --locked --package headroom-policy --target "$target" --target-dir "$target_dir")
+build=(cargo build --profile "$profile" --locked --package headroom-policy --bin "$program"
+  --target "$target" --target-dir "$target_dir")
+[ "$program" = headroom-policy ] || build+=(--features "$program")
 
 if has_rustup_target || { ! has_debian_toolchain && add_rustup_target && has_rustup_target; }; then
   remap_paths rustc
@@ -41,7 +45,7 @@ fi
 
 # Binaryen takes 7 % off the size and 4 % off the instructions that the compiler leaves. The first kilobyte of memory is the
 # end of the stack, which nothing points into.
-built=$target_dir/$target/policy/headroom-policy.wasm
+built=$target_dir/$target/$profile/$program.wasm
 if command -v wasm-opt >/dev/null || apt_install binaryen; then
   wasm-opt -O3 --low-memory-unused --enable-simd --enable-bulk-memory --enable-sign-ext --enable-mutable-globals \
     --enable-nontrapping-float-to-int --enable-multivalue --enable-reference-types "$built" -o "$output"

@@ -85,6 +85,19 @@ impl Kubewarden {
         }
     }
 
+    /// The processor time that the server takes for a review.
+    pub async fn cpu_of(&self, path: &str, review: &Value) -> Result<Duration> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = running.process.cpu()?;
+        let answer = running.ask(path, review).await.context("the policy server hangs")??;
+        if answer.get("allowed") != Some(&Value::Bool(true)) || answer.get("patch").is_none() {
+            bail!("{path} answers {answer}");
+        }
+        // What follows the answer belongs to the review, too.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Ok(running.process.cpu()?.saturating_sub(before))
+    }
+
     /// Answers of the server that stayed others than those of our host.
     pub fn differences(&self) -> Vec<String> {
         self.differences.lock().unwrap_or_else(PoisonError::into_inner).clone()

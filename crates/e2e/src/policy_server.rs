@@ -92,7 +92,7 @@ impl Deployment {
     }
 
     /// The entry of the policy server's `policies.yml`.
-    fn served(&self, policy: &Policy) -> Value {
+    pub fn served(&self, policy: &Policy) -> Value {
         let Access { resources, capabilities } = self.access(&policy.metadata);
         json!({
             "module": format!("file://{}", policy.wasm.display()),

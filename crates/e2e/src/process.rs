@@ -14,9 +14,6 @@ const KEEPER: &str = r#"exec 3<&0; "$@" 3<&- & program=$!
 { read -r _ <&3; kill -KILL $program; } 2>/dev/null & keeper=$!
 exec 3<&-; wait $program; status=$?; kill $keeper 2>/dev/null; exit $status"#;
 
-/// Clock ticks in `/proc`, the same on every Linux that the tests run on.
-const TICKS_PER_SECOND: u64 = 100;
-
 pub struct Process {
     name: String,
     shell: Child,
@@ -57,18 +54,20 @@ impl Process {
         &self.name
     }
 
-    /// The processor time that the program has taken.
+    /// The processor time that the threads of the program have taken.
     pub fn cpu(&self) -> io::Result<Duration> {
         let shell = self.shell.id();
         let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"))?;
-        let mut ticks = 0;
+        let mut nanoseconds = 0;
         for child in children.split_whitespace() {
-            let stat = fs::read_to_string(format!("/proc/{child}/stat"))?;
-            // The name of the program stands in parentheses, and may have spaces.
-            let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-            ticks += fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>();
+            for thread in fs::read_dir(format!("/proc/{child}/task"))? {
+                // A thread may end meanwhile.
+                let times = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
+                let on_processor = times.split_whitespace().next().and_then(|time| time.parse::<u64>().ok());
+                nanoseconds += on_processor.unwrap_or_default();
+            }
         }
-        Ok(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
+        Ok(Duration::from_nanos(nanoseconds))
     }
 }
 

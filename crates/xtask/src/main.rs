@@ -45,6 +45,7 @@ fuzz                          coverage-guided random inputs, FUZZ_SECONDS=60 in 
 bench, budgets                fuel, time, page faults and size, with AGAINST=other.wasm beside another module; only the budgets
 bench-recommend               cost and quality of recommendations for 600 workloads with a real Prometheus
 bench-estimates, bench-resize estimates, and resizes of running pods, on recorded usage: TRACES=folder
+bench-policy-server           a request in Kubewarden's own policy server: POLICY_SERVER=path
 bench-ledger                  latency and CPU of the ledger at a real API server, beside the in-tree plugin
 sizing                        cost in clusters of up to 1,000 nodes, and a model of 5,000: writes the table of the book
 ";

@@ -43,4 +43,5 @@ mod controller_collector;
 mod controller_resizer;
 mod differential;
 mod ledger;
+mod policy_server_bench;
 mod workload_forecast;
