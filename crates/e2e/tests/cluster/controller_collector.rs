@@ -230,7 +230,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     tokio::time::sleep(Duration::from_secs(8)).await;
     let described = described();
     assert_eq!(described.matches("RequestsEstimated").count(), 1, "{described}");
-    let text = "estimated for its pods: web cpu request 4";
+    let text = "estimated for its pods: web cpu request 33";
     assert!(
         described.contains(text) && described.contains("of recent registry.example.com/shop/web:1 in this namespace"),
         "{described}"
