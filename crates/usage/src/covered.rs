@@ -316,7 +316,7 @@ mod tests {
         check(days(3, 14, |_, age| if age == 5 { (800, 900) } else { (350, 400) }), [800, 900, 0, 0]);
     }
 
-    /// Of brief runs the one that needs most counts; a pod beside others that only started up needs nothing for that.
+    /// The brief run that needs most counts; a pod beside others that only started up needs nothing for that.
     #[test]
     fn each_of_many_runs_gets_what_it_used() {
         let p95 = |lasting: u64| {

@@ -17,7 +17,7 @@ use crate::objects::deployment;
 
 const DAN: &str = "dan";
 
-/// Of less, no request that an author wrote is lowered.
+/// No request that an author wrote is lowered by less.
 const SECONDS: u64 = 4 * 86_400;
 
 /// Days of metrics of cAdvisor and kube-state-metrics for pods that use a third of a core and 200Mi, as OpenMetrics text.
