@@ -586,7 +586,7 @@ mod tests {
     async fn behind_a_large_object_pages_grow_again() {
         let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
         let noted = Arc::clone(&asked);
-        // Of 400 pods, the third is as large as JSON makes one of 1.4 MiB of `<`.
+        // The third of 400 pods is 9 MiB of JSON, as a pod of 1.4 MiB of `<` is once they are escaped.
         let cluster = move |request: Request<kube::client::Body>| {
             let uri = request.uri().to_string();
             let of = |name: &str| uri.split_once(name)?.1.split('&').next()?.parse::<usize>().ok();

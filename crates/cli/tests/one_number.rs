@@ -311,7 +311,7 @@ async fn one_history_has_one_number() {
             recommended(UsageSource::Profiles, kind, &mut cluster),
             recommended(UsageSource::Read(&histories), kind, &mut cluster),
         ];
-        // Of less than a week, what an author wrote stays.
+        // With less than a week of history, the author's request stays.
         let always = if kind.days < 7 { "16000m 65536Mi" } else { &all[0] };
         if all[1] != always || [&all[2], &all[3], &all[4]].iter().any(|one| **one != all[0]) {
             differ.push((kind.name, all));

@@ -93,7 +93,7 @@ impl Kubewarden {
         if answer.get("allowed") != Some(&Value::Bool(true)) || answer.get("patch").is_none() {
             bail!("{path} answers {answer}");
         }
-        // What follows the answer belongs to the review, too.
+        // The server's work after its answer counts, too.
         tokio::time::sleep(Duration::from_millis(1)).await;
         Ok(running.process.cpu()?.saturating_sub(before))
     }

@@ -188,7 +188,7 @@ impl Resizer {
                 let record = records.get(&running.workload).cloned().unwrap_or_default();
                 let notes = self.look(&running, &record, &found, &mut under_way, metrics);
                 seen.add(&notes);
-                self.tell(&running, &notes);
+                self.write_events(&running, &notes);
             }
             is_done &= next.is_none();
             self.memory.namespaces.entry(name.to_owned()).or_default().next = next;
@@ -437,7 +437,7 @@ impl Resizer {
     }
 
     /// Writes Events: about pods what was done to them, and about a workload what would be done or waits.
-    fn tell(&mut self, running: &RunningWorkload, notes: &[Note]) {
+    fn write_events(&mut self, running: &RunningWorkload, notes: &[Note]) {
         let mut of_workload: BTreeMap<&'static str, (EventType, String, usize)> = BTreeMap::new();
         for Note { pod, event } in notes {
             let (kind, reason) = match event {

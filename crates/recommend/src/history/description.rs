@@ -148,8 +148,7 @@ impl Description {
     /// The CPU usage that comes again.
     fn recurrences(&self, course: &Course, pods: &[Pod<'_>]) -> Vec<Recurrence> {
         let single = self.left_out.of(Resource::Cpu);
-        let mut once = self.left_out.once.iter().filter(|of| of.resource == Resource::Cpu);
-        let once = once.next();
+        let once = self.left_out.once.iter().find(|of| of.resource == Resource::Cpu);
         let is_once = |pod: &Pod<'_>, age: u32| single.contains(&pod.number) || once.is_some_and(|of| of.is_on(age));
         let at_start = at_start(pods, is_once);
         let is_kept = |pod: &Pod<'_>, age: u32| {

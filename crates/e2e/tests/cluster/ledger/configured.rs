@@ -455,7 +455,7 @@ async fn resource_quotas_are_enforced_as_by_the_plugin() {
     };
     let theirs = used(&clients[1]).await;
     eventually("both counts are equal", || used(&clients[0]), |ours| *ours == theirs).await;
-    // What another client writes into a status is overwritten, and a deletion is credited.
+    // The ledger overwrites a status that another client wrote, and credits a deletion.
     let quotas = api_in(&clients[0], "shop", "v1", "ResourceQuota");
     let nothing = json!({"status": {"used": {"pods": "0"}}});
     quotas.patch_status("sum", &PatchParams::default(), &Patch::Merge(nothing)).await.unwrap();
