@@ -120,12 +120,7 @@ fn permissions(chart: &Chart) -> Result<String> {
         let role = &binding["roleRef"];
         let home = if role["kind"] == "Role" { namespace } else { "" };
         let role = at(&objects, text(&role["kind"]), home, text(&role["name"]));
-        let aggregated = &role["aggregationRule"]["clusterRoleSelectors"][0]["matchLabels"];
-        let is_aggregated = |labels: &Value| {
-            aggregated.as_object().is_some_and(|wanted| wanted.iter().all(|(label, value)| &labels[label] == value))
-        };
-        let parts = objects.values().filter(|part| is_aggregated(&part["metadata"]["labels"]));
-        for rule in parts.chain([role]).flat_map(|role| items(&role["rules"])) {
+        for rule in items(&role["rules"]) {
             let (reads, writes): (Vec<&str>, Vec<&str>) =
                 items(&rule["verbs"]).iter().map(text).partition(|verb| ["get", "list", "watch"].contains(verb));
             let names: Vec<&str> = items(&rule["resourceNames"]).iter().map(text).collect();

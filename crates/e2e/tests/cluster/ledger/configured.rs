@@ -86,10 +86,10 @@ impl Configured {
         let events = workspace_file(&format!("{chart}/events.yaml"));
         kubectl(&["apply", "-f", events.to_str().unwrap()]);
         cluster.wait_for_definitions().unwrap();
-        // No controller aggregates ClusterRoles here, and the user is not a ServiceAccount.
+        // The user is not a ServiceAccount.
         let user = format!("--user={ACCOUNT}");
         let own = ["headroom-ledger", "headroom-ledger-create", "headroom-ledger-resource-quotas"];
-        for role in own.into_iter().chain(["headroom-ledger-counted-builtin"]) {
+        for role in own.into_iter().chain(["headroom-ledger-counted"]) {
             kubectl(&[
                 "create",
                 "clusterrolebinding",
