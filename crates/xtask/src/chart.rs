@@ -61,10 +61,11 @@ fn pod(object: &Value) -> Option<&Value> {
 pub fn generate(is_written: bool) -> Result<()> {
     let mut generated = vec![readme_with_tables(&Chart::new()?)?];
     if is_written || std::env::var_os("CARGO").is_some() {
-        for (package, example, file) in
-            [("headroom-usage", "crd", "crd.yaml"), ("headroom-quota-server", "crds", "ledger/crds.yaml")]
-        {
-            let text = run("cargo", &["run", "--quiet", "--locked", "--package", package, "--example", example])?;
+        // Of the whole workspace, as the tests are built: for a package alone, its dependencies are built a second time.
+        let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+        run("cargo", &["build", "--quiet", "--locked", "--workspace", "--example", "crd", "--example", "crds"])?;
+        for (example, file) in [("crd", "crd.yaml"), ("crds", "ledger/crds.yaml")] {
+            let text = run(&format!("{target}/debug/examples/{example}"), &[])?;
             generated.push((format!("{CHART}/files/{file}"), format!("{text}\n")));
         }
     }
