@@ -325,8 +325,11 @@ impl Policy {
         let is_ruled = self.object.is_null()
             || self.has_rule(group, resource, text("/operation"))
             || PodKind::of(group, resource).is_some() && self.has_rule("", "pods", "CREATE");
+        // Kubewarden's controller leaves the `matchLabels` of a cluster-wide policy out of its webhook.
+        let namespaces = self.object.pointer("/spec/namespaceSelector/matchExpressions");
+        let namespaces = namespaces.map(|expressions| json!({"matchExpressions": expressions}));
         is_ruled
-            && selects(self.object.pointer("/spec/namespaceSelector"), || labelled(namespace, cluster))
+            && selects(namespaces.as_ref(), || labelled(namespace, cluster))
             && selects(self.object.pointer("/spec/objectSelector"), || {
                 request.get("object").cloned().unwrap_or_default()
             })
@@ -458,10 +461,15 @@ mod tests {
             Verdict::Rejected,
             "in-tree plugins only; no Headroom policy in --cluster-dir",
         );
-        let selects = |labels: Value| policy("p", json!({"namespaceSelector": {"matchLabels": labels}}));
-        check(&[selects(json!({"team": "a"}))], Verdict::Changed, FILLS);
-        check(&[selects(json!({"kubernetes.io/metadata.name": "shop"}))], Verdict::Changed, FILLS);
-        check(&[selects(json!({"team": "b"}))], Verdict::Rejected, FILLS);
+        let selects = |label: &str, value: &str| {
+            let expressions = json!([{"key": label, "operator": "In", "values": [value]}]);
+            policy("p", json!({"namespaceSelector": {"matchExpressions": expressions}}))
+        };
+        check(&[selects("team", "a")], Verdict::Changed, FILLS);
+        check(&[selects("kubernetes.io/metadata.name", "shop")], Verdict::Changed, FILLS);
+        check(&[selects("team", "b")], Verdict::Rejected, FILLS);
+        let labels = json!({"namespaceSelector": {"matchLabels": {"team": "b"}}});
+        check(&[policy("p", labels)], Verdict::Changed, FILLS);
         for exempt in [
             json!({"namespaces": ["shop"]}),
             json!({"namespaceLabels": {"matchLabels": {"team": "a"}}}),

@@ -47,9 +47,24 @@ policyServer: {{ $policies.policyServer }}
 failurePolicy: {{ $policies.failurePolicy | default (or (eq .role "mutate") (eq $policies.mode "monitor") | ternary "Ignore" "Fail") }}
 timeoutSeconds: {{ $policies.timeoutSeconds }}
 timeoutEvalSeconds: {{ $policies.timeoutEvalSeconds }}
-{{- with $policies.namespaceSelector }}
-namespaceSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
+
+{{/*
+The namespaces of a policy, from a list of the values' selector and the exempted names. Exempted here too, since a webhook
+without an answer rejects. Kubewarden's controller reads no `matchLabels` of a cluster-wide policy.
+*/}}
+{{- define "headroom.policy.namespaces" -}}
+{{- $selector := first . }}
+{{- $expressions := $selector.matchExpressions | default list }}
+{{- range $label, $value := $selector.matchLabels }}
+{{- $expressions = append $expressions (dict "key" $label "operator" "In" "values" (list $value)) }}
+{{- end }}
+{{- $names := list }}
+{{- range last . }}{{ if not (contains "*" .) }}{{ $names = append $names . }}{{ end }}{{ end }}
+{{- with $names }}
+{{- $expressions = append $expressions (dict "key" "kubernetes.io/metadata.name" "operator" "NotIn" "values" .) }}
+{{- end }}
+{{- dict "matchExpressions" $expressions | toYaml }}
 {{- end }}
 
 {{/* "true" if any selector of the settings needs the labels of namespaces. */}}
