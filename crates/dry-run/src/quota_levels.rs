@@ -12,17 +12,21 @@ use headroom_objects::kinds::metadata;
 
 /// The bound and usage of a quota under one name, such as `requests.cpu`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct QuotaLevel {
     #[serde(flatten)]
     pub key: QuotaKey,
     #[serde(serialize_with = "text")]
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(with = "String"))]
     pub used: Quantity,
     /// None if only usage is known.
     #[serde(serialize_with = "some_text")]
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(with = "Option<String>"))]
     pub hard: Option<Quantity>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct QuotaKey {
     /// Empty for a TenantQuota.
     pub namespace: String,
@@ -56,6 +60,14 @@ pub fn share(part: &Quantity, whole: &Quantity, parts: i128) -> Option<u64> {
 }
 
 impl QuotaKey {
+    /// `shop/team`, or `tenant quota payments`.
+    pub fn quota_name(&self) -> String {
+        match self.namespace.as_str() {
+            "" => format!("tenant quota {}", self.quota),
+            namespace => format!("{namespace}/{}", self.quota),
+        }
+    }
+
     fn order(&self, other: &Self) -> Ordering {
         order(&self.namespace, &other.namespace)
             .then_with(|| order(&self.quota, &other.quota))

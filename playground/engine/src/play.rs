@@ -4,9 +4,10 @@ use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::path::Path;
 
+use headroom_admission::amount::Quantity;
 use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::{self, Admission, ObjectDecision, Run, Verdict, in_order};
-use headroom_dry_run::quota_levels::{QuotaLevel, QuotaLevels, share};
+use headroom_dry_run::quota_levels::{QuotaLevel, QuotaLevels, share, text};
 use headroom_dry_run::settings;
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader, Folder};
@@ -59,7 +60,7 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// The stories of those that were asked for.
     pub details: Vec<Detail>,
-    pub quotas: Vec<Level>,
+    pub quotas: Vec<QuotaChange>,
     /// The parts of the panels that cannot be used.
     pub problems: Vec<Problem>,
 }
@@ -94,19 +95,17 @@ pub struct Detail {
     pub note: Option<String>,
 }
 
-/// The usage of a quota under one name.
+/// The usage of a quota under one name: after all admitted objects, pods of workloads included.
 #[derive(Debug, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Level {
-    pub namespace: String,
-    pub quota: String,
-    pub name: String,
-    pub hard: String,
+pub struct QuotaChange {
+    #[serde(flatten)]
+    pub level: QuotaLevel,
     /// The amount that is used before the objects are applied.
-    pub before: String,
-    /// The amount that is used after all admitted objects, pods of workloads included.
-    pub after: String,
+    #[serde(serialize_with = "text")]
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(with = "String"))]
+    pub before: Quantity,
     /// Both in thousandths of `hard`; none where that is nothing.
     pub share: Option<(u64, u64)>,
 }
@@ -289,20 +288,13 @@ pub fn levels(around: &mut Overlay) -> QuotaLevels {
     QuotaLevels::of(&around.list(("v1", "ResourceQuota", None)).unwrap_or_default())
 }
 
-pub fn quotas(before: &QuotaLevels, after: &QuotaLevels) -> Vec<Level> {
+pub fn quotas(before: &QuotaLevels, after: &QuotaLevels) -> Vec<QuotaChange> {
     let bounded = after.iter().filter_map(|level| Some((level, level.hard.as_ref()?)));
-    let levels = bounded.map(|(QuotaLevel { key, used, .. }, hard)| {
+    let changes = bounded.map(|(level, hard)| {
         // A quota among the objects is new: what it counts then was there before.
-        let earlier = before.get(key).map_or(used, |level| &level.used);
-        Level {
-            namespace: key.namespace.clone(),
-            quota: key.quota.clone(),
-            name: key.name.clone(),
-            hard: hard.to_string(),
-            before: earlier.to_string(),
-            after: used.to_string(),
-            share: share(earlier, hard, 1_000).zip(share(used, hard, 1_000)),
-        }
+        let before = before.get(&level.key).map_or(&level.used, |level| &level.used).clone();
+        let share = share(&before, hard, 1_000).zip(share(&level.used, hard, 1_000));
+        QuotaChange { level: level.clone(), before, share }
     });
-    levels.collect()
+    changes.collect()
 }

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::memo::Memo;
-use crate::play::{Level, Panel, Play, Problem, levels, quotas};
+use crate::play::{Panel, Play, Problem, QuotaChange, levels, quotas};
 
 /// A snapshot that was opened, and everything in it evaluated as things are.
 pub struct OpenedSnapshot {
@@ -35,7 +35,7 @@ pub struct OpenedSnapshot {
 pub struct Overview {
     pub objects: usize,
     pub namespaces: Vec<String>,
-    pub quotas: Vec<Level>,
+    pub quotas: Vec<QuotaChange>,
     /// As panels, to be changed. Everything is evaluated now by these settings; by the defaults if there are none.
     pub limit_ranges: String,
     pub quota_manifests: String,

@@ -13,7 +13,7 @@ use crate::Overlay;
 use crate::evaluate::tenant_quotas;
 use crate::evaluate::{Admission, ObjectDecision, ObjectWarning, RejectionReason, Verdict, request};
 use crate::overlay::tenants::TENANT_QUOTA;
-use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels};
+use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels, some_text, text};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::ApiKind;
@@ -88,19 +88,21 @@ pub struct ValueChange {
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaEffect {
-    /// Empty for a TenantQuota.
-    pub namespace: String,
-    pub quota: String,
-    pub name: String,
-    pub used: String,
+    /// Its bound is that of today: none for a quota that is new.
+    #[serde(flatten)]
+    pub level: QuotaLevel,
     /// The usage if all were recreated.
-    pub remade: String,
-    /// None for a quota that is new.
-    pub hard: Option<String>,
+    #[serde(serialize_with = "text")]
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(with = "String"))]
+    pub remade: Quantity,
     /// None if it is not bounded any more.
-    pub new_hard: Option<String>,
+    #[serde(serialize_with = "some_text")]
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(with = "Option<String>"))]
+    pub new_hard: Option<Quantity>,
     /// The rest of the bound then; below zero if there is too little.
-    pub left: Option<String>,
+    #[serde(serialize_with = "some_text")]
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(with = "Option<String>"))]
+    pub left: Option<Quantity>,
     /// True if there would be too little room, and was enough.
     #[serde(rename = "newlyExceeded")]
     pub is_newly_exceeded: bool,
@@ -160,7 +162,6 @@ impl Simulation {
     fn quota_effects(&self, quotas: &QuotaLevels, then: &[Looked]) -> Vec<QuotaEffect> {
         let mut effects = Vec::new();
         for key in quotas.keys_with(&self.quotas) {
-            let QuotaKey { namespace, quota, name } = key;
             let (new, old) = (quotas.get(key), self.quotas.get(key));
             let used = new.or(old).map(|level| level.used.clone()).unwrap_or(Quantity::ZERO);
             let remade = used.plus(&self.growth(key, old.is_some(), then));
@@ -172,14 +173,10 @@ impl Simulation {
             let was_exceeded = hard.as_ref().is_some_and(|hard| used > *hard);
             let is_exceeded = new_hard.as_ref().is_some_and(|hard| remade > *hard);
             effects.push(QuotaEffect {
-                namespace: namespace.clone(),
-                quota: quota.clone(),
-                name: name.clone(),
-                used: used.to_string(),
-                remade: remade.to_string(),
-                left: new_hard.as_ref().map(|hard| hard.minus(&remade).to_string()),
-                hard: hard.map(|hard| hard.to_string()),
-                new_hard: new_hard.map(|hard| hard.to_string()),
+                level: QuotaLevel { key: key.clone(), used, hard },
+                left: new_hard.as_ref().map(|hard| hard.minus(&remade)),
+                remade,
+                new_hard,
                 is_newly_exceeded: is_exceeded && !was_exceeded,
             });
         }
@@ -340,16 +337,6 @@ struct ValueNow {
 impl ValueNow {
     fn order(&self, other: &Self) -> Ordering {
         order(&self.container, &other.container).then_with(|| order(&self.field, &other.field))
-    }
-}
-
-impl QuotaEffect {
-    /// `shop/team`, or `tenant quota payments`.
-    pub fn quota_name(&self) -> String {
-        match self.namespace.as_str() {
-            "" => format!("tenant quota {}", self.quota),
-            namespace => format!("{namespace}/{}", self.quota),
-        }
     }
 }
 

@@ -67,7 +67,10 @@ pub fn end<'o>(
                 reasons: effect.reasons.iter().map(ToString::to_string).collect(),
             })
             .collect(),
-        exceeded: exceeded.map(|quota| format!("{} {}", quota.quota_name(), quota.name)).collect(),
+        exceeded: exceeded
+            .map(|quota| &quota.level.key)
+            .map(|key| format!("{} {}", key.quota_name(), key.name))
+            .collect(),
         missed: effects.missed.clone(),
     })
 }

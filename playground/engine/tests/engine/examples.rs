@@ -52,7 +52,7 @@ fn the_shop_shows_a_refusal_a_change_and_a_warning() {
     let verdicts: Vec<&Value> = outcome["rows"].as_array().unwrap().iter().map(|row| &row["verdict"]).collect();
     assert_eq!(verdicts, ["rejected", "changed", "pods blocked"], "{outcome:#}");
     assert_eq!(outcome["problems"], json!([]));
-    let pods = outcome["quotas"].as_array().unwrap().iter().find(|level| level["name"] == "pods").unwrap();
+    let pods = outcome["quotas"].as_array().unwrap().iter().find(|level| level["resource"] == "pods").unwrap();
     assert_eq!((&pods["before"], &pods["hard"]), (&json!("3"), &json!("8")));
 }
 

@@ -77,7 +77,7 @@ fn a_lower_maximum_refuses_and_a_smaller_quota_overflows() {
     assert_eq!(trial["report"]["summary"]["newlyRejected"], 10, "{trial:#}");
     let quota = &trial["report"]["quotas"][0];
     assert_eq!(
-        (&quota["namespace"], &quota["name"], &quota["newHard"]),
+        (&quota["namespace"], &quota["resource"], &quota["newHard"]),
         (&json!("team-0"), &json!("requests.cpu"), &json!("8"))
     );
 }

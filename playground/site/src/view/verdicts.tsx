@@ -11,12 +11,12 @@ import type {
   CheckedBound,
   ContainerValues,
   Detail,
-  Level,
   Measured,
   ObjectCharge,
   Outcome,
   Part,
   Problem,
+  QuotaChange,
   Row,
   Verdict,
 } from "../types.js";
@@ -436,7 +436,7 @@ const QuotaUsage = ({ charges }: { charges: ObjectCharge[] }) => (
 /** So many rows of a table are shown. */
 const MOST_ROWS = 200;
 
-export function Quotas({ levels, note }: { levels: Level[]; note: string }) {
+export function Quotas({ levels, note }: { levels: QuotaChange[]; note: string }) {
   if (levels.length === 0) return null;
   const namespaces = new Set(levels.map((level) => level.namespace)).size;
   return (
@@ -445,7 +445,7 @@ export function Quotas({ levels, note }: { levels: Level[]; note: string }) {
         Quotas <small>{note}</small>
       </h2>
       <ul class="meters side">
-        {levels.slice(0, MOST_ROWS).map(({ namespace, quota, name, before, after, hard }) => {
+        {levels.slice(0, MOST_ROWS).map(({ namespace, quota, resource: name, before, used: after, hard }) => {
           const [was, is, most] = [before, after, hard].map((text) => thousandths(text) ?? 0) as [
             number,
             number,

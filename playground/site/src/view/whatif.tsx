@@ -309,13 +309,13 @@ const AdviceRow = ({
 );
 
 const BoundRow = ({
-  bound: { namespace, quota, name, used, remade, hard, newHard, left, newlyExceeded },
+  bound: { namespace, quota, resource, used, remade, hard, newHard, left, newlyExceeded },
 }: {
   bound: QuotaEffect;
 }) => (
   <Amounts
     of={`${namespace && `${namespace}/`}${quota}`}
-    resource={name}
+    resource={resource}
     heads={REMADE}
     cells={[used, remade, hard, newHard, left]}
     isExceeded={newlyExceeded}

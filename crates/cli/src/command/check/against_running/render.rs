@@ -1,5 +1,6 @@
 //! The effects on everything that runs, at a terminal: the sum first.
 
+use headroom_dry_run::quota_levels::QuotaLevel;
 use headroom_dry_run::simulate::report::worth_showing;
 use headroom_dry_run::simulate::{EffectKind, Effects, QuotaEffect, ValueChange};
 use headroom_output::{Page, Paint, Table, people};
@@ -55,7 +56,7 @@ fn summary(effects: &Effects) -> String {
         .quotas
         .iter()
         .filter(|quota| quota.is_newly_exceeded)
-        .map(|quota| format!("{} {}", quota.quota_name(), quota.name))
+        .map(|quota| format!("{} {}", quota.level.key.quota_name(), quota.level.key.name))
         .collect();
     let exceeded =
         if exceeded.is_empty() { String::new() } else { format!("; quota exceeded: {}", exceeded.join(", ")) };
@@ -106,14 +107,12 @@ fn quotas(quotas: &[QuotaEffect], paint: Paint) -> Table {
         .right(&["USED", "AFTER RECREATE", "HARD", "NEW HARD", "AVAILABLE"])
         .spare(&["USED", "HARD"]);
     for quota in quotas {
-        fn or_none(value: &Option<String>) -> &str {
-            value.as_deref().unwrap_or("-")
-        }
-        let amounts =
-            [&quota.used, &quota.remade, or_none(&quota.hard), or_none(&quota.new_hard), or_none(&quota.left)];
-        let [used, remade, hard, new_hard, left] = people::row(&quota.name, amounts);
+        let QuotaLevel { key, used, hard } = &quota.level;
+        let amounts = [Some(used), Some(&quota.remade), hard.as_ref(), quota.new_hard.as_ref(), quota.left.as_ref()];
+        let amounts = amounts.map(|amount| amount.map_or("-".to_owned(), ToString::to_string));
+        let [used, remade, hard, new_hard, left] = people::row(&key.name, amounts.each_ref().map(String::as_str));
         let left = if left.len() > 1 && left.starts_with('-') { paint.red(&left) } else { left };
-        table.row([quota.quota_name(), quota.name.clone(), used, remade, hard, new_hard, left]);
+        table.row([key.quota_name(), key.name.clone(), used, remade, hard, new_hard, left]);
     }
     table
 }
