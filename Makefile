@@ -158,6 +158,7 @@ image: page xtask
 .PHONY: push registry-is-named
 registry-is-named:
 	@test -n "$(REGISTRY)" || { echo "REGISTRY is required: make push REGISTRY=registry.example.com/headroom" >&2; exit 2; }
+	@command -v kwctl >/dev/null || { echo "kwctl is missing, Kubewarden's program that pushes the policy: github.com/kubewarden/adm-controller" >&2; exit 2; }
 push: registry-is-named annotated-policy.wasm image
 	tag=v$$($(XTASK) release version) && \
 	skopeo copy --all oci:$(TARGET)/image:$$tag docker://$(REGISTRY)/headroom-controller:$$tag && \

@@ -249,11 +249,11 @@ mod tests {
     }
 
     #[test]
-    fn the_hook_of_pre_commit_takes_arguments_and_then_files() {
+    fn the_hook_of_pre_commit_takes_the_arguments_of_a_check() {
         let hook = &file(".pre-commit-hooks.yaml")[0];
         let entry = hook["entry"].as_str().unwrap();
-        assert_parses(&format!("{entry} -n shop --cluster-dir cluster/ deploy/a.yaml deploy/b.yaml"));
-        assert_eq!((&hook["language"], &hook["require_serial"]), (&"system".into(), &true.into()));
+        assert_parses(&format!("{entry} -R -f deploy/ -n shop --cluster-dir cluster/"));
+        assert_eq!((&hook["language"], &hook["pass_filenames"]), (&"system".into(), &false.into()));
     }
 
     #[test]

@@ -221,7 +221,10 @@ impl ClusterReader for Overlay {
             return Ok(quotas.into_iter().find(|quota| metadata(quota, "name") == name));
         }
         match (found, self.below(list)) {
-            (None, Some(bottom)) => bottom.get(list, name),
+            (None, Some(bottom)) => match bottom.get(list, name) {
+                Err(error) if error.is_unknown_kind() && !self.top.list(list)?.is_empty() => Ok(None),
+                read => read,
+            },
             (found, _) => Ok(found),
         }
     }
@@ -271,7 +274,11 @@ impl ClusterReader for Uncounted<'_> {
     fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
         let above = self.0.top.list(list)?;
         let below = match self.0.below(list) {
-            Some(bottom) => bottom.list(list)?,
+            // The cluster need not serve what files hold.
+            Some(bottom) => bottom.list(list).or_else(|error| match above.is_empty() || !error.is_unknown_kind() {
+                true => Err(error),
+                false => Ok(Vec::new()),
+            })?,
             None => Vec::new(),
         };
         let hidden: HashSet<_> = above.iter().map(place_of).collect();
@@ -327,6 +334,20 @@ mod tests {
         let cpu = |pod: Value| pod.pointer("/spec/containers/0/resources/requests/cpu").cloned();
         assert_eq!(overlay.get(("v1", "Pod", Some("shop")), "b").unwrap().and_then(cpu), Some(json!("2")));
         assert_eq!(overlay.get(("v1", "Pod", Some("shop")), "a").unwrap().and_then(cpu), Some(json!("1")));
+    }
+
+    #[test]
+    fn files_may_hold_a_kind_that_the_cluster_does_not_serve() {
+        struct Bare;
+        impl ClusterReader for Bare {
+            fn list(&mut self, (api_version, kind, _): List<'_>) -> Result<Vec<Value>, ReadError> {
+                Err(ReadError::UnknownKind { api_version: api_version.to_owned(), kind: kind.to_owned() })
+            }
+        }
+        let mut overlay = Overlay::new(folder(vec![pod("a", "1")]), Some(Box::new(Bare)));
+        assert_eq!(overlay.list(("v1", "Pod", Some("shop"))).unwrap().len(), 1);
+        assert_eq!(overlay.get(("v1", "Pod", Some("shop")), "b"), Ok(None));
+        assert!(overlay.get(("v1", "Service", Some("shop")), "b").unwrap_err().is_unknown_kind());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{Faults, items, output, read, run, sorted_files, text, yaml};
 
 const LANGUAGES: [&str; 4] = ["console", "sh", "text", "yaml"];
 /// Programs whose arguments are not checked here.
-const UNCHECKED: [&str; 11] = [
+const UNCHECKED: [&str; 12] = [
     "chmod",
     "cosign",
     "cp",
@@ -23,6 +23,7 @@ const UNCHECKED: [&str; 11] = [
     "git",
     "headroom-controller",
     "kubectl-headroom",
+    "mkdir",
     "pre-commit",
     "python3",
     "source",
@@ -271,7 +272,7 @@ impl Shell<'_> {
         match command {
             ["kubectl", "headroom", ..] => Ok(()),
             ["kubectl", "apply", arguments @ ..] => self.try_apply(arguments),
-            ["kubectl", "get" | "krew" | "kustomize" | "label" | "patch" | "scale", ..] => Ok(()),
+            ["kubectl", "get" | "krew" | "kustomize" | "label" | "logs" | "patch" | "scale", ..] => Ok(()),
             ["make", words @ ..] => words.iter().filter(|word| !word.contains('=')).try_for_each(|target| {
                 let rule =
                     Regex::new(&format!(r"(?m)^(?:[\w.-]+ )*{}(?: [\w.-]+)*:(?:[^=]|$)", regex::escape(target)))?;

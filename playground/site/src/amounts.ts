@@ -103,6 +103,7 @@ export const withUnit = (resource: string, value: number): string =>
 export const inWords = (text: string): string =>
   text
     .replaceAll(" -> ", " → ")
+    .replaceAll(/(?<![\w./-])cpu(?![\w-])/g, "CPU")
     .replaceAll(/(?<![\w.-])(\d[\d.]*)(m|[KMGT]i)(?![\w-])/g, (quantity, number, suffix) => {
       if (suffix !== "m") return amount("memory", thousandths(quantity)!);
       return /cpu|core/i.test(text) ? withUnit("cpu", Number(number)) : quantity;

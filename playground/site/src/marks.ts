@@ -32,7 +32,7 @@ export const isUnmeasured = ({ evidence, cpu, memory }: Workload) =>
   evidence === "" && !cpu?.recommended && !memory?.recommended;
 
 export const MARKS: Mark[] = [
-  { name: "risk", label: "At risk", tone: "", holds: ({ risks }) => risks.length > 0 },
+  { name: "risk", label: "At risk", tone: "bad", holds: ({ risks }) => risks.length > 0 },
   risk("oomKilled", "OOM-killed", "bad"),
   {
     name: "blocked",

@@ -40,7 +40,7 @@ test("proposed quotas and LimitRanges stand beside today's, with reasons, what t
   await card("TenantQuota commerce").waitFor();
   assert.equal(
     (await rows("ResourceQuota payments/team"))[1],
-    "requests.cpu 16.2 20.0 21.5 cores 5.30 2027-01-11 today 2026-12-25 16200m for 15 pods, 2 for a rollout of deployment/gateway, and 3300m for growth in 30 days",
+    "requests.cpu 16.2 20.0 21.5 cores 5.30 11 Jan 2027 today 25 Dec 2026 16200m for 15 pods, 2 for a rollout of deployment/gateway, and 3300m for growth in 30 days",
   );
   assert.equal(
     (await rows("ResourceQuota lab/compute"))[0],

@@ -70,7 +70,7 @@ test("money, shares and forecasts read as people say them", () => {
   );
   assert.equal(
     inWords("cpu request 1250m -> 2, memory 1229Mi of pod web-2m"),
-    "cpu request 1.25 cores → 2, memory 1.2 GiB of pod web-2m",
+    "CPU request 1.25 cores → 2, memory 1.2 GiB of pod web-2m",
   );
   assert.equal(inWords("waits for 5m"), "waits for 5m");
   assert.equal(dated("from 2026-11-14T11:20:00Z to 2026-12-01"), "from 14 Nov 2026, 11:20 UTC to 1 Dec 2026");

@@ -13,6 +13,7 @@ test("on a phone the details of a workload take the place of the list", async ()
   );
   await page.locator(".details").getByText("OOM-killed 3 times at 2.0 GiB").waitFor();
   await page.locator(".scroller").waitFor({ state: "hidden" });
+  assert.equal(await page.evaluate(() => scrollY), 0);
   await page.getByRole("button", { name: "Close" }).click();
   await page.locator(".scroller tr.row").filter({ hasText: "kafka" }).waitFor();
 });

@@ -101,11 +101,15 @@ pub fn not_found(kind: &ApiKind, name: &str, namespace: &str, cluster: &mut Over
         return format!("{problem}; did you mean {}?", typed(&kind.kind, meant));
     }
     let offered: Vec<String> = names.iter().take(MAX_OFFERED).map(|name| typed(&kind.kind, name)).collect();
-    match elsewhere(&Scope::In(vec![namespace.to_owned()]), cluster) {
-        Some(advice) => format!("{problem}: {advice}"),
-        None if offered.is_empty() => problem,
-        None if offered.len() < names.len() => format!("{problem}; there is {}, …", offered.join(", ")),
-        None => format!("{problem}; there is {}", offered.join(", ")),
+    let problem = match elsewhere(&Scope::In(vec![namespace.to_owned()]), cluster) {
+        Some(advice) => return format!("{problem}: {advice}"),
+        None if kind.kind == POD.kind => format!("{problem}; if it was rejected, name its manifest with -f"),
+        None => problem,
+    };
+    match offered.len() {
+        0 => problem,
+        some if some < names.len() => format!("{problem}; there is {}, …", offered.join(", ")),
+        _ => format!("{problem}; there is {}", offered.join(", ")),
     }
 }
 

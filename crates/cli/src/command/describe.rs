@@ -68,10 +68,7 @@ const QUOTA_EXAMPLES: &str = "Examples:
   kubectl headroom describe quota team -n shop -o json
 
   # All quotas of the cluster
-  kubectl headroom describe quota -A
-
-  # All TenantQuotas, each below its parent
-  kubectl headroom describe quota --tree";
+  kubectl headroom describe quota -A";
 
 #[derive(Debug, clap::Args)]
 struct LimitsArgs {
@@ -90,9 +87,6 @@ struct QuotaArgs {
     /// Only quotas with these labels, such as `team=a,tier!=free`
     #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "name")]
     selector: Option<LabelSelector<'static>>,
-    /// Show all TenantQuotas as a tree, one per line
-    #[arg(long, conflicts_with_all = ["name", "selector", "output"])]
-    tree: bool,
     #[command(flatten)]
     output: DescribeOutput,
     #[command(flatten)]
@@ -147,14 +141,6 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
 
 fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
     let mut opened = args.target.open()?;
-    if args.tree {
-        let all = opened.cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None));
-        let all = all.map_err(|problem| anyhow!(rbac_hint::advised(problem, true)))?;
-        headroom_output::print(
-            &tenant_quotas::DescribedTenantQuotas::read(all).map_err(|problem| anyhow!(problem))?.tree(),
-        )?;
-        return Ok(Exit::Ok);
-    }
     let mut quotas = list(&mut opened, "v1", "ResourceQuota")?;
     if quotas.is_empty() {
         warn_if_elsewhere(&opened.scope, &mut opened.cluster);

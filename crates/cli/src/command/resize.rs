@@ -342,7 +342,7 @@ fn print(noted: &WorkloadNotes, found: &headroom_resizer::Found) -> anyhow::Resu
             true => {
                 "no size can be judged: the metrics API has no recent usage of these pods (is metrics-server installed?)"
             }
-            false => "no pod needs another size",
+            false => "no pod needs another size, or something keeps it from being changed: see `kubectl headroom why`",
         };
         writeln!(page, "{none}");
     }

@@ -94,48 +94,6 @@ impl DescribedTenantQuotas {
         Some(page)
     }
 
-    /// All quotas, each below its parent, with the used and reserved part of each bound.
-    pub fn tree(&self) -> Page {
-        let mut table = Table::new(&["TENANT QUOTA", "NAMESPACES", "HELD"]);
-        let mut shown: BTreeSet<&str> = BTreeSet::new();
-        let is_root = |quota: &DescribedTenantQuota| {
-            quota.spec.parent.as_ref().is_none_or(|parent| !self.0.contains_key(&**parent))
-        };
-        for (name, quota) in &self.0 {
-            if is_root(quota) {
-                self.add_branch(name, 0, &mut table, &mut shown);
-            }
-        }
-        // Quotas whose parents form a cycle.
-        let rest: Vec<&str> = self.names().filter(|name| !shown.contains(name)).collect();
-        for name in rest {
-            self.add_branch(name, 0, &mut table, &mut shown);
-        }
-        let mut page = Page::new();
-        page.table(table);
-        page
-    }
-
-    fn add_branch<'q>(&'q self, name: &'q str, level: usize, table: &mut Table, shown: &mut BTreeSet<&'q str>) {
-        let Some(quota) = self.0.get(name).filter(|_| shown.insert(name)) else { return };
-        let count = quota.object.pointer("/status/namespaceCount").and_then(Value::as_u64);
-        let held = quota.hard.iter().map(|(name, hard)| {
-            let held = quota.held(name).map_or("unknown".to_owned(), |held| held.to_string());
-            let [held, hard] = people::row(name, [&held, &hard.to_string()]);
-            format!("{name} {held} of {hard}")
-        });
-        table.row([
-            format!("{}{name}", "  ".repeat(level)),
-            count.map_or("unknown".to_owned(), |count| count.to_string()),
-            held.collect::<Vec<_>>().join(", "),
-        ]);
-        for (child, of_child) in &self.0 {
-            if of_child.spec.parent.as_deref() == Some(name) {
-                self.add_branch(child, level + 1, table, shown);
-            }
-        }
-    }
-
     /// The ancestor with the least available, if less than the quota itself: `acme: 12 of 300 available`.
     fn tightest_ancestor(&self, quota: &DescribedTenantQuota, name: &str) -> Option<String> {
         let mut least = quota.available(name)?;
@@ -248,15 +206,5 @@ mod tests {
         let warning = "Warning: children have requests.cpu 400 cores in total, 100 cores more than this quota\n";
         assert!(acme.ends_with(warning), "{acme}");
         assert!(quotas().describe("nobody", Charset::Ascii).is_none());
-    }
-
-    #[test]
-    fn quotas_are_listed_below_their_parents() {
-        expect![[r#"
-            TENANT QUOTA   NAMESPACES   HELD
-            acme           0            pods 3 of 10, requests.cpu 288 cores of 300 cores
-              payments     1            requests.cpu 61.7 cores of 400 cores
-        "#]]
-        .assert_eq(&quotas().tree().to_string());
     }
 }

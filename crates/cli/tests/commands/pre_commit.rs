@@ -18,13 +18,15 @@ users:
 ";
 
 #[test]
-fn the_name_of_a_file_is_no_option() {
+fn the_name_of_a_file_is_no_option_and_files_of_other_tools_are_skipped() {
     let hook = fs::read_to_string(root().join(".pre-commit-hooks.yaml")).unwrap();
-    let hook: Vec<serde_json::Value> = serde_saphyr::from_str(&hook).unwrap();
+    let mut hook: Vec<serde_json::Value> = serde_saphyr::from_str(&hook).unwrap();
+    hook[0]["args"] = serde_json::json!(["--offline", "-f", "."]);
     let config = serde_json::json!({"repos": [{"repo": "local", "hooks": hook}]}).to_string();
     let repository = folder(&[
         (".pre-commit-config.yaml", &config),
         ("pod.yaml", &pod("web", "{}")),
+        ("values.yaml", "replicas: 2\n"),
         ("--kubeconfig=evil.yaml", EVIL),
         ("evil.yaml", EVIL),
     ]);
@@ -37,9 +39,11 @@ fn the_name_of_a_file_is_no_option() {
     };
     assert_eq!(run("git", &["init", "--quiet"]).code, 0);
     assert_eq!(run("git", &["add", "--all"]).code, 0);
-    let hook = run("pre-commit", &["run", "--all-files"]);
+    let hook = run("pre-commit", &["run", "--all-files", "--verbose"]);
+    assert!(hook.out.contains("skipped 2 documents") && hook.out.contains("admitted   pod/web"), "{hook:?}");
+    let named = headroom(repository.path(), &["check", "--offline", "--kubeconfig=evil.yaml"]);
     let refusal = "error: `--kubeconfig=evil.yaml` is the name of a file and reads like an option: write `./--kubeconfig=evil.yaml`";
-    assert!(hook.code == 1 && hook.out.contains(refusal), "{hook:?}");
+    assert!(named.code == 2 && named.err.contains(refusal), "{named:?}");
     assert!(!repository.path().join("ran").exists(), "the program of the kubeconfig ran");
     // A name behind `--` is one.
     let read = headroom(repository.path(), &["check", "--offline", "--", "--kubeconfig=evil.yaml"]);

@@ -39,7 +39,6 @@ fn commands_that_read_a_cluster_fit_the_terminal() {
         ("limits", "describe limits", 0),
         ("image", "recommend image nginx", 0),
         ("tenantquota", "describe quota payments --cluster-dir tenants", 0),
-        ("tenantquotas", "describe quota --tree --cluster-dir tenants", 0),
     ] {
         check(name, &here(), &format!("{command} {WORLD}"), code, str::to_owned);
     }

@@ -32,7 +32,7 @@ export function ClusterPage({ engined }: { engined: Engined | undefined }) {
           <div>
             <b>
               {cluster
-                ? `Shown as of ${cluster.inspection.madeAt.toLocaleTimeString()}: the cluster cannot be read now`
+                ? `Shown as of ${cluster.inspection.madeAt.toLocaleTimeString("en-GB")}: the cluster cannot be read now`
                 : "The cluster cannot be read"}
             </b>
             {clusterError}
@@ -142,7 +142,7 @@ function Scope({ cluster }: { cluster: Cluster | undefined }) {
           ) : (
             <>
               <span class="rest">read </span>
-              {cluster.inspection.madeAt.toLocaleTimeString()}
+              {cluster.inspection.madeAt.toLocaleTimeString("en-GB")}
             </>
           )}
         </span>

@@ -6,7 +6,7 @@ import type { Finds } from "../list.js";
 import { copy } from "../messages.js";
 import type { Proposing } from "../state.js";
 import type { ProposedLimits, ProposedQuota } from "../types.js";
-import { Pill } from "./parts.js";
+import { Pill, dated } from "./parts.js";
 import { Rows } from "./waiting.js";
 
 /** So many cards are drawn; a search finds the others. */
@@ -87,7 +87,7 @@ export function Proposed({ bounds, finds }: { bounds: Proposing | undefined; fin
           ))}
           {[about, ...notes].map((note) => (
             <li key={note} class="muted">
-              {note}
+              {dated(note)}
             </li>
           ))}
         </ul>
@@ -189,8 +189,8 @@ function ofQuota({ kind, namespace = "", name, amounts }: ProposedQuota, yaml: s
           </b>,
           numbers[3],
           <>
-            {fullThen ?? "–"}
-            {full !== undefined && full !== fullThen && <small>today {full}</small>}
+            {dated(fullThen ?? "–")}
+            {full !== undefined && full !== fullThen && <small>today {dated(full)}</small>}
           </>,
         ]}
       />

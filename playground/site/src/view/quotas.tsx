@@ -104,8 +104,6 @@ function QuotaCard({
   workloads: Workload[];
   afterOf: (resource: string) => number | undefined;
 }) {
-  const tightest = fullness({ amounts });
-  const tone = tightest > 1 ? "bad" : tightest >= 0.8 ? "warn" : "good";
   const users = workloads.map((workload) => ({
     workload,
     cpu: requested(workload, "cpu") * workload.pods,
@@ -119,7 +117,7 @@ function QuotaCard({
           {namespace && <span class="muted">{namespace} / </span>}
           {name}
         </h2>
-        <span class={`pill ${tone}`}>{tone === "bad" ? "exceeded" : `${Math.floor(tightest * 100)}% used`}</span>
+        {fullness({ amounts }) > 1 && <span class="pill bad">exceeded</span>}
       </header>
       <small>
         {kind}

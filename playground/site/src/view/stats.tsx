@@ -39,24 +39,6 @@ export function Stats({ inspection, risky }: { inspection: Inspection; risky: Wo
           : "No container is killed, throttled or without a request";
   return (
     <section class="stats" aria-label="At a glance">
-      {unknown !== "" ? (
-        <Stat tone="unknown" figure="–" unit={isFirst ? "usage is being read" : "usage unknown"}>
-          <span>{isFirst ? "What runs and what it requests is there already" : "What can be freed is not known"}</span>
-        </Stat>
-      ) : (
-        total && (
-          <>
-            <Freed title="CPU" resource="cpu" sum={total.cpu} />
-            <Freed title="Memory" resource="memory" sum={total.memory} />
-            {total.savedAMonth && (
-              <Stat figure={money(total.savedAMonth, total.currency)} unit="a month">
-                <span>Net saving, once nodes are removed</span>
-                <span>{spent(total)}</span>
-              </Stat>
-            )}
-          </>
-        )
-      )}
       <Stat
         tone={isBad ? "bad" : risky.length > 0 ? "warn" : unknown !== "" ? "unknown" : ""}
         figure={unknown !== "" && risky.length === 0 ? "–" : risky.length.toLocaleString("en")}
@@ -79,6 +61,24 @@ export function Stats({ inspection, risky }: { inspection: Inspection; risky: Wo
                 : "Every Deployment can create its Pods"}
         </span>
       </Stat>
+      {unknown !== "" ? (
+        <Stat tone="unknown" figure="–" unit={isFirst ? "usage is being read" : "usage unknown"}>
+          <span>{isFirst ? "What runs and what it requests is there already" : "What can be freed is not known"}</span>
+        </Stat>
+      ) : (
+        total && (
+          <>
+            <Freed title="CPU" resource="cpu" sum={total.cpu} />
+            <Freed title="Memory" resource="memory" sum={total.memory} />
+            {total.savedAMonth && (
+              <Stat figure={money(total.savedAMonth, total.currency)} unit="a month">
+                <span>Net saving, once nodes are removed</span>
+                <span>{spent(total)}</span>
+              </Stat>
+            )}
+          </>
+        )
+      )}
     </section>
   );
 }

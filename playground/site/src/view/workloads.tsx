@@ -12,7 +12,7 @@ import type { AdviceLine, Timeline } from "../types.js";
 import { Sparkline } from "./course.js";
 import { Details } from "./details.js";
 import { Frees, Marks } from "./overview.js";
-import { Change, Legend, Named, Search, Spread } from "./parts.js";
+import { Change, Legend, Named, Search, Spread, sentence } from "./parts.js";
 import { Selection } from "./selection.js";
 import { AHEAD, useSight } from "./sight.js";
 
@@ -44,6 +44,8 @@ export function Workloads({ cluster }: { cluster: Cluster }) {
   const last = useRef(at);
   const toFocus = useRef<string | undefined>(undefined);
   const bringIntoSight = (id: string | undefined, isNear: boolean) => {
+    // On a phone the details take its place.
+    if (scroller.current!.offsetParent === null) return window.scrollTo(0, 0);
     const item = items.find((item) => "workload" in item && item.workload.id === id);
     const { top, height } = measured();
     if (!item || (item.top >= top && item.top <= top + height - 2 * ROW)) return;
@@ -164,7 +166,7 @@ export function Workloads({ cluster }: { cluster: Cluster }) {
             aria-pressed={only === name}
             onClick={() => setList({ only: only === name ? "" : name })}
           >
-            {label} <span>{size.toLocaleString("en")}</span>
+            {sentence(label)} <span>{size.toLocaleString("en")}</span>
           </button>
         ))}
         {(q !== "" || only !== "" || namespace !== "") && (

@@ -89,7 +89,7 @@ fn kubectl_completes_the_plugin() {
     assert!(!all.contains("__complete"), "{all}");
     assert!(all.ends_with(":4\n"), "{all}");
     assert_eq!(asked(&["recommend", "-o", "ku"]), "kustomize\tA patch for each workload\n:4\n");
-    assert_eq!(asked(&["describe", "quota", "--tr"]).split('\t').next(), Some("--tree"));
+    assert_eq!(asked(&["describe", "quota", "--sel"]).split('\t').next(), Some("--selector"));
     assert_eq!(asked(&["describe", "limits", "--cluster-dir", "wor"]), "world/\n:6\n");
 }
 
