@@ -119,6 +119,7 @@ impl Scene {
         figures.extend(self.of_collector(&cost, self.world.take())?);
         figures.extend(self.of_policy_server());
         figures.extend(self.of_ledger()?);
+        figures.extend(self.of_resizer()?);
         figures.extend(self.of_snapshot()?);
         figures.extend(self.of_page()?);
         figures.extend(self.first_run()?);
@@ -241,6 +242,42 @@ impl Scene {
             ("ledger: memory, MiB", peak_kib(running.0.id()).unwrap_or_default() as f64 / 1024.0),
             ("ledger: objects", objects as f64),
             ("ledger: MB in etcd", bytes as f64 / 1e6),
+        ])
+    }
+
+    /// The second pass over the cluster, which finds nothing remembered but what was said.
+    fn of_resizer(&self) -> Result<Figures> {
+        let port = servers::free_port();
+        self.world.take();
+        let mut command = self.program("headroom-controller");
+        command.args(["resize", "--every", "1s", "--listen-status", &format!("127.0.0.1:{port}")]);
+        let running = Running(command.stderr(Stdio::inherit()).spawn()?);
+        let ended = || {
+            let (_, text) = servers::request(port, "GET", "/metrics", b"").ok()?;
+            let line =
+                text.lines().find_map(|line| line.strip_prefix("headroom_resize_last_pass_timestamp_seconds "))?;
+            line.parse::<u64>().ok().filter(|at| *at > 0)
+        };
+        let begun = Instant::now();
+        let wait = |before: Option<u64>| loop {
+            match ended() {
+                Some(at) if Some(at) != before => return Ok(Some(at)),
+                _ if begun.elapsed() > Duration::from_secs(1800) => return Err("two passes take half an hour"),
+                _ => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        let first = wait(None)?;
+        let (before, first_pass) = (processor_seconds_of(running.0.id()), self.world.take());
+        wait(first)?;
+        let (processor_seconds, pass) = (processor_seconds_of(running.0.id()) - before, self.world.take());
+        let [from, to] = pass.between.ok_or("a pass reads nothing")?;
+        Ok(vec![
+            ("resizer: s of a pass", (to - from).as_secs_f64()),
+            ("resizer: CPU of a pass, s", processor_seconds),
+            ("resizer: memory, MiB", peak_kib(running.0.id()).unwrap_or_default() as f64 / 1024.0),
+            ("resizer: reads of a pass", pass.reads as f64),
+            ("resizer: MB read of a pass", pass.read_bytes as f64 / 1e6),
+            ("resizer: Events of the first pass", first_pass.writes as f64),
         ])
     }
 

@@ -9,10 +9,11 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use headroom_admission::timestamp::Timestamp;
 use headroom_api_server::http_server::{self, ServerLimits};
 use headroom_fixtures::api_server::not_found;
 use http::{Method, Request, Response};
@@ -35,6 +36,8 @@ pub const PODS: u64 = 2 * OWN_DEPLOYMENTS + PODS_OF_GATEWAY;
 /// Pods of the CronJob start so many seconds apart, and run so many.
 const JOB_INTERVAL: i64 = 480;
 const JOB_SECONDS: i64 = 180;
+/// In one of so many namespaces a pod was killed for memory a minute ago.
+const KILLED_IN: u64 = 10;
 /// One tree of quotas for so many namespaces.
 const NAMESPACES_OF_TENANT: u64 = 100;
 /// When kube-system was created, for the metrics store and the API server.
@@ -52,6 +55,8 @@ pub struct Passed {
     /// Writes of objects other than Leases.
     pub writes: u64,
     pub written_bytes: u64,
+    /// The first and the last read of objects other than Leases.
+    pub between: Option<[Instant; 2]>,
 }
 
 pub struct World {
@@ -193,6 +198,10 @@ impl World {
             if request.method() == Method::GET {
                 passed.reads += 1;
                 passed.read_bytes += answer.len() as u64;
+                if !request.uri().path().contains("/leases") {
+                    let now = Instant::now();
+                    passed.between = Some([passed.between.map_or(now, |[first, _]| first), now]);
+                }
             } else if !request.uri().path().contains("/leases") {
                 passed.writes += 1;
                 passed.written_bytes += request.body().len() as u64;
@@ -353,7 +362,10 @@ impl World {
         };
         match path {
             "/version" => return (200, json!({"major": "1", "minor": "33"}).to_string()),
-            "/api/v1" => return resources(json!([resource("pods", "Pod", true)])),
+            "/api/v1" => {
+                let pods = ["pods", "pods/resize"].map(|name| resource(name, "Pod", true));
+                return resources(pods.into_iter().collect());
+            }
             "/apis/headroom.dev/v1alpha1" => {
                 let ours = [("usageprofiles", "UsageProfile", true), ("tenantquotas", "TenantQuota", false)];
                 return resources(
@@ -465,11 +477,18 @@ fn list(items: impl Iterator<Item = String>, next: Option<String>) -> String {
     format!(r#"{{"kind":"List","apiVersion":"v1","metadata":{metadata},"items":[{items}]}}"#)
 }
 
+/// A moment so many seconds ago.
+fn ago(seconds: i64) -> (i64, String) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+    let time = now - seconds;
+    (time, Timestamp::from_unix_seconds(time).map(|time| time.to_string()).unwrap_or_default())
+}
+
 /// An object by its namespace, its number there, and its number.
 type Object = fn(&World, u64, u64, u64) -> String;
 
 /// The collections that are made: path, objects in each namespace (0: one for each tree of quotas).
-const KINDS: [(&str, u64, Object); 9] = [
+const KINDS: [(&str, u64, Object); 10] = [
     ("/api/v1/pods", PODS, |world, of, number, _| {
         let container = world.containers(of, 0, 0).into_iter().nth(number as usize);
         let (pod, image) = container.map(|container| (container.pod, container.image)).unwrap_or_default();
@@ -478,7 +497,20 @@ const KINDS: [(&str, u64, Object); 9] = [
         // One Deployment of five leaves its requests to Headroom.
         let domain = if app == "app-0" { "headroom.dev" } else { "example.com" };
         let replaced = world.pod.replace("NAMESPACE", &namespace(of)).replace("POD", &pod).replace("OWNER", owner);
-        replaced.replace("IMAGE", &image).replace("APP", app).replace("DOMAIN", domain)
+        let replaced = replaced.replace("IMAGE", &image).replace("APP", app).replace("DOMAIN", domain);
+        if of % KILLED_IN != 0 || number + 1 != PODS {
+            return replaced;
+        }
+        let killed = json!({"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": ago(60).1}});
+        replaced.replace(r#""lastState": {}"#, &format!(r#""lastState": {killed}"#))
+    }),
+    ("/apis/metrics.k8s.io/v1beta1/pods", PODS, |world, of, number, _| {
+        let ((time, text), containers) = (ago(15), world.containers(of, 0, 0));
+        let Some(container) = containers.get(number as usize) else { return String::new() };
+        let (micros, bytes) = world.usage(of, container, time);
+        let used = json!({"name": "main", "usage": {"cpu": format!("{micros}u"), "memory": bytes.to_string()}});
+        json!({"metadata": {"name": container.pod, "namespace": namespace(of)}, "timestamp": text, "window": "15s", "containers": [used]})
+            .to_string()
     }),
     ("/api/v1/namespaces", 1, |_, of, _, _| {
         let labels = json!({"kubernetes.io/metadata.name": namespace(of), "tenant": format!("tenant-{}", of / NAMESPACES_OF_TENANT)});
