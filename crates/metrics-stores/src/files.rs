@@ -37,9 +37,18 @@ const LATEST: i64 = 100_000_000_000;
 #[error("{0}")]
 pub struct LineError(String);
 
+/// The characters of a file that a message quotes.
+const QUOTED: usize = 100;
+/// The most bytes of a name. Kubernetes' own are shorter.
+const LONGEST_NAME: usize = 1_024;
+
+fn quoted(found: &[u8]) -> String {
+    let end = found.len().min(4 * QUOTED);
+    String::from_utf8_lossy(found.get(..end).unwrap_or_default()).chars().take(QUOTED).collect()
+}
+
 fn expected<T>(column: Column, found: &[u8], expectation: &str) -> Result<T, LineError> {
-    let found = String::from_utf8_lossy(found);
-    Err(LineError(format!("{} is `{found}`: expected {expectation}", column.name())))
+    Err(LineError(format!("{} is `{}`: expected {expectation}", column.name(), quoted(found))))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,11 +108,8 @@ impl FileFormat {
         let mut columns = Vec::new();
         for name in first.split(|byte| *byte == b',').map(|name| unquoted(name.trim_ascii())) {
             let Some((column, _)) = Column::ALL.into_iter().find(|(_, known)| known.as_bytes() == name) else {
-                let name = String::from_utf8_lossy(name);
-                return Err(LineError(format!(
-                    "unknown column `{name}`: the header names some of {}",
-                    Column::names()
-                )));
+                let (name, names) = (quoted(name), Column::names());
+                return Err(LineError(format!("unknown column `{name}`: the header names some of {names}")));
             };
             if columns.contains(&column) {
                 return Err(LineError(format!("column `{}` is named twice", column.name())));
@@ -384,7 +390,7 @@ impl<'a> LineReader<'a> {
             Some(met) => *met,
             None => {
                 let text = |column| match std::str::from_utf8(fields.of(column)) {
-                    Ok(text) if !text.is_empty() => Ok(text),
+                    Ok(text) if (1..=LONGEST_NAME).contains(&text.len()) => Ok(text),
                     _ => expected(column, fields.of(column), "a name"),
                 };
                 let (namespace, pod) = (text(Column::Namespace)?, text(Column::Pod)?);

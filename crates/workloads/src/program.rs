@@ -73,6 +73,8 @@ const SHORT: usize = 256;
 /// thousand times.
 const MOST_BYTES: usize = 64 << 10;
 const MOST_SETTINGS: usize = 50;
+/// The containers of a pod in which settings are looked for.
+const MOST_CONTAINERS: usize = 100;
 
 /// A word as the table compares it.
 fn plain(word: &str) -> String {
@@ -186,8 +188,13 @@ fn volumes(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
     })
 }
 
-/// The settings of a container in the spec of a pod.
+/// The settings of a container in the spec of a pod; none in a pod of very many, each of which may have to do with all variables,
+/// volumes and ConfigMaps.
 pub fn settings(pod: &Value, container: &Value, namespace: &str, configs: &ConfigMaps) -> Vec<Setting> {
+    let count = |at: &str| pod.pointer(at).and_then(Value::as_array).map_or(0, Vec::len);
+    if count("/containers") + count("/initContainers") > MOST_CONTAINERS {
+        return Vec::new();
+    }
     let words = list(container, "/command").chain(list(container, "/args")).filter_map(Value::as_str);
     let own = list(container, "/env").map(|of| (assigned(text(of, "/name"), text(of, "/value")), ""));
     let values = list(container, "/env").filter_map(|of| {
@@ -281,9 +288,14 @@ mod tests {
         let (configs, _) = ConfigMaps::read(&mut folder, &[Some("evil")]);
         let from = json!({"configMapRef": {"name": "large"}});
         // 4 GB of texts, if it read all.
-        let container = json!({"name": "a", "args": ["-Xmx9g"], "envFrom": vec![from; 10_000]});
+        let container = json!({"name": "a", "args": ["-Xmx9g"], "envFrom": vec![from.clone(); 10_000]});
         let found = settings(&json!({"containers": [container]}), &container, "evil", &configs);
         assert_eq!(found.len(), MOST_SETTINGS);
+        // Nor may all of a pod's do so.
+        let of = |number: usize| json!({"name": number.to_string(), "envFrom": [from]});
+        let pod = json!({"containers": (0..20_000).map(of).collect::<Vec<_>>()});
+        let all = list(&pod, "/containers").map(|container| settings(&pod, container, "evil", &configs).len());
+        assert_eq!(all.sum::<usize>(), 0);
     }
 
     #[test]

@@ -100,6 +100,18 @@ fn errors_name_the_line() {
         &format!("{HEADER}{good}{}", line(1, "web-0", "-1", "1")),
         "`usage.csv`, line 3: cpu is `-1`: expected a quantity that is not negative, such as `0.25`, `250m` or `512Mi`",
     );
+    let (nines, long) = ("9".repeat(100_000), "p".repeat(1_025));
+    check_refused(
+        &format!("{HEADER}{good}{}", line(1, "web-0", &nines, "1")),
+        &format!(
+            "`usage.csv`, line 3: cpu is `{}`: expected a quantity that is not negative, such as `0.25`, `250m` or `512Mi`",
+            &nines[..100]
+        ),
+    );
+    check_refused(
+        &format!("{HEADER}{good}{}", line(1, &long, "1", "1")),
+        &format!("`usage.csv`, line 3: pod is `{}`: expected a name", &long[..100]),
+    );
     check_refused(
         &format!("{HEADER}{good}\n1795219200000,shop,web-0,web,nginx,1,1\n"),
         "`usage.csv`, line 4: time is `1795219200000`: expected unix seconds, and this looks like milliseconds",

@@ -64,7 +64,7 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Sourc
             findings.push(SourceFinding::bad("lines", format!("line {number}: {error}"), FORMATS));
             return Ok(());
         }
-        if gathered.bytes() > MAX_BYTES {
+        if gathered.bytes() + lines.bytes() > MAX_BYTES {
             lines.finish(&mut gathered);
             contents.take(&std::mem::take(&mut gathered));
         }

@@ -89,6 +89,12 @@ fn differing(service: &Value, labels: &Map<String, Value>) -> Option<usize> {
     selector.iter().try_fold(0, |differing, (key, value)| Some(differing + usize::from(labels.get(key)? != value)))
 }
 
+/// The Services, each a bit, of whose labels pods have so many with another value.
+fn selecting(services: &[Value], labels: &Map<String, Value>, differs: usize) -> Vec<u64> {
+    let bit = |(place, of): (usize, &Value)| u64::from(differing(of, labels) == Some(differs)) << place;
+    services.chunks(64).map(|chunk| chunk.iter().enumerate().map(bit).sum()).collect()
+}
+
 /// The workloads that take over from a busy peer, by their numbers. Notes are what could not be read for it.
 pub fn by_peers(
     workloads: &[Workload],
@@ -103,6 +109,8 @@ pub fn by_peers(
     }
     let (mut found, mut services) = (BTreeMap::new(), BTreeMap::new());
     for ((namespace, _), peers) in &groups {
+        // Not each Service for each pair: a tenant may have thousands of all.
+        let mut selected = BTreeMap::<usize, Vec<u64>>::new();
         for idle in peers {
             let is_busier = |peer: &&Peer| peer.cpu > 0 && peer.cpu >= BUSIER.saturating_mul(idle.cpu);
             let busier: Vec<&Peer> = peers.iter().filter(is_busier).collect();
@@ -122,12 +130,11 @@ pub fn by_peers(
                 }
             };
             let services: &mut Vec<Value> = services.entry(namespace).or_insert_with(read);
+            let [own, switching] = [0, 1].map(|differs| selecting(services, &idle.labels, differs));
             let may_switch = |peer: &&Peer| {
-                let selects = |of: &&Value, differs: usize| {
-                    differing(of, &peer.labels) == Some(0) && differing(of, &idle.labels) == Some(differs)
-                };
-                let own = services.iter().filter(|of| differing(of, &idle.labels) == Some(0));
-                services.iter().any(|of| selects(&of, 1)) && own.into_iter().all(|of| selects(&of, 0))
+                let of_peer = selected.entry(peer.entry).or_insert_with(|| selecting(services, &peer.labels, 0));
+                own.iter().zip(&*of_peer).all(|(own, of)| own & !of == 0)
+                    && switching.iter().zip(&*of_peer).any(|(switching, of)| switching & of != 0)
             };
             let twin = alike.into_iter().find(may_switch);
             found.extend(twin.map(|twin| (idle.entry, Kept::Twin(twin.name.clone()))));

@@ -787,6 +787,25 @@ fn what_is_kept_on_purpose_or_read_by_its_program_is_not_lowered_without_a_word(
 }
 
 #[test]
+fn many_peers_and_services_cost_no_product() {
+    let services = (0..200).map(|number| {
+        let metadata = json!({"name": format!("s{number}"), "namespace": "shop"});
+        let selector = json!({"app": "web", "color": "none"});
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"selector": selector}})
+    });
+    let mut around = around(&services.collect::<Vec<_>>());
+    let of = json!({"labels": {"app": "web", "color": "blue"}, "limits": {}});
+    let (idle, busy) =
+        (peer(&of, observed(1, 100, None), &mut around), peer(&of, observed(900, 100, None), &mut around));
+    // A Service for each pair: a hundred million.
+    let all = (0..1_400).map(|number| if number % 2 == 0 { &idle } else { &busy }).enumerate();
+    let (workloads, entries): (Vec<Workload>, Vec<WorkloadEntry>) =
+        all.map(|(entry, (workload, of))| (Workload { entry, ..workload.clone() }, of.clone())).unzip();
+    let found = kept::by_peers(&workloads, &entries, &mut around, &mut Vec::new());
+    assert!(found.is_empty(), "{found:?}");
+}
+
+#[test]
 fn killed_children_are_kills_without_a_restart() {
     let resources = json!({"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}});
     let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
