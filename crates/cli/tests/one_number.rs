@@ -319,3 +319,23 @@ async fn one_history_has_one_number() {
     }
     assert!(differ.is_empty(), "{differ:#?}");
 }
+
+#[test]
+fn no_running_pod_is_lowered_below_what_its_program_is_told() {
+    let check = |fields: Value, expected: Option<u64>| {
+        let mut object = workload(KINDS[0].name, 1, &json!({"limits": {"memory": "4Gi"}}));
+        let container = object["spec"]["template"]["spec"]["containers"][0].as_object_mut().unwrap();
+        container.extend(fields.as_object().unwrap().clone());
+        let admission = Admission::of_settings(&settings("ifNotSet"));
+        let facts = facts::of_template(&object, 0, &admission, &mut published()).unwrap()["a"];
+        assert_eq!(facts.floor.memory.map(|floor| floor >> 20), expected, "{fields}");
+    };
+    check(json!({}), Some(400));
+    check(json!({"args": ["-Xmx3g"]}), Some(3_072));
+    check(json!({"env": [{"name": "JAVA_OPTS", "value": "-XX:MaxRAMPercentage=50"}]}), Some(2_048));
+    check(json!({"command": ["redis-server", "--maxmemory", "64mb"]}), Some(400));
+    // Go collects garbage before it reaches this, unless it is told not to.
+    let of_request = json!({"name": "GOMEMLIMIT", "valueFrom": {"resourceFieldRef": {"resource": "requests.memory"}}});
+    check(json!({"env": [of_request]}), Some(400));
+    check(json!({"env": [of_request, {"name": "GOGC", "value": "off"}]}), None);
+}

@@ -34,6 +34,7 @@ use crate::advice::amounts::{CPU_AND_MEMORY, is_about};
 use crate::advice::autoscaler::{self, KeptTarget};
 use crate::advice::flag::Flag;
 use crate::advice::kept::Kept;
+use crate::advice::pod_request::{self, PodLevel, PodPart};
 use crate::advice::quota_effect;
 use crate::advice::template::{CustomResource, container_in, in_pod, set_amount};
 use crate::advice::workload::{ContainerAdvice, CurrentRequest, RequestOrigin, ResourceAdvice, Workload};
@@ -95,8 +96,8 @@ impl Engine<'_> {
         let object = &as_it_runs(template.clone(), newest.as_ref());
         let kept_targets = autoscaler::kept_targets(&entry.key, self.autoscalers);
         let (kind, namespace) = (ApiKind::of(object), entry.key.namespace.as_str());
-        let mut evaluator =
-            Evaluator { engine: self, object, kind, namespace, kept_targets: &kept_targets, kept: None };
+        let (kept_targets, pod_level) = (&kept_targets, Vec::new());
+        let mut evaluator = Evaluator { engine: self, object, kind, namespace, kept_targets, kept: None, pod_level };
         let Some(mut now) = evaluator.evaluate_current(cluster)? else { return Ok(None) };
         if now.containers.is_empty() {
             return Ok(None);
@@ -135,13 +136,19 @@ impl Engine<'_> {
                 container.take_running(running);
             }
         }
-        let Advised { advice, after, limits_refused } = evaluator.advise(&now, &described, cluster)?;
+        evaluator.pod_level = evaluator.at_pod_level(&now, &described, cluster)?;
+        let Advised { advice, after, limits_refused, lower_limits } = evaluator.advise(&now, &described, cluster)?;
         let as_it_runs = evaluator.as_it_runs(&now, cluster)?;
-        let pod_level = evaluator.pod_level(&now, &described, cluster)?;
         let AdvisedContainers { mut containers, notes: mut of_workload, missing } = advice;
         for problem in missing {
             if !notes.contains(&problem) {
                 notes.push(problem);
+            }
+        }
+        for (container, enough) in containers.iter_mut().zip(lower_limits) {
+            let memory = container.resources.iter_mut().find(|of| of.resource == Resource::Memory);
+            if let Some(memory) = memory.filter(|of| of.keeps_whole_cpus()) {
+                memory.enough = enough;
             }
         }
         for (container, described) in containers.iter_mut().zip(&described) {
@@ -172,7 +179,7 @@ impl Engine<'_> {
             file: entry.origin.as_ref().map(|origin| origin.file.display().to_string()),
             pods,
             requested: as_it_runs.requests,
-            pod_level,
+            pod_level: evaluator.pod_level,
             qos: now.admitted.qos,
             qos_after: after.qos,
             autoscalers,
@@ -317,12 +324,17 @@ struct AdvisedContainers {
     missing: Vec<ReadError>,
 }
 
+/// A memory limit for each container.
+type MemoryLimits = Vec<Option<Quantity>>;
+
 /// The recommendations for a workload, and its pod after admission with them.
 struct Advised {
     advice: AdvisedContainers,
     after: Admitted,
     /// The reason that the LimitRanges refuse the new memory limits.
     limits_refused: Option<String>,
+    /// Lower memory limits that would do, where nobody asked for such.
+    lower_limits: MemoryLimits,
 }
 
 /// Evaluates one workload.
@@ -333,6 +345,8 @@ struct Evaluator<'a> {
     namespace: &'a str,
     kept_targets: &'a [KeptTarget],
     kept: Option<Kept>,
+    /// The changes of the requests of the pod as a whole.
+    pod_level: Vec<PodLevel>,
 }
 
 impl Evaluator<'_> {
@@ -388,7 +402,7 @@ impl Evaluator<'_> {
         cluster: &mut dyn ClusterReader,
     ) -> Result<Advised, String> {
         let with_authors = self.recommended(self.object, now, usage, cluster)?;
-        let limits = self.new_limits(now, &with_authors.containers, usage, cluster)?;
+        let (limits, lower_limits) = self.new_limits(now, &with_authors.containers, usage, cluster)?;
         let mut limits_refused = None;
         if limits.iter().any(Option::is_some) {
             let mut limited = self.object.clone();
@@ -399,7 +413,7 @@ impl Evaluator<'_> {
             for (container, limit) in advice.containers.iter_mut().zip(&limits) {
                 let memory = container.resources.iter_mut().find(|of| of.resource == Resource::Memory);
                 // Request and limit stay equal, or the container would lose its own CPUs.
-                if let Some(memory) = memory.filter(|of| of.unknown == Some(NoRecommendation::WholeCpus)) {
+                if let Some(memory) = memory.filter(|of| of.keeps_whole_cpus()) {
                     memory.recommend(limit.clone());
                 }
             }
@@ -411,12 +425,12 @@ impl Evaluator<'_> {
                         memory.recommended_limit = limit;
                     }
                 }
-                return Ok(Advised { advice, after, limits_refused });
+                return Ok(Advised { advice, after, limits_refused, lower_limits });
             }
         }
         // There are no new limits, or the LimitRanges refuse them, so the author's stay.
         let after = self.admit_with(self.object, now, &with_authors.containers, cluster)?;
-        Ok(Advised { advice: with_authors, after, limits_refused })
+        Ok(Advised { advice: with_authors, after, limits_refused, lower_limits })
     }
 
     /// The pod after admission with the requests that running pods have.
@@ -438,27 +452,41 @@ impl Evaluator<'_> {
     }
 
     /// The changes of the pod-level requests to what the containers should request together if they had requests of their own.
-    fn pod_level(
+    fn at_pod_level(
         &self,
         now: &Evaluated,
         usage: &[Option<Described<'_>>],
         cluster: &mut dyn ClusterReader,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<PodLevel>, String> {
         let mut object = self.object.clone();
         let spec = object.pointer_mut(&in_pod(&now.path, "spec")).and_then(Value::as_object_mut);
         let Some(of_pod) = spec.and_then(|spec| spec.remove("resources")) else { return Ok(Vec::new()) };
         let advised = self.recommended(&object, now, usage, cluster)?.containers;
         let mut found = Vec::new();
         for resource in CPU_AND_MEMORY {
-            let request = of_pod.pointer(&format!("/requests/{}", resource.name())).and_then(Value::as_str);
-            let running = advised.iter().filter(|of| !of.runs_at_start).filter_map(|of| of.resource(resource));
-            let needed: Option<Vec<&Quantity>> = running.map(|of| of.recommended.as_ref()).collect();
-            let Some((request, needed)) = request.and_then(|text| text.parse::<Quantity>().ok()).zip(needed) else {
-                continue;
+            let amount = |of: &str| {
+                let text = of_pod.pointer(&format!("/{of}/{}", resource.name())).and_then(Value::as_str);
+                text.and_then(|text| text.parse::<Quantity>().ok())
             };
-            let recommended = needed.into_iter().fold(Quantity::ZERO, |sum, of| sum.plus(of));
-            if !is_about(&request, &recommended, resource) {
-                found.push(format!("{} {request} -> {recommended}", resource.name()));
+            // What containers request for themselves stays, and the pod must request as much.
+            let needed = |of: &ContainerAdvice| {
+                let advice = of.resource(resource)?;
+                let own = advice.written.clone().unwrap_or(Quantity::ZERO);
+                if of.runs_at_start { Some(own) } else { advice.recommended.clone().map(|amount| amount.max(own)) }
+            };
+            let needed: Option<Vec<Quantity>> = advised.iter().map(needed).collect();
+            let Some((from, needed)) = amount("requests").zip(needed) else { continue };
+            let part = |(of, amount): (&ContainerAdvice, _)| PodPart {
+                is_init: of.is_init,
+                runs_at_start: of.runs_at_start,
+                now: Some(amount),
+                then: None,
+            };
+            let parts: Vec<PodPart<'_>> = advised.iter().zip(&needed).map(part).collect();
+            let all = pod_request::of_pod(&parts, 0);
+            let to = amount("limits").map_or(all.clone(), |limit| limit.min(all));
+            if !is_about(&from, &to, resource) {
+                found.push(PodLevel { resource, from, to });
             }
         }
         Ok(found)
@@ -466,14 +494,14 @@ impl Evaluator<'_> {
 
     /// A memory limit for each container whose author has one and that used something: at least what the container should
     /// request if it had none, so that the limit does not cut the request. From UsageProfiles only for containers that were
-    /// killed, since pods of the image in other places may have used more.
+    /// killed, since pods of the image in other places may have used more. And those that are lower, where nobody asked for such.
     fn new_limits(
         &self,
         now: &Evaluated,
         with_authors: &[ContainerAdvice],
         usage: &[Option<Described<'_>>],
         cluster: &mut dyn ClusterReader,
-    ) -> Result<Vec<Option<Quantity>>, String> {
+    ) -> Result<(MemoryLimits, MemoryLimits), String> {
         let containers = &now.containers;
         let is_wanted = |container: &&ContainerAdvice| {
             !container.is_too_brief()
@@ -481,7 +509,7 @@ impl Evaluator<'_> {
                 && (matches!(self.engine.usage, UsageSource::Read(_)) || container.killed_at.is_some())
         };
         let limit = |container| Some(container).filter(is_wanted).and_then(limit_of_usage);
-        let mut limits: Vec<Option<Quantity>> = containers.iter().map(limit).collect();
+        let mut limits: MemoryLimits = containers.iter().map(limit).collect();
         // A request below the author's limit would be the same without that limit; there is none if no amount fits below it.
         let is_cut = |(advised, limit): (&ContainerAdvice, &Option<Quantity>)| {
             let request = advised.resource(Resource::Memory).and_then(|memory| memory.recommended.as_ref());
@@ -496,6 +524,7 @@ impl Evaluator<'_> {
             unlimited = Some(self.recommended(&object, now, usage, cluster)?.containers);
         }
         let advised = unlimited.as_deref().unwrap_or(with_authors);
+        let mut lower_limits = Vec::new();
         for (((limit, advised), container), usage) in limits.iter_mut().zip(advised).zip(containers).zip(usage) {
             let request = advised.resource(Resource::Memory).and_then(|memory| memory.recommended.clone());
             if let (Some(limit), Some(request)) = (limit.as_mut(), request) {
@@ -503,15 +532,17 @@ impl Evaluator<'_> {
             }
             // A limit that falls saves nothing on a node, and kills when usage rises.
             let is_steady = usage.as_ref().is_some_and(|usage| !usage.description.has_rising_memory);
-            let may_fall = self.engine.lowers_limits && self.kept.is_none() && is_steady && container.may_lower_limit();
-            limit.take_if(|limit| {
-                written_memory_limit(container).is_some_and(|written| {
-                    let is_close = container.oom_kills == 0 && is_about(written, limit, Resource::Memory);
-                    *limit == *written || is_close || (*limit < *written && !may_fall)
-                })
+            let may_fall = self.kept.is_none() && is_steady && container.may_lower_limit();
+            let written = written_memory_limit(container);
+            let is_close = |limit: &Quantity| written.is_some_and(|of| is_about(of, limit, Resource::Memory));
+            let is_lower = |limit: &Quantity| written.is_some_and(|written| limit < written);
+            let left = limit.take_if(|limit| {
+                let stays = Some(&*limit) == written || container.oom_kills == 0 && is_close(limit);
+                stays || is_lower(limit) && !(may_fall && self.engine.lowers_limits)
             });
+            lower_limits.push(left.filter(|limit| may_fall && is_lower(limit) && !is_close(limit)));
         }
-        Ok(limits)
+        Ok((limits, lower_limits))
     }
 
     /// Recommends requests for each container of an object from its usage.
@@ -578,12 +609,19 @@ impl Evaluator<'_> {
 
     /// Takes back what a person declined, what usage does not support, and less than is kept for a purpose.
     fn withdraw(&self, containers: &mut [ContainerAdvice], usage: &[Option<Described<'_>>], qos: &str) {
+        // All containers of a pod keep it Guaranteed.
+        let has_cpus = qos == "Guaranteed" && containers.iter().any(ContainerAdvice::is_limited_to_whole_cpus);
         for (container, usage) in containers.iter_mut().zip(usage) {
             let description = usage.as_ref().map(|usage| &usage.description);
-            let has_cpus = qos == "Guaranteed" && container.is_limited_to_whole_cpus();
             let why = |advice| self.why_not(container, advice, description, has_cpus);
             let reasons: Vec<Option<NoRecommendation>> = container.resources.iter().map(why).collect();
+            let whole = Quantity::from_milli(if container.is_limited_to_whole_cpus() { 1000 } else { 1 });
             for (advice, why) in container.resources.iter_mut().zip(reasons) {
+                // Of memory, the limit decides.
+                if why == Some(NoRecommendation::WholeCpus) && advice.resource == Resource::Cpu {
+                    let enough = advice.recommended.take().map(|cpu| cpu.rounded_up_to_multiple_of(&whole));
+                    advice.enough = enough.filter(|enough| Some(enough) != advice.written_limit.as_ref());
+                }
                 if why.is_some() {
                     advice.withdraw();
                 }
@@ -658,6 +696,10 @@ impl Evaluator<'_> {
                     set_amount(&mut written, &now.path, container.place(), request, Some(amount));
                 }
             }
+        }
+        for PodLevel { resource, to, .. } in &self.pod_level {
+            let of_pod = written.pointer_mut(&in_pod(&now.path, "spec/resources/requests"));
+            of_pod.into_iter().for_each(|requests| requests[resource.name()] = json!(to.to_string()));
         }
         if written == *self.object {
             return Ok(now.admitted.clone());

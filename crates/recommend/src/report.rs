@@ -336,13 +336,9 @@ fn sort(workloads: &mut [Workload], order: Order, prices: &Prices) {
 fn total(namespace: Option<&str>, workloads: &[&Workload], prices: &Prices) -> Total {
     let containers = || workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)));
     let add_up = |amounts: &mut dyn Iterator<Item = Quantity>| amounts.fold(Quantity::ZERO, |sum, of| sum.plus(&of));
-    let has_advice = |of: &Workload, resource| {
-        !of.is_untried
-            && of.containers.iter().any(|of| of.resource(resource).is_some_and(|advice| advice.recommended.is_some()))
-    };
     let requested = |of: &Workload, place: usize| of.requested.get(place).map(|amount| amount.times_count(of.pods));
     let sum = |(place, resource): (usize, Resource)| {
-        let advised = || workloads.iter().filter(|of| has_advice(of, resource));
+        let advised = || workloads.iter().filter(|of| !of.is_untried && of.is_advised(resource));
         let requested = add_up(&mut advised().filter_map(|of| requested(of, place)));
         let saved = add_up(&mut advised().map(|of| of.saved(resource)));
         Sum { recommended: requested.minus(&saved), requested, saved }

@@ -6,11 +6,12 @@ use crate::decision::{ComputeResource, Marked};
 use headroom_admission::cluster::usage::{Resource as Measured, Window};
 use headroom_admission::estimate::Sources;
 use headroom_admission::image::ImageName;
-use headroom_admission::request::ValueOrigin;
+use headroom_admission::request::{Requirement, ValueOrigin};
 use headroom_dry_run::evaluate::{Admission, request, with_decision};
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::ApiKind;
 use headroom_workloads::autoscaler::Autoscalers;
+use headroom_workloads::program::{self, ConfigMaps};
 use headroom_workloads::{WorkloadRef, pod_of};
 use serde_json::Value;
 
@@ -32,8 +33,9 @@ pub fn of_template(
     cluster: &mut dyn ClusterReader,
 ) -> Result<Facts, String> {
     let Some(pod) = pod_of(owner) else { return Ok(Facts::new()) };
-    let containers: Vec<Value> = list(at(&pod, "/spec/containers")).to_vec();
-    let all = containers.len() + list(at(&pod, "/spec/initContainers")).len();
+    let spec = at(&pod, "/spec").clone();
+    let containers = list(at(&spec, "/containers"));
+    let all = containers.len() + list(at(&spec, "/initContainers")).len();
     if all.saturating_mul(bytes_of_rules) > MOST_COMPARED {
         return Err(format!("{all} containers and {bytes_of_rules} bytes of LimitRanges and quotas are too much"));
     }
@@ -75,6 +77,14 @@ pub fn of_template(
                         .set(resource, if resource == ComputeResource::Memory { amount(&peak, resource) } else { 0 });
                     found.days = days;
                 }
+            }
+            // Whoever may read no ConfigMap knows what stands in the template.
+            let settings = in_template.map(|of| program::settings(&spec, of, "", &ConfigMaps::default()));
+            for setting in settings.into_iter().flatten().filter(|setting| setting.grows) {
+                let limit = container.resources.quantity(Requirement::Limit, "memory");
+                let most = setting.memory(None, limit).map(|most| amount(&most, ComputeResource::Memory));
+                // What it made of its request when it started is not known.
+                found.floor.memory = found.floor.memory.zip(most).map(|(floor, most)| floor.max(most));
             }
             facts.insert(container.name.as_ref().to_owned(), found);
         }

@@ -21,6 +21,22 @@ pub struct Setting {
     pub grows: bool,
 }
 
+impl Setting {
+    /// The memory that it lets the program use in a container with this request and limit, as far as that is known.
+    pub fn memory(&self, request: Option<&Quantity>, limit: Option<&Quantity>) -> Option<Quantity> {
+        match &self.told {
+            Told::Memory(amount) => Some(amount.clone()),
+            Told::OfLimit(thousandths) => {
+                Some(limit?.scaled(*thousandths, 100_000).rounded_up_to_multiple_of(&Quantity::from_bytes(1 << 20)))
+            }
+            Told::Field(_, resource) if resource != "memory" => None,
+            Told::Field(Requirement::Limit, _) => limit.cloned(),
+            Told::Field(Requirement::Request, _) => request.cloned(),
+            Told::Cpus => None,
+        }
+    }
+}
+
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

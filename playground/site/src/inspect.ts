@@ -180,10 +180,8 @@ function workloadsOf(advice: Advice): Workload[] {
     }
     if (line.resource !== "cpu" && line.resource !== "memory") continue;
     workload[line.resource] = line;
-    const saved =
-      line.recommended && !line.savesNothing ? ((line.request?.value ?? 0) - line.recommended.value) * line.pods : 0;
-    if (line.resource === "cpu") workload.savedCpu = saved;
-    else workload.savedMemory = saved;
+    if (line.resource === "cpu") workload.savedCpu = line.saved ?? 0;
+    else workload.savedMemory = line.saved ?? 0;
     workload.saved = inOne(workload.savedCpu, workload.savedMemory);
   }
   const amounts = new Map(

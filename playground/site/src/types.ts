@@ -146,8 +146,8 @@ export interface AdviceLine {
   evidence?: string | null;
   /** Too little usage was measured to recommend anything. */
   tooBrief?: boolean;
-  /** Nobody else can use what is requested less, as beside a GPU. */
-  savesNothing?: boolean;
+  /** In thousandths, over all pods, as scheduler and quotas count them; none where nobody else can use it, as beside a GPU. */
+  saved?: number;
   /** `oom 3`, `throttled 31%`, `hpa` */
   flags?: string[];
   change: string;

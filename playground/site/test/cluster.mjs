@@ -416,6 +416,7 @@ export function cluster(count = SMALL.length, { hostile, rejected } = {}) {
         limit: limit ? amount(limit) : null,
         recommended: isAdvised ? amount(recommended) : null,
         recommendedLimit,
+        saved: isAdvised ? amount((request || 0) - recommended).value * pods : undefined,
         change: isAdvised ? amount(recommended - request).text : "-",
         usage,
         source: isAdvised
@@ -593,7 +594,7 @@ export function unmeasured(problem) {
   const list = JSON.parse(cluster());
   const { spec } = list.items.at(-1);
   for (const line of spec.advice.lines) {
-    for (const name of ["course", "savedAMonth", "evidence", "recommended", "recommendedLimit"]) delete line[name];
+    for (const name of ["course", "saved", "savedAMonth", "evidence", "recommended", "recommendedLimit"]) delete line[name];
     Object.assign(line, { usage: [], flags: [] });
   }
   const risks = spec.advice.risks.filter(({ risk }) => risk === "noRequest");

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::advice::amounts::{readable, resource_name, short, text};
 use crate::advice::kept::Kept;
+use crate::advice::pod_request::PodLevel;
 use crate::history::description::{Difference, Recurrence, Rhythm};
 use crate::history::evidence::{Evidence, weekday};
 
@@ -34,7 +35,7 @@ pub enum Flag {
     NewPodsGet(String),
     /// The largest request of an init container.
     Init(Quantity),
-    PodLevel(String),
+    PodLevel(Vec<PodLevel>),
     /// A changed template does not reach the pods as usual.
     OnDelete,
     Paused,
@@ -51,7 +52,8 @@ pub enum Flag {
     Untried,
     Autoscaler,
     QosClass,
-    WholeCpus,
+    /// The amounts that would do: `cpu 2, memory 614Mi`
+    WholeCpus(String),
     NoUsageData,
     TooBrief(Evidence),
     Thin(Evidence),
@@ -111,7 +113,10 @@ impl fmt::Display for Flag {
             Self::Injected => f.write_str("injected"),
             Self::NewPodsGet(requests) => write!(f, "new pods get {requests}"),
             Self::Init(amount) => write!(f, "init {amount}"),
-            Self::PodLevel(advice) => write!(f, "pod level {advice}"),
+            Self::PodLevel(all) => {
+                let all = all.iter().map(PodLevel::to_string).collect::<Vec<_>>().join(", ");
+                write!(f, "pod level {all}")
+            }
             Self::OnDelete => f.write_str("on delete"),
             Self::Paused => f.write_str("paused"),
             Self::Recreate => f.write_str("recreate"),
@@ -124,7 +129,8 @@ impl fmt::Display for Flag {
             Self::Untried => f.write_str("not tried yet"),
             Self::Autoscaler => f.write_str("hpa"),
             Self::QosClass => f.write_str("qos"),
-            Self::WholeCpus => f.write_str("whole cpus"),
+            Self::WholeCpus(enough) if enough.is_empty() => f.write_str("whole cpus"),
+            Self::WholeCpus(enough) => write!(f, "whole cpus ({enough} would do)"),
             Self::NoUsageData => f.write_str(NO_USAGE_DATA),
             Self::TooBrief(seen) => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
             Self::Thin(seen) => write!(f, "short history ({seen})"),
@@ -143,7 +149,7 @@ impl Flag {
     /// True if whoever applies a patch should know it, since they may not see the report.
     pub fn goes_beside_patches(&self) -> bool {
         let is_of_rollout = matches!(self, Self::OnDelete | Self::Paused | Self::Recreate);
-        is_of_rollout || matches!(self, Self::WholeCpus | Self::Device(_) | Self::Thin(_))
+        is_of_rollout || matches!(self, Self::WholeCpus(_) | Self::Device(_) | Self::Thin(_))
     }
 
     /// A line that explains the flag; none for a flag that needs no explanation.
@@ -179,8 +185,8 @@ impl Flag {
                 }
             },
             Self::Once(..) => {
-                "once: on that day it used over three times as much as on all others, and neither a week before nor after; the \
-                 request does not cover it: --cpu p95 and --memory peak cover all days"
+                "once: on that day it used over three times as much as on all others, and neither a week before nor after, as \
+                 what comes once a month does, too; the request does not cover it: --cpu p95 and --memory peak cover all days"
             }
             Self::BelowPeak => {
                 "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \
@@ -230,9 +236,9 @@ impl Flag {
             }
             Self::Autoscaler => "hpa: an autoscaler would scale differently: see Autoscalers",
             Self::QosClass => "qos: the pod's QoS class would change: see -o wide",
-            Self::WholeCpus => {
-                "whole cpus: a node with the static CPU manager gives a Guaranteed pod whole CPUs of its own, which the change \
-                 takes away: change CPU request and limit together, to whole CPUs"
+            Self::WholeCpus(_) => {
+                "whole cpus: a node with the static CPU manager gives a Guaranteed pod whole CPUs of its own, while all its requests \
+                 equal its limits: change both together, CPU to whole CPUs; --lower-limits does so for memory"
             }
             Self::TooBrief(_) => {
                 "too little data: measured for less than two hours or five runs, so later peaks are unknown"

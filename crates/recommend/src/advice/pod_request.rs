@@ -1,6 +1,23 @@
 //! The request of a whole pod, as the scheduler and quotas count it, and what each recommendation changes of it.
 
+use std::fmt;
+
 use headroom_admission::amount::Quantity;
+use headroom_admission::cluster::usage::Resource;
+
+/// The change of a request that a pod has as a whole. It displays as `cpu 2 -> 350m`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodLevel {
+    pub resource: Resource,
+    pub from: Quantity,
+    pub to: Quantity,
+}
+
+impl fmt::Display for PodLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} -> {}", self.resource.name(), self.from, self.to)
+    }
+}
 
 /// A container of a pod, with its request of a resource now and as recommended.
 pub struct PodPart<'a> {
@@ -19,7 +36,7 @@ pub fn saved(parts: &[PodPart<'_>], place: usize) -> Option<Quantity> {
 
 /// The request of a pod in which the first containers have what is recommended: that of the containers that run together, or of an
 /// init container with the sidecars before it, if that is more.
-fn of_pod(parts: &[PodPart<'_>], changed: usize) -> Quantity {
+pub fn of_pod(parts: &[PodPart<'_>], changed: usize) -> Quantity {
     let [mut main, mut sidecars, mut start] = [Quantity::ZERO, Quantity::ZERO, Quantity::ZERO];
     for (place, part) in parts.iter().enumerate() {
         let Some(amount) = part.then.filter(|_| place < changed).or(part.now) else { continue };

@@ -156,7 +156,7 @@ fn above_request(advice: &ResourceAdvice, are_runs: bool) -> Option<(&ResourceAd
             .filter(|_| recommended < used)
             .unwrap_or_else(|| format!("raise the {name} request to {recommended}")),
         Some(recommended) => bound(recommended)?,
-        None if are_runs || advice.unknown == Some(NoRecommendation::WholeCpus) => {
+        None if are_runs || advice.keeps_whole_cpus() => {
             format!("raise the {name} request to {}", distribution::shown(used, advice.resource))
         }
         None => return None,

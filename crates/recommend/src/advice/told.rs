@@ -11,17 +11,7 @@ impl ContainerAdvice {
     /// The memory that a setting allows, as far as it is known.
     fn memory_told(&self, setting: &Setting) -> Option<Quantity> {
         let memory = self.resource(Resource::Memory)?;
-        match &setting.told {
-            Told::Memory(amount) => Some(amount.clone()),
-            Told::OfLimit(thousandths) => {
-                let share = memory.limit.as_ref()?.scaled(*thousandths, 100_000);
-                Some(share.rounded_up_to_multiple_of(&Quantity::from_bytes(1 << 20)))
-            }
-            Told::Field(_, resource) if resource != Resource::Memory.name() => None,
-            Told::Field(Requirement::Limit, _) => memory.limit.clone(),
-            Told::Field(Requirement::Request, _) => memory.written.clone(),
-            Told::Cpus => None,
-        }
+        setting.memory(memory.written.as_ref(), memory.limit.as_ref())
     }
 
     /// Lowers no memory request below what the program may come to use.

@@ -11,7 +11,7 @@ use crate::advice::amounts::{Delta, is_about, percent_more, resource_name, some_
 use crate::advice::autoscaler::{Requested, Scaled};
 use crate::advice::blocked::Blocked;
 use crate::advice::flag::{Flag, Growing};
-use crate::advice::pod_request::{self, PodPart};
+use crate::advice::pod_request::{self, PodLevel, PodPart};
 use crate::advice::quota_effect::QuotaEffect;
 use crate::advice::reason::AdviceReason;
 use crate::advice::template::CustomResource;
@@ -53,9 +53,9 @@ pub struct Workload {
     /// The CPU and memory that one of its pods requests now, as the scheduler and quotas count it.
     #[serde(skip)]
     pub requested: [Quantity; 2],
-    /// The changes of the requests of a pod as a whole, if the template sets those: `cpu 2 -> 350m`
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pod_level: Vec<String>,
+    /// The changes of the requests of a pod as a whole, if the template sets those.
+    #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
+    pub pod_level: Vec<PodLevel>,
     #[serde(rename = "qosClass")]
     pub qos: &'static str,
     #[serde(rename = "qosClassAfter")]
@@ -204,6 +204,9 @@ pub struct ResourceAdvice {
     /// The reason that nothing is recommended.
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
     pub unknown: Option<NoRecommendation>,
+    /// The amount that would do as request and limit, where its pod may have whole CPUs while both are equal.
+    #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
+    pub enough: Option<Quantity>,
     /// The typical request of the image, if neither usage nor the author sets one. It is never written.
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
     pub typical: Option<Quantity>,
@@ -293,6 +296,11 @@ impl ResourceAdvice {
             let from = RequestOrigin::Running(then.cloned());
             self.set_current(Some(CurrentRequest { value: running.unwrap_or(Quantity::ZERO), from }));
         }
+    }
+
+    /// True if it is left alone because its pod may have whole CPUs.
+    pub fn keeps_whole_cpus(&self) -> bool {
+        self.unknown == Some(NoRecommendation::WholeCpus)
     }
 
     /// True if the container requests nothing of this, which is no choice of its author's.
@@ -460,9 +468,11 @@ impl Workload {
             container.evidence.and_then(|of| of.silent_days).map(Flag::Stale),
         ];
         let thin = container.evidence.filter(|of| of.is_thin() && !of.is_too_brief);
-        let keeps = |of: &ResourceAdvice| of.unknown == Some(NoRecommendation::WholeCpus);
+        let enough = |of: &ResourceAdvice| Some(format!("{} {}", of.resource.name(), of.enough.as_ref()?));
+        let enough: Vec<String> = container.resources.iter().filter_map(enough).collect();
         let is_other_class = self.qos != self.qos_after;
-        let has_cpus = is_other_class && self.has_whole_cpus(container) || container.resources.iter().any(keeps);
+        let has_cpus = is_other_class && self.has_whole_cpus(container)
+            || container.resources.iter().any(ResourceAdvice::keeps_whole_cpus);
         let place = self.place_of(container).unwrap_or(0);
         let held = |resource| pod_request::held_by_init(&self.parts(resource), place);
         let of_new = |of: &ResourceAdvice| Some(format!("{} {}", of.resource.name(), of.request_of_new_pods()?));
@@ -472,13 +482,13 @@ impl Workload {
             container.injected.is_some().then_some(Flag::Injected),
             (!of_new.is_empty()).then(|| Flag::NewPodsGet(of_new.join(", "))),
             held(Resource::Cpu).or_else(|| held(Resource::Memory)).map(Flag::Init),
-            (!self.pod_level.is_empty()).then(|| Flag::PodLevel(self.pod_level.join(", "))),
+            (!self.pod_level.is_empty()).then(|| Flag::PodLevel(self.pod_level.clone())),
             container.is_below_peak().then_some(Flag::BelowPeak),
             (!told.is_empty()).then(|| Flag::Reads(told.join(", "))),
             container.stays_at_limit().then_some(Flag::AtLimit),
             has_limit.then_some(Flag::Limit),
             (!self.autoscalers.is_empty()).then_some(Flag::Autoscaler),
-            has_cpus.then_some(Flag::WholeCpus),
+            has_cpus.then(|| Flag::WholeCpus(enough.join(", "))),
             (is_other_class && !has_cpus).then_some(Flag::QosClass),
             container.is_without_usage().then_some(Flag::NoUsageData),
             container.evidence.filter(|of| of.is_too_brief).map(Flag::TooBrief),
@@ -551,14 +561,25 @@ impl Workload {
         Some(saved).filter(|saved| self.device.is_none() || !saved.is_positive())
     }
 
+    /// A request of the pod as a whole counts as one of its first container.
     fn parts(&self, resource: Resource) -> Vec<PodPart<'_>> {
-        let parts = self.containers.iter().map(|of| {
+        let of_pod = self.pod_level.iter().find(|of| of.resource == resource);
+        let parts = self.containers.iter().enumerate().map(|(place, of)| {
+            if let Some(PodLevel { from, to, .. }) = of_pod {
+                let (now, then) = Some((from, to)).filter(|_| place == 0).unzip();
+                return PodPart { is_init: false, runs_at_start: false, now, then };
+            }
             let advice = of.resource(resource);
             let now = advice.and_then(|advice| advice.request.as_ref()).map(|request| &request.value);
             let then = advice.and_then(|advice| advice.recommended.as_ref());
             PodPart { is_init: of.is_init, runs_at_start: of.runs_at_start, now, then }
         });
         parts.collect()
+    }
+
+    /// True if anything is recommended for a resource.
+    pub fn is_advised(&self, resource: Resource) -> bool {
+        self.parts(resource).iter().any(|of| of.then.is_some())
     }
 
     fn place_of(&self, container: &ContainerAdvice) -> Option<usize> {

@@ -207,6 +207,7 @@ fn of_resource(
         used: None,
         reason: None,
         unknown: None,
+        enough: None,
         typical: None,
         written: written.map(|value| value.quantity.clone()),
         written_limit: written_limit.map(|value| value.quantity.clone()),

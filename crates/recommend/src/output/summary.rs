@@ -156,7 +156,7 @@ fn line(of: &Workload, container: &ContainerAdvice, advice: &ResourceAdvice) -> 
         "recommendedLimit": amount(&advice.recommended_limit),
         "typical": amount(&advice.typical),
         "evidence": container.evidence.as_ref().map(ToString::to_string),
-        "savesNothing": advice.recommended.is_some() && of.saved_by(container, advice.resource).is_none(),
+        "saved": of.saved_by(container, advice.resource).map(|saved| saved.milli_value()),
         "tooBrief": container.is_too_brief(),
         "flags": container.flags.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "change": advice.change.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),

@@ -159,7 +159,20 @@ fn nothing_is_lowered_by_what_was_not_seen() {
 fn whole_cpus_are_left_alone_and_many_kills_raise_a_limit_by_half() {
     let limits = json!({"limits": {"cpu": "4", "memory": "2Gi"}});
     let polling = Told::default().pod((FORTNIGHT, 0), &|_| (4_000, 180));
-    assert_eq!(row(&polling, "Deployment", &limits), "- - whole cpus");
+    assert_eq!(row(&polling, "Deployment", &limits), "- - whole cpus (memory 244Mi would do)");
+    let idle = Told::default().pod((FORTNIGHT, 0), &|_| (1_200, 180));
+    assert_eq!(row(&idle, "Deployment", &limits), "- - whole cpus (cpu 2, memory 244Mi would do)");
+    let check = |lowers_limits, own: &Value, expected: Value| {
+        let containers = json!([{"name": "a", "image": "example.com/a:1", "resources": own},
+            {"name": "b", "image": "example.com/b:1", "resources": limits}]);
+        let (used, entry) = (UsageSource::Read(&idle.histories), entry_of("Deployment", containers));
+        let row = advised_from(used, lowers_limits, &entry, &mut around(&[]));
+        assert_eq!((&recommended(&row)[0], row.qos_after), (&expected, "Guaranteed"));
+    };
+    check(true, &limits, json!({"cpu": null, "memory": "244Mi"}));
+    // Another container of the pod has whole CPUs.
+    let parts = json!({"limits": {"cpu": "2500m", "memory": "2Gi"}});
+    check(false, &parts, json!({"cpu": null, "memory": null}));
     let mut killed = Told::default().pod((FORTNIGHT, 0), &|_| (100, 400));
     for age in 0..14 {
         let mut day = Observed::default();
