@@ -147,7 +147,7 @@ impl Authorize for Identity {
                 Ok(())
             }
             (Credentials::Keys(keys), Provider::Aws(account)) => {
-                signature::sign(request, base, &keys, &account.region, account.service, clock::now())
+                signature::sign(request, base, &keys, &account.region, aws::SERVICE, clock::now())
             }
             (Credentials::Keys(_), _) => Err(SourceError::Permanent("only Amazon gives keys".to_owned())),
         }
