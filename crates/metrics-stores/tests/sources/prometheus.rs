@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use headroom_admission::cluster::usage::workload;
+use headroom_fixtures::http::{FakeServer, answer};
 use headroom_fixtures::servers::{PrometheusServer, Server};
 use headroom_metrics_stores::diagnosis::{SourceFinding, SourceVerdict};
 use headroom_metrics_stores::http::{Authentication, Endpoint, Http};
@@ -592,7 +591,7 @@ async fn doctor_lists_what_it_found() {
 
 #[tokio::test]
 async fn a_live_scrape_is_read_while_it_grows() {
-    let exporter = Exporter::start();
+    let exporter = exporter();
     let server = PrometheusServer { scrape: Some(exporter.port), ..PrometheusServer::default() }.start();
     let options = PrometheusOptions { step_seconds: 5, ephemeral_storage: true, ..options(server.url()) };
     let give_up = Instant::now() + Duration::from_secs(60);
@@ -622,38 +621,23 @@ async fn a_live_scrape_is_read_while_it_grows() {
 }
 
 /// An exporter with one container that uses a quarter of a core.
-struct Exporter {
-    port: u16,
-}
-
-impl Exporter {
-    fn start() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let started = Instant::now();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let mut request = [0; 4096];
-                let _ = stream.read(&mut request);
-                let place = r#"namespace="shop",pod="web-1",container="nginx""#;
-                let body = format!(
-                    "# TYPE container_cpu_usage_seconds_total counter\ncontainer_cpu_usage_seconds_total{{{place}}} {}\n\
-                     # TYPE container_memory_working_set_bytes gauge\ncontainer_memory_working_set_bytes{{{place}}} {}\n\
-                     # TYPE container_fs_usage_bytes gauge\ncontainer_fs_usage_bytes{{{place},device=\"a\"}} {}\n\
-                     container_fs_usage_bytes{{{place},device=\"b\"}} {}\n\
-                     # TYPE kube_pod_container_info gauge\nkube_pod_container_info{{{place},image_spec=\"nginx:1.27\"}} 1\n",
-                    started.elapsed().as_secs_f64() / 4.0,
-                    64 << 20,
-                    2 << 20,
-                    3 << 20
-                );
-                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nConnection: close";
-                let _ = write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-            }
-        });
-        Self { port }
-    }
+fn exporter() -> FakeServer {
+    let started = Instant::now();
+    FakeServer::start(move |_| {
+        let place = r#"namespace="shop",pod="web-1",container="nginx""#;
+        let cores = started.elapsed().as_secs_f64() / 4.0;
+        let text = format!(
+            "# TYPE container_cpu_usage_seconds_total counter\ncontainer_cpu_usage_seconds_total{{{place}}} {cores}\n\
+             # TYPE container_memory_working_set_bytes gauge\ncontainer_memory_working_set_bytes{{{place}}} {}\n\
+             # TYPE container_fs_usage_bytes gauge\ncontainer_fs_usage_bytes{{{place},device=\"a\"}} {}\n\
+             container_fs_usage_bytes{{{place},device=\"b\"}} {}\n\
+             # TYPE kube_pod_container_info gauge\nkube_pod_container_info{{{place},image_spec=\"nginx:1.27\"}} 1\n",
+            64 << 20,
+            2 << 20,
+            3 << 20
+        );
+        answer(200, &text)
+    })
 }
 
 #[tokio::test]
