@@ -235,7 +235,8 @@ fn of_objects(
     let (suffixes, namespace) = (target.suffixes(), opened.namespace.clone());
     let mut objects = Vec::new();
     for name in &one_by_one(names, is_kind) {
-        let object = find(&mut opened.cluster, name, &namespace)?;
+        let (kind, name) = named(name)?;
+        let object = find(&mut opened.cluster, &kind, &name, &namespace)?;
         let of_usage = of_usage(&mut opened, &object, target, usage)?;
         objects.push((object, of_usage));
     }
