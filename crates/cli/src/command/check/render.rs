@@ -46,17 +46,6 @@ static CHANGED: FindingRule = FindingRule {
 /// All rules that findings may name: one for each verdict that has something to say, and warnings.
 pub static RULES: [&FindingRule; 6] = [&REJECTED, &PODS_BLOCKED, &INVALID, &ERROR, &WARNING, &CHANGED];
 
-/// The verdicts, the worst first.
-const VERDICTS: [Verdict; 7] = [
-    Verdict::Error,
-    Verdict::Invalid,
-    Verdict::Rejected,
-    Verdict::PodsBlocked,
-    Verdict::Changed,
-    Verdict::Admitted,
-    Verdict::NotChecked,
-];
-
 /// The JSON and YAML output.
 #[derive(Debug, Serialize)]
 pub struct CheckReport<'e> {
@@ -98,37 +87,25 @@ impl CheckSummary {
             warned: entries.iter().filter(|entry| entry.warnings().next().is_some()).count(),
         }
     }
-
-    fn count(&self, verdict: Verdict) -> usize {
-        match verdict {
-            Verdict::Error => self.errors,
-            Verdict::Invalid => self.invalid,
-            Verdict::Rejected => self.rejected,
-            Verdict::PodsBlocked => self.pods_blocked,
-            Verdict::Changed => self.changed,
-            Verdict::Admitted => self.admitted,
-            Verdict::NotChecked => self.not_checked,
-        }
-    }
 }
 
 /// `3 objects: 2 rejected, 1 admitted; 1 with warnings`
 impl fmt::Display for CheckSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts =
-            VERDICTS.iter().map(|verdict| (self.count(*verdict), counted(*verdict))).filter(|(count, _)| *count > 0);
+        // The worst first.
+        let counts = [
+            (self.errors, "not evaluated"),
+            (self.invalid, Verdict::Invalid.name()),
+            (self.rejected, Verdict::Rejected.name()),
+            (self.pods_blocked, "with pods blocked"),
+            (self.changed, Verdict::Changed.name()),
+            (self.admitted, Verdict::Admitted.name()),
+            (self.not_checked, Verdict::NotChecked.name()),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
         let counts: Vec<String> = counts.map(|(count, verdict)| format!("{count} {verdict}")).collect();
         write!(f, "{}: {}", count_of(self.objects as u64, "object"), counts.join(", "))?;
         if self.warned > 0 { write!(f, "; {} with warnings", self.warned) } else { Ok(()) }
-    }
-}
-
-/// A verdict behind a number.
-fn counted(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::PodsBlocked => "with pods blocked",
-        Verdict::Error => "not evaluated",
-        verdict => verdict.name(),
     }
 }
 
