@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use self::changes::{COMPONENT, Resizes};
 use super::cluster_args::{connect, is_kind, named, one_by_one, profiles_namespace};
-use super::describe::{DescribeFormat, DescribeOutput};
+use super::describe::DescribeOutput;
 
 const EXAMPLES: &str = "Examples:
   # What was changed, taken back and refused in the whole cluster
@@ -116,12 +116,7 @@ impl Args {
         let namespaces =
             |own: &str| (!self.all_namespaces).then(|| vec![self.namespace.clone().unwrap_or_else(|| own.to_owned())]);
         let found = read_records(&self.cluster, namespaces, &home(&mut cluster))?;
-        headroom_output::print(&match self.output.output {
-            DescribeFormat::Table => found.page(),
-            DescribeFormat::Json => Page::json(&found)?,
-            DescribeFormat::Yaml => Page::yaml(&found)?,
-        })?;
-        Ok(Exit::Ok)
+        self.output.print(&found, || found.page())
     }
 
     fn resize(&self, resizer: &mut Resizer, namespace: &str, place: &str) -> anyhow::Result<Exit> {
