@@ -12,7 +12,7 @@ use headroom_fixtures::process::peak_kib;
 
 use crate::{DAY, NOW};
 
-fn get(address: &str, path: &str) -> Option<String> {
+pub fn get(address: &str, path: &str) -> Option<String> {
     let mut connection = TcpStream::connect(address).ok()?;
     write!(connection, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
     let mut answer = String::new();
