@@ -3,7 +3,7 @@
 //! [`headroom_dry_run::why`] finds what the cluster knows; what recorded usage adds is here. An object that exists is decided about as
 //! if it were recreated, without its own usage; a workload whose pods are blocked now as it is.
 
-mod decision;
+pub(super) mod decision;
 
 use anyhow::bail;
 use clap::ArgGroup;

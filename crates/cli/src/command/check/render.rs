@@ -11,6 +11,7 @@ use headroom_output::{Finding, FindingLevel, FindingRule, Page, Paint, Table, ma
 use serde::Serialize;
 
 use super::entry::CheckedObject;
+use crate::command::why::decision;
 
 static REJECTED: FindingRule = FindingRule {
     id: "rejected",
@@ -176,20 +177,14 @@ pub fn page(entries: &[CheckedObject], paint: Paint) -> Page {
     let mut table = Table::new(&["VERDICT", "OBJECT", "NAMESPACE", "FILE"]);
     let mut page = Page::new();
     for group in &groups {
-        let CheckedObject { decision: ObjectDecision { verdict, object, namespace, .. }, origin, .. } = group.first;
-        let name = verdict.name();
-        let painted = match verdict {
-            Verdict::Admitted => paint.green(name),
-            Verdict::Changed => paint.cyan(name),
-            Verdict::PodsBlocked => paint.yellow(name),
-            Verdict::NotChecked => paint.dim(name),
-            Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.red(name),
-        };
+        let CheckedObject { decision, origin, .. } = group.first;
+        let ObjectDecision { object, namespace, .. } = decision;
         let place = origin.to_string();
         if let Some(url) = headroom_output::address(origin) {
             page.link(&place, url);
         }
-        table.row([painted, object.clone(), namespace.clone(), paint.dim(&paint.link(&place))]);
+        let verdict = decision::verdict(decision, paint);
+        table.row([verdict, object.clone(), namespace.clone(), paint.dim(&paint.link(&place))]);
         let lines = group.details.iter().cloned().chain(group.others());
         lines.chain(group.why().map(|command| format!("$ {command}"))).for_each(|line| table.detail(&line));
     }
