@@ -1,12 +1,14 @@
 //! One file a subcommand, of either program.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
 use headroom_output::{Exit, complain};
+use tokio::net::TcpListener;
 
 pub mod manifests;
 mod rbac_hint;
@@ -63,6 +65,11 @@ fn seconds(text: &str) -> Result<i64, String> {
         Ok(duration) if duration.as_secs() > 0 => Ok(duration.as_secs()),
         _ => Err("expected a duration of at least a second, such as `90s`, `5m`, `1h`".to_owned()),
     }
+}
+
+/// A socket at the address of a flag.
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))
 }
 
 /// Runs a program for a cluster. What still blocks a thread at its end is left.

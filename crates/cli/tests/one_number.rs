@@ -56,79 +56,35 @@ fn hour(time: i64) -> i64 {
     time.rem_euclid(DAY) / HOUR
 }
 
+/// Two weeks of so many pods.
+const fn kind(name: &'static str, pods: usize, used: fn(pod: usize, time: i64) -> (u64, u64)) -> Kind {
+    Kind { name, pods, days: 14, used }
+}
+
+const WEEKLY: fn(usize, i64) -> (u64, u64) = |_, at| if day(at) % 7 == 5 { (2_000, 1_600) } else { (350, 400) };
+const NIGHTLY: fn(usize, i64) -> (u64, u64) = |_, at| if hour(at) < 2 { (1_900, 500) } else { (100, 300) };
+
 const KINDS: &[Kind] = &[
-    Kind { name: "steady", pods: 3, days: 14, used: |_, _| (200, 400) },
-    Kind { name: "single", pods: 1, days: 14, used: |_, _| (200, 400) },
-    Kind {
-        name: "weekly",
-        pods: 3,
-        days: 14,
-        used: |_, at| if day(at) % 7 == 5 { (2_000, 1_600) } else { (350, 400) },
-    },
-    Kind {
-        name: "weekly-single",
-        pods: 1,
-        days: 14,
-        used: |_, at| if day(at) % 7 == 5 { (2_000, 1_600) } else { (350, 400) },
-    },
-    Kind { name: "nightly", pods: 3, days: 14, used: |_, at| if hour(at) < 2 { (1_900, 500) } else { (100, 300) } },
-    Kind {
-        name: "nightly-single",
-        pods: 1,
-        days: 14,
-        used: |_, at| if hour(at) < 2 { (1_900, 500) } else { (100, 300) },
-    },
-    Kind {
-        name: "nightly-short",
-        pods: 3,
-        days: 14,
-        used: |_, at| if at.rem_euclid(DAY) < 1800 { (1_900, 500) } else { (100, 300) },
-    },
-    Kind {
-        name: "weekly-short",
-        pods: 3,
-        days: 14,
-        used: |_, at| if day(at) % 7 == 5 && hour(at) < 3 { (1_900, 500) } else { (100, 300) },
-    },
-    Kind {
-        name: "wave",
-        pods: 3,
-        days: 14,
-        used: |_, at| (100 + (at.rem_euclid(DAY) - DAY / 2).unsigned_abs() / 100, 300),
-    },
-    Kind { name: "hot-pod", pods: 8, days: 14, used: |pod, _| (if pod == 3 { 900 } else { 200 }, 1_024) },
-    Kind {
-        name: "leader",
-        pods: 5,
-        days: 14,
-        used: |pod, at| if day(at) % 5 == pod as i64 { (900, 900) } else { (200, 300) },
-    },
-    Kind {
-        name: "load-test",
-        pods: 3,
-        days: 14,
-        used: |_, at| {
-            if day(at) == 8 && (9..12).contains(&hour(at)) { (1_500, 6_200) } else { (300, 800) }
-        },
-    },
-    Kind { name: "one-day", pods: 3, days: 14, used: |_, at| if day(at) == 12 { (2_000, 1_600) } else { (350, 400) } },
-    Kind { name: "shard", pods: 8, days: 14, used: |pod, _| (200, if pod == 3 { 8_192 } else { 1_024 }) },
-    Kind {
-        name: "growth",
-        pods: 3,
-        days: 14,
-        used: |_, at| {
-            let days = (at - FROM).unsigned_abs();
-            (100 + 15 * days / 86_400, 300 + 40 * days / 86_400)
-        },
-    },
-    Kind {
-        name: "peak",
-        pods: 3,
-        days: 14,
-        used: |_, at| if day(at) % 4 == 2 && hour(at) == 4 { (300, 600) } else { (300, 400) },
-    },
-    Kind { name: "short", pods: 3, days: 3, used: |_, at| if day(at) == 12 { (600, 900) } else { (200, 400) } },
+    kind("steady", 3, |_, _| (200, 400)),
+    kind("single", 1, |_, _| (200, 400)),
+    kind("weekly", 3, WEEKLY),
+    kind("weekly-single", 1, WEEKLY),
+    kind("nightly", 3, NIGHTLY),
+    kind("nightly-single", 1, NIGHTLY),
+    kind("nightly-short", 3, |_, at| if at.rem_euclid(DAY) < 1800 { (1_900, 500) } else { (100, 300) }),
+    kind("weekly-short", 3, |_, at| if day(at) % 7 == 5 && hour(at) < 3 { (1_900, 500) } else { (100, 300) }),
+    kind("wave", 3, |_, at| (100 + (at.rem_euclid(DAY) - DAY / 2).unsigned_abs() / 100, 300)),
+    kind("hot-pod", 8, |pod, _| (if pod == 3 { 900 } else { 200 }, 1_024)),
+    kind("leader", 5, |pod, at| if day(at) % 5 == pod as i64 { (900, 900) } else { (200, 300) }),
+    kind("load-test", 3, |_, at| if day(at) == 8 && (9..12).contains(&hour(at)) { (1_500, 6_200) } else { (300, 800) }),
+    kind("one-day", 3, |_, at| if day(at) == 12 { (2_000, 1_600) } else { (350, 400) }),
+    kind("shard", 8, |pod, _| (200, if pod == 3 { 8_192 } else { 1_024 })),
+    kind("growth", 3, |_, at| {
+        let days = (at - FROM).unsigned_abs();
+        (100 + 15 * days / 86_400, 300 + 40 * days / 86_400)
+    }),
+    kind("peak", 3, |_, at| if day(at) % 4 == 2 && hour(at) == 4 { (300, 600) } else { (300, 400) }),
+    Kind { days: 3, ..kind("short", 3, |_, at| if day(at) == 12 { (600, 900) } else { (200, 400) }) },
 ];
 
 /// A source with all of it.

@@ -147,7 +147,7 @@ impl Authorize for Identity {
                 Ok(())
             }
             (Credentials::Keys(keys), Provider::Aws(account)) => {
-                signature::sign(request, base, &keys, &account.region, account.service, clock::now())
+                signature::sign(request, base, &keys, &account.region, aws::SERVICE, clock::now())
             }
             (Credentials::Keys(_), _) => Err(SourceError::Permanent("only Amazon gives keys".to_owned())),
         }
@@ -168,8 +168,6 @@ mod tests {
         let google = "https://monitoring.googleapis.com/v1/projects/p/location/global/prometheus";
         check(google, Some(Cloud::Google));
         check("https://aps-workspaces.eu-central-1.amazonaws.com/workspaces/ws-1", Some(Cloud::Aws));
-        check("https://aps-workspaces.us-east-1.api.aws/workspaces/ws-1", Some(Cloud::Aws));
-        check("https://vpce-1.aps-workspaces.eu-central-1.vpce.amazonaws.com/workspaces/ws-1", Some(Cloud::Aws));
         check("https://team-x1y2.westeurope.prometheus.monitor.azure.com", Some(Cloud::Azure));
         check("https://team-x1y2.usgovvirginia.prometheus.monitor.azure.us", Some(Cloud::Azure));
         check("https://prometheus.example", None);

@@ -11,6 +11,9 @@ use serde_json::Value;
 /// The namespace that every cluster has from its first day to its last.
 pub const KUBE_SYSTEM: &str = "kube-system";
 
+/// The usual labels with the cluster's name, of series and of points.
+pub const LABELS: [&str; 5] = ["cluster", "cluster_name", "k8s_cluster", "k8s_cluster_name", "cluster_id"];
+
 /// The identity of a cluster, by its namespace kube-system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterId {

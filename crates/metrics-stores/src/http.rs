@@ -131,19 +131,11 @@ pub struct Http {
     base: Uri,
     /// Sent with every request.
     headers: HeaderMap,
-    credentials: Credentials,
+    /// A user and a password are among the headers already.
+    authentication: Authentication,
     /// The name of the store in messages.
     name: String,
     timeout: Duration,
-}
-
-/// The credentials that are added to each request.
-#[derive(Clone)]
-enum Credentials {
-    /// It is among the headers, or the API server's client adds it.
-    None,
-    TokenFile(PathBuf),
-    Cloud(Arc<dyn Authorize>),
 }
 
 /// A status, and a body that arrives piece by piece.
@@ -206,19 +198,14 @@ impl Http {
         config.tls_server_name.clone_from(&endpoint.tls_server_name);
         let base = config.cluster_url.clone();
         let mut headers = endpoint.header_map()?;
-        let mut credentials = Credentials::None;
-        match &endpoint.authentication {
-            Authentication::None => {}
-            Authentication::TokenFile(path) => credentials = Credentials::TokenFile(path.clone()),
-            Authentication::Cloud(identity) => credentials = Credentials::Cloud(Arc::clone(identity)),
-            Authentication::Basic { user, password } => {
-                let value = authorization("Basic", &STANDARD.encode(format!("{user}:{}", password.expose_secret())));
-                headers.insert(AUTHORIZATION, value.map_err(|what| wrong(&format!("the password {what}")))?);
-            }
+        if let Authentication::Basic { user, password } = &endpoint.authentication {
+            let value = authorization("Basic", &STANDARD.encode(format!("{user}:{}", password.expose_secret())));
+            headers.insert(AUTHORIZATION, value.map_err(|what| wrong(&format!("the password {what}")))?);
         }
         let client = proxy::client(config).map_err(|problem| wrong(&problem))?;
-        let (name, timeout) = (endpoint.url.to_string(), endpoint.timeout);
-        Ok(Self { client, prefix: String::new(), base, headers, credentials, name, timeout })
+        let (name, timeout, authentication) =
+            (endpoint.url.to_string(), endpoint.timeout, endpoint.authentication.clone());
+        Ok(Self { client, prefix: String::new(), base, headers, authentication, name, timeout })
     }
 
     /// A store that is reached through the API server's proxy to a Service, with the rights of that client
@@ -235,7 +222,7 @@ impl Http {
             prefix: ApiPath::new("/api/v1").collection(Some(namespace), "services").at(service).at("proxy").to_string(),
             base: Uri::default(),
             headers: endpoint.header_map()?,
-            credentials: Credentials::None,
+            authentication: Authentication::None,
             name: format!("service {namespace}/{service}"),
             timeout: endpoint.timeout,
         })
@@ -324,9 +311,9 @@ impl Http {
             request.headers_mut().extend(self.headers.clone());
             request.headers_mut().extend(headers.clone());
             let answer = self.send_once(request, secrets).await?;
-            match &self.credentials {
+            match &self.authentication {
                 // A cloud may take back a token before its end: one more try with another.
-                Credentials::Cloud(identity) if answer.status == StatusCode::UNAUTHORIZED && !is_second => {
+                Authentication::Cloud(identity) if answer.status == StatusCode::UNAUTHORIZED && !is_second => {
                     identity.forget().await;
                     is_second = true;
                 }
@@ -336,12 +323,12 @@ impl Http {
     }
 
     async fn send_once(&self, mut request: Request<Vec<u8>>, secrets: &[String]) -> Result<Response, SourceError> {
-        match &self.credentials {
-            Credentials::None => {}
-            Credentials::TokenFile(path) => {
+        match &self.authentication {
+            Authentication::None | Authentication::Basic { .. } => {}
+            Authentication::TokenFile(path) => {
                 request.headers_mut().insert(AUTHORIZATION, token_in(path)?);
             }
-            Credentials::Cloud(identity) => identity.authorize(&self.base, &mut request).await?,
+            Authentication::Cloud(identity) => identity.authorize(&self.base, &mut request).await?,
         }
         let redactor = Redactor::new(&self.name, request.headers(), secrets);
         let request = request.map(Body::from);

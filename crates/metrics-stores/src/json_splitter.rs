@@ -182,39 +182,26 @@ mod tests {
             &[r#"{"a":[1,"]"]}"#, r#"{"b\\\"}":"\"{"}"#],
             r#"{"status":"success","data":{"resultType":"matrix","result": []},"warnings":["w"]}"#,
         );
-    }
-
-    #[test]
-    fn an_answer_without_the_array_is_all_envelope() {
+        // Without the array, an answer is all envelope.
         let text =
             r#"{"status":"error","errorType":"execution","error":"too many [samples]","x":{"result":{"y":[1]}}}"#;
         check(Split::ArrayAt(2, "result"), text, &[], text);
-    }
-
-    #[test]
-    fn only_the_array_at_its_depth_is_long() {
+        // Only the array at its depth is long.
         check(
             Split::ArrayAt(1, "items"),
             r#"{"a":{"items":[{}]},"items":[{"items":[1]}]}"#,
             &[r#"{"items":[1]}"#],
             r#"{"a":{"items":[{}]},"items":[]}"#,
         );
-    }
-
-    #[test]
-    fn documents_follow_each_other() {
         check(Split::Documents, "{\"a\":{}}\n{\"b\":[{}]}\n", &[r#"{"a":{}}"#, r#"{"b":[{}]}"#], "");
     }
 
     #[test]
-    fn an_answer_cut_inside_an_element_is_an_error() {
+    fn an_answer_that_was_cut_does_not_end() {
         let (found, left) = cut(Split::ArrayAt(2, "result"), r#"{"data":{"result":[{"a":1},{"b":"#, 7);
         assert_eq!(found, [r#"{"a":1}"#]);
         assert_eq!(left, Err(truncated()));
-    }
-
-    #[test]
-    fn an_answer_cut_between_elements_leaves_an_envelope_without_end() {
+        // Between two elements, it is the envelope that does not.
         let (_, left) = cut(Split::ArrayAt(2, "result"), r#"{"data":{"result":[{"a":1},"#, 7);
         assert_eq!(left.unwrap(), r#"{"data":{"result":["#);
     }

@@ -4,7 +4,7 @@
 //! pods, as are the OOM kills. [`join`] and [`kills`] are pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -135,10 +135,6 @@ impl MetricsApi {
         Self { api, step_seconds: step_seconds.max(1), reported: Mutex::default() }
     }
 
-    fn reported(&self) -> MutexGuard<'_, Reported> {
-        locked(&self.reported)
-    }
-
     /// Lists the objects of a collection. False if that is forbidden.
     async fn list<T: DeserializeOwned>(&self, path: &ApiPath, mut each: impl FnMut(T)) -> Result<bool, SourceError> {
         let mut unreadable = None;
@@ -179,7 +175,7 @@ impl MetricsApi {
         sink: Sink<'_>,
     ) -> Result<Option<Reported>, SourceError> {
         let Some(metrics) = self.metrics(namespace).await? else { return Ok(None) };
-        let before = self.reported().clone();
+        let before = locked(&self.reported).clone();
         let mut look = Look { window, step_seconds: self.step_seconds, before: &before, after: Reported::default() };
         let allowed = self.pods(namespace, |pod| look.take(&pod, &metrics, &mut *sink)).await?;
         Ok(allowed.then_some(look.after))
@@ -259,7 +255,7 @@ impl Source for MetricsApi {
                  permissions of the Helm chart with collector.source.type=metrics-api"
             )));
         };
-        let mut reported = self.reported();
+        let mut reported = locked(&self.reported);
         reported.measurements.insert(namespace.to_owned(), after.measurements.remove(namespace).unwrap_or_default());
         reported.kills.insert(namespace.to_owned(), after.kills.remove(namespace).unwrap_or_default());
         Ok(())
@@ -267,7 +263,7 @@ impl Source for MetricsApi {
 
     async fn read_all(&self, window: Window, sink: Sink<'_>) -> Result<bool, SourceError> {
         let Some(after) = self.look(None, window, sink).await? else { return Ok(false) };
-        *self.reported() = after;
+        *locked(&self.reported) = after;
         Ok(true)
     }
 
@@ -280,11 +276,11 @@ impl Source for MetricsApi {
     }
 
     fn memory(&self) -> Option<Vec<u8>> {
-        serde_json::to_vec(&*self.reported()).ok()
+        serde_json::to_vec(&*locked(&self.reported)).ok()
     }
 
     fn remember(&self, memory: &[u8]) {
-        *self.reported() = serde_json::from_slice(memory).unwrap_or_default();
+        *locked(&self.reported) = serde_json::from_slice(memory).unwrap_or_default();
     }
 }
 

@@ -85,7 +85,8 @@ impl Prometheus {
     }
 
     async fn probe(&self) -> Result<Arc<StoreReader>, SourceError> {
-        let reader = StoreReader::probe(&self.api, &self.options).await?;
+        let probed = probe::probe(&self.api, &self.options).await?;
+        let reader = Arc::new(StoreReader::new(self.api.clone(), &probed, &self.options)?);
         *locked(&self.reader) = Some((Instant::now(), reader.clone()));
         Ok(reader)
     }

@@ -134,10 +134,8 @@ impl Gathered {
 
     /// The usage of each workload's containers by day.
     pub fn workloads(&self) -> impl Iterator<Item = (&WorkloadPlace, u32, &Observed)> {
-        let days = |(place, days)| (place, days);
-        self.workloads.iter().map(days).flat_map(|(place, days): (_, &BTreeMap<u32, Observed>)| {
-            days.iter().map(move |(day, observed)| (place, *day, observed))
-        })
+        let days = self.workloads.iter();
+        days.flat_map(|(place, days)| days.iter().map(move |(day, observed)| (place, *day, observed)))
     }
 
     /// The number of images and days, with which memory grows.
@@ -226,23 +224,23 @@ impl Gathered {
             }
             of_pod.pods.add(pod);
             of_pod.busy_pods.add(pod, &of_pod.cpu, of_pod.memory.peak());
-            let row = self.row(place, day);
-            if let Some(observed) = self.observed(row) {
-                observed.merge(&of_pod);
-            }
-            self.add_of_workload(place, container, (day, of_pod));
+            self.add(place, container, day, &of_pod);
         }
     }
 
-    /// Adds the usage of a container on a day to its workload.
-    fn add_of_workload(&mut self, place: PlaceId, container: &SampledContainer, (day, observed): (u32, Observed)) {
+    /// Adds the usage of a container on a day, to its image and to its workload.
+    fn add(&mut self, place: PlaceId, container: &SampledContainer, day: u32, observed: &Observed) {
+        let row = self.row(place, day);
+        if let Some(of_image) = self.observed(row) {
+            of_image.merge(observed);
+        }
         let Some(place) = self.places.get(place.0).filter(|_| observed.last_seen > 0) else { return };
         let place = WorkloadPlace {
             repository: place.repository.clone(),
             namespace: place.namespace.clone(),
             workload: workload::key(workload::of_pod(&container.pod), &container.name),
         };
-        self.workloads.entry(place).or_default().entry(day).or_default().merge(&observed);
+        self.workloads.entry(place).or_default().entry(day).or_default().merge(observed);
     }
 
     fn take_kill(&mut self, kill: &OomKill, window: Window) {
@@ -256,16 +254,11 @@ impl Gathered {
             return;
         }
         let Some(place) = self.place(&container.namespace, &container.image) else { return };
-        let day = day_of(kill.at);
         let mut killed = Observed::default();
         let of = cardinality::hash(&container.pod, &container.name);
         killed.add_kill(Kill { at: kill.at, memory: kill.memory, of });
         killed.pods.add(cardinality::hash(&container.namespace, &container.pod));
-        let row = self.row(place, day);
-        if let Some(observed) = self.observed(row) {
-            observed.merge(&killed);
-        }
-        self.add_of_workload(place, container, (day, killed));
+        self.add(place, container, day_of(kill.at), &killed);
     }
 }
 

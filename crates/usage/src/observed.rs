@@ -36,12 +36,15 @@ pub struct Kill {
 impl Observed {
     pub fn add(&mut self, resource: Resource, time: i64, amount: u64, seconds: u64) {
         self.last_seen = self.last_seen.max(time);
-        let sketch = match resource {
+        self.sketch_mut(resource).add(amount, seconds);
+    }
+
+    fn sketch_mut(&mut self, resource: Resource) -> &mut Sketch {
+        match resource {
             Resource::Cpu => &mut self.cpu,
             Resource::Memory => &mut self.memory,
             Resource::EphemeralStorage => &mut self.ephemeral_storage,
-        };
-        sketch.add(amount, seconds);
+        }
     }
 
     pub fn sketch(&self, resource: Resource) -> &Sketch {
@@ -54,13 +57,9 @@ impl Observed {
 
     /// Forgets the usage of a resource.
     pub fn leave_out(&mut self, resource: Resource) {
-        match resource {
-            Resource::Cpu => {
-                self.cpu = Sketch::default();
-                self.busy_pods.forget_cpu();
-            }
-            Resource::Memory => self.memory = Sketch::default(),
-            Resource::EphemeralStorage => self.ephemeral_storage = Sketch::default(),
+        *self.sketch_mut(resource) = Sketch::default();
+        if resource == Resource::Cpu {
+            self.busy_pods.forget_cpu();
         }
     }
 

@@ -100,16 +100,8 @@ impl Sketch {
     /// The lowest amount that was enough for `permille` of the time (nearest rank), within 1 %; 0 if nothing was
     /// observed.
     pub fn percentile(&self, permille: u16) -> u64 {
-        let wanted = (u128::from(self.total) * u128::from(permille)).div_ceil(1000).max(1);
-        let mut reached = 0_u128;
-        for (bucket, seconds) in self.counted() {
-            reached += u128::from(seconds);
-            if reached >= wanted {
-                // The middle of the last bucket may lie above all that was observed.
-                return amount_of(bucket as u64).min(self.peak);
-            }
-        }
-        self.peak
+        let [percentile] = self.percentiles([permille]);
+        percentile
     }
 
     /// Like [`Self::percentile`], for many in rising order in one pass.
@@ -121,6 +113,7 @@ impl Sketch {
             while reached < wanted {
                 let Some((bucket, seconds)) = counted.next() else { return self.peak };
                 reached += u128::from(seconds);
+                // The middle of the last bucket may lie above all that was observed.
                 last = amount_of(bucket as u64).min(self.peak);
             }
             last

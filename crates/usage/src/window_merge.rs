@@ -21,8 +21,8 @@ pub const DAYS_KEPT: u32 = 30;
 pub struct OpenHistory {
     week: Observed,
     month: Observed,
-    /// The month, each day weighing half of the day after it.
-    recent: Recent,
+    /// The month, each day weighing half of the day after it, in the order of [`Resource::ALL`].
+    recent: [Sketch; 3],
     /// A bit for each day on which anything was observed, today's the lowest.
     days: u64,
     /// The greatest [`Observed::busiest`] of the days of the week, and of the month.
@@ -33,13 +33,6 @@ pub struct OpenHistory {
     growth: u64,
     /// The most CPU and memory that was left out.
     left_out: [u64; 2],
-}
-
-#[derive(Debug, Default)]
-struct Recent {
-    cpu: Sketch,
-    memory: Sketch,
-    ephemeral_storage: Sketch,
 }
 
 impl OpenHistory {
@@ -58,9 +51,7 @@ impl OpenHistory {
     pub fn merge(&mut self, other: &Self) {
         self.week.add_day(&other.week);
         self.month.add_day(&other.month);
-        self.recent.cpu.merge(&other.recent.cpu);
-        self.recent.memory.merge(&other.recent.memory);
-        self.recent.ephemeral_storage.merge(&other.recent.ephemeral_storage);
+        self.recent.iter_mut().zip(&other.recent).for_each(|(sketch, of)| sketch.merge(of));
         self.days |= other.days;
         self.busiest_of_week = self.busiest_of_week.max(other.busiest_of_week);
         self.busiest_of_month = self.busiest_of_month.max(other.busiest_of_month);
@@ -90,9 +81,9 @@ impl OpenHistory {
         self.busiest_of_month = self.busiest_of_month.max(busiest);
         self.month.add_day(observed);
         let weight = 1_u64 << DAYS_KEPT.saturating_sub(age);
-        self.recent.cpu.merge_weighted(&observed.cpu, weight);
-        self.recent.memory.merge_weighted(&observed.memory, weight);
-        self.recent.ephemeral_storage.merge_weighted(&observed.ephemeral_storage, weight);
+        for (sketch, resource) in self.recent.iter_mut().zip(Resource::ALL) {
+            sketch.merge_weighted(observed.sketch(resource), weight);
+        }
         self.days |= 1 << age;
     }
 
@@ -120,10 +111,11 @@ impl OpenHistory {
     }
 
     pub fn sketch(&self, window: Window, resource: Resource) -> &Sketch {
+        let [cpu, memory, ephemeral_storage] = &self.recent;
         match (window, resource) {
-            (Window::Recent, Resource::Cpu) => &self.recent.cpu,
-            (Window::Recent, Resource::Memory) => &self.recent.memory,
-            (Window::Recent, Resource::EphemeralStorage) => &self.recent.ephemeral_storage,
+            (Window::Recent, Resource::Cpu) => cpu,
+            (Window::Recent, Resource::Memory) => memory,
+            (Window::Recent, Resource::EphemeralStorage) => ephemeral_storage,
             _ => self.counted(window).sketch(resource),
         }
     }
@@ -190,9 +182,7 @@ impl OpenHistory {
         for number in [self.days, self.busiest_of_week, self.busiest_of_month, each_pod, self.growth, cpu, memory] {
             varint::write(&mut out, number);
         }
-        self.recent.cpu.write(&mut out);
-        self.recent.memory.write(&mut out);
-        self.recent.ephemeral_storage.write(&mut out);
+        self.recent.iter().for_each(|sketch| sketch.write(&mut out));
         let mut week = Vec::new();
         self.week.write(&mut week);
         varint::write(&mut out, week.len() as u64);
@@ -207,7 +197,7 @@ impl OpenHistory {
         let (days, busiest_of_week, busiest_of_month) = (number()?, number()?, number()?);
         let (each_pod, growth, left_out) = (number()?.checked_sub(1), number()?, [number()?, number()?]);
         let mut sketch = || Sketch::read(&mut rest);
-        let recent = Recent { cpu: sketch()?, memory: sketch()?, ephemeral_storage: sketch()? };
+        let recent = [sketch()?, sketch()?, sketch()?];
         let length = usize::try_from(varint::read(&mut rest)?).map_err(|_| Damaged)?;
         let (week, month) = rest.split_at_checked(length).ok_or(Damaged)?;
         let (week, month) = (Observed::read(week)?, Observed::read(month)?);

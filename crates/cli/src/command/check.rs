@@ -180,8 +180,8 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         Ok(Manifest { origin, object }) => {
             let mut decision = run.evaluate(&object);
             name_earlier(&mut decision, &mut took);
-            let why = why(&args.manifests, &args.target, &origin, &decision);
-            let entry = CheckedObject::of(origin, decision, Some(why));
+            let why = Some(why(&args.manifests, &args.target, &origin, &decision));
+            let entry = CheckedObject { decision, origin, why };
             if is_misplaced && sets_no_namespace(&object) { entry.unless_admitted() } else { entry }
         }
         Err(problem) => CheckedObject::of_problem(problem),

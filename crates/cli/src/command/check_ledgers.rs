@@ -2,11 +2,11 @@
 
 use anyhow::Context;
 use headroom_admission::truncate::count_of;
-use headroom_api_server::api_client::ApiClient;
-use headroom_api_server::kubeconfig::{self, Chosen};
-use headroom_api_server::proxy;
+use headroom_api_server::kubeconfig::Chosen;
 use headroom_output::{Exit, Page, Table};
 use headroom_quota_server::check::check;
+
+use super::cluster_args::connect;
 
 const EXAMPLES: &str = "Examples:
   # Recount everything and compare with the ledgers
@@ -49,12 +49,4 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     );
     headroom_output::print(&page)?;
     Ok(if report.is_true() { Exit::Ok } else { Exit::Refused })
-}
-
-async fn connect(cluster: &Chosen) -> Result<ApiClient, String> {
-    let config = kubeconfig::config(cluster).await?;
-    let server = kubeconfig::server(&config);
-    let api = ApiClient::new(proxy::client(config)?);
-    api.greet(&server).await?;
-    Ok(api)
 }

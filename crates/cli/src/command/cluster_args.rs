@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{anyhow, bail};
 use headroom_admission::glob;
 use headroom_admission::nearest::nearest;
+use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::cluster_reader::LiveCluster;
 use headroom_api_server::kept_lists::KeptLists;
-use headroom_api_server::kubeconfig::Chosen;
+use headroom_api_server::kubeconfig::{self, Chosen};
 use headroom_api_server::list_all_namespaces::ListAllNamespaces;
+use headroom_api_server::proxy;
 use headroom_api_server::shell::ShellCommand;
 use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::admission::{Description, PolicySource};
@@ -71,20 +73,28 @@ pub struct OfflineFlag {
     pub is_given: bool,
 }
 
-/// Reads an object as it was typed.
-pub fn find(cluster: &mut Overlay, name: &str, namespace: &str) -> anyhow::Result<Value> {
-    let (kind, name) = named(name)?;
-    let found = cluster.get((&kind.api_version(), &kind.kind, Some(namespace)), &name);
+/// A client of the cluster, whose API server has answered.
+pub async fn connect(cluster: &Chosen) -> Result<ApiClient, String> {
+    let config = kubeconfig::config(cluster).await?;
+    let server = kubeconfig::server(&config);
+    let api = ApiClient::new(proxy::client(config)?);
+    api.greet(&server).await?;
+    Ok(api)
+}
+
+/// Reads an object.
+pub fn find(cluster: &mut Overlay, kind: &ApiKind, name: &str, namespace: &str) -> anyhow::Result<Value> {
+    let found = cluster.get((&kind.api_version(), &kind.kind, Some(namespace)), name);
     found
         .map_err(|problem| anyhow!(advised(problem, false)))?
-        .ok_or_else(|| anyhow!(not_found(&kind, &name, namespace, cluster)))
+        .ok_or_else(|| anyhow!(not_found(kind, name, namespace, cluster)))
 }
 
 /// At most this many names are offered.
 const MAX_OFFERED: usize = 5;
 
 /// Says that there is no such object, and what may have been meant: another kind, another name, or another namespace.
-pub fn not_found(kind: &ApiKind, name: &str, namespace: &str, cluster: &mut Overlay) -> String {
+fn not_found(kind: &ApiKind, name: &str, namespace: &str, cluster: &mut Overlay) -> String {
     let typed = |kind: &str, name: &str| format!("{}/{name}", kind.to_lowercase());
     let problem = format!("{} \"{name}\" not found in namespace \"{namespace}\"", kind.kind.to_lowercase());
     // Errors of these reads would only distract.

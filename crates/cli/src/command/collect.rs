@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Subcommand;
 use headroom_api_server::kubeconfig::Chosen;
 use headroom_api_server::lease::Timing;
@@ -29,11 +29,10 @@ use headroom_output::{log, terminal};
 use headroom_usage::cardinality;
 use headroom_usage::profile::custom_resource::NAMESPACE;
 use headroom_usage::window_merge::DAYS_KEPT;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::source::SourceCommand;
-use super::{run_program, seconds};
+use super::{listen, run_program, seconds};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -143,8 +142,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     let metrics = Arc::new(CollectorMetrics::default());
     let (parts, stop) = (metrics.parts.clone(), CancellationToken::new());
     if let Some(address) = options.listen {
-        let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
-        let serving = probes::serve(listener, parts.clone(), Arc::clone(&metrics), || None);
+        let serving = probes::serve(listen(address).await?, parts.clone(), Arc::clone(&metrics), || None);
         parts.run("status", UNBOUNDED, &stop, serving);
     }
     // The first signal ends the run at the next commit, and waits at once.

@@ -97,14 +97,26 @@ struct QuotaArgs {
 pub struct DescribeOutput {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = DescribeFormat::Table)]
-    pub output: DescribeFormat,
+    output: DescribeFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DescribeFormat {
+enum DescribeFormat {
     Table,
     Json,
     Yaml,
+}
+
+impl DescribeOutput {
+    /// Prints what was found, or a table of it.
+    pub fn print(&self, found: &impl Serialize, table: impl FnOnce() -> Page) -> anyhow::Result<Exit> {
+        headroom_output::print(&match self.output {
+            DescribeFormat::Table => table(),
+            DescribeFormat::Json => Page::json(found)?,
+            DescribeFormat::Yaml => Page::yaml(found)?,
+        })?;
+        Ok(Exit::Ok)
+    }
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
@@ -136,7 +148,9 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
         }
         found.push(limits);
     }
-    print(&found, args.output.output, "No LimitRanges.", NamespaceLimits::page)
+    args.output.print(&Items { items: &found, tenant_quotas: Vec::new() }, || {
+        one_by_one(found.iter().map(NamespaceLimits::page).collect(), "No LimitRanges.")
+    })
 }
 
 fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
@@ -169,8 +183,8 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
             let all = quotas.iter().filter(|quota| metadata(quota, "namespace") == namespace);
             bail!(not_there("ResourceQuota", name, &namespace, all.map(|quota| metadata(quota, "name"))));
         }
-        let options = QuotaOptions { namespace: &namespace, now: ParsedSettings::of(&opened.settings).now() };
-        found.push(quotas_of(&options, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
+        let now = ParsedSettings::of(&opened.settings).now();
+        found.push(quotas_of(&namespace, now, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
     let both = Items { items: &found, tenant_quotas: tenants.objects() };
@@ -239,12 +253,6 @@ impl DescribedTenants {
     }
 }
 
-/// The options of a description of quotas.
-struct QuotaOptions<'a> {
-    namespace: &'a str,
-    now: Option<Timestamp>,
-}
-
 /// The kinds that are charged to quotas or decide what is charged, pods among them in any case, and names under which
 /// nothing can be counted.
 fn kinds_of<'q>(quotas: &[&'q Value]) -> (BTreeMap<String, ApiKind>, BTreeSet<&'q str>) {
@@ -268,7 +276,8 @@ fn kinds_of<'q>(quotas: &[&'q Value]) -> (BTreeMap<String, ApiKind>, BTreeSet<&'
 
 /// The quotas of a namespace with what is charged to them.
 fn quotas_of(
-    options: &QuotaOptions<'_>,
+    namespace: &str,
+    now: Option<Timestamp>,
     quotas: &[&Value],
     around: &mut dyn ClusterReader,
 ) -> Result<DescribedQuotas, String> {
@@ -281,7 +290,7 @@ fn quotas_of(
     let mut cache = Cache::default();
     let mut objects = Vec::new();
     for (qualified, kind) in kinds {
-        match around.list((&kind.api_version(), &kind.kind, kind.is_namespaced.then_some(options.namespace))) {
+        match around.list((&kind.api_version(), &kind.kind, kind.is_namespaced.then_some(namespace))) {
             Ok(listed) => {
                 cache.advance(&qualified, 1);
                 objects.extend(listed.into_iter().map(|object| (qualified.clone(), object)));
@@ -291,7 +300,7 @@ fn quotas_of(
             Err(problem) => notes.push(format!("{qualified} are not recounted: {problem}")),
         }
     }
-    let mut found = read_quotas(options, quotas, &objects, cache).map_err(|malformed| malformed.to_string())?;
+    let mut found = read_quotas(namespace, now, quotas, &objects, cache).map_err(|malformed| malformed.to_string())?;
     found.notes = notes;
     Ok(found)
 }
@@ -301,7 +310,8 @@ fn is_of_devices(kind: &str) -> bool {
 }
 
 fn read_quotas(
-    options: &QuotaOptions<'_>,
+    namespace: &str,
+    now: Option<Timestamp>,
     quotas: &[&Value],
     objects: &[(String, Value)],
     mut cache: Cache,
@@ -313,8 +323,8 @@ fn read_quotas(
     let documents = objects.iter().map(|(_, object)| read(object)).collect::<Result<Vec<_>, _>>()?;
     let mut read_objects = Vec::new();
     for ((kind, object), document) in objects.iter().zip(&documents) {
-        let key = ObjectKey::new(kind, options.namespace, metadata(object, "name"));
-        let footprint = Footprint::of_stored(kind, document.root(), options.now)?.into();
+        let key = ObjectKey::new(kind, namespace, metadata(object, "name"));
+        let footprint = Footprint::of_stored(kind, document.root(), now)?.into();
         let link = Link::read(kind, document.root())?.map(Box::new);
         let uid = metadata(object, "uid").to_owned();
         cache.put(key.clone(), CachedObject { uid, version: 1, footprint, ends: None, link });
@@ -329,9 +339,7 @@ fn read_quotas(
         footprint: cache.counted_of(key, &[]).unwrap_or_default(),
     });
     let owned: Vec<Owned<'_, '_>> = owned.collect();
-    let inventory =
-        Inventory { namespace: options.namespace, quotas: &quotas, objects: &owned, cache: &cache, now: options.now };
-    Ok(inventory.quotas())
+    Ok(Inventory { namespace, quotas: &quotas, objects: &owned, cache: &cache, now }.quotas())
 }
 
 fn read(object: &Value) -> Result<Document<'static>, Malformed> {
@@ -367,20 +375,6 @@ struct Items<'t, T> {
     items: &'t [T],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tenant_quotas: Vec<&'t Value>,
-}
-
-fn print<T: Serialize>(
-    found: &[T],
-    format: DescribeFormat,
-    nothing: &str,
-    page: impl Fn(&T) -> Page,
-) -> anyhow::Result<Exit> {
-    headroom_output::print(&match format {
-        DescribeFormat::Table => one_by_one(found.iter().map(page).collect(), nothing),
-        DescribeFormat::Json => Page::json(&Items { items: found, tenant_quotas: Vec::new() })?,
-        DescribeFormat::Yaml => Page::yaml(&Items { items: found, tenant_quotas: Vec::new() })?,
-    })?;
-    Ok(Exit::Ok)
 }
 
 /// Pages below each other, or what to say where there are none.

@@ -4,17 +4,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use headroom_api_server::kubeconfig::{self, Chosen};
 use headroom_api_server::{clock, signals};
 use headroom_output::log;
 use headroom_output::progress::Progress;
 use headroom_quota_server::replica::Webhook;
 use headroom_quota_server::{Options, Replica};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{run_program, seconds};
+use super::{listen, run_program, seconds};
 
 const EXAMPLES: &str = "Examples:
   # In a cluster, as the Helm chart runs it: two replicas or more
@@ -87,11 +86,7 @@ impl Args {
             );
         }
         let client = kubeconfig::client(&Chosen::of_context(self.context.clone())).await.map_err(anyhow::Error::msg)?;
-        let reviews =
-            TcpListener::bind(self.listen).await.with_context(|| format!("cannot listen at {}", self.listen))?;
-        let status = TcpListener::bind(self.listen_status)
-            .await
-            .with_context(|| format!("cannot listen at {}", self.listen_status))?;
+        let (reviews, status) = (listen(self.listen).await?, listen(self.listen_status).await?);
         let stop = CancellationToken::new();
         signals::cancel(stop.clone())?;
         let replica = Replica::new(self.options(), client, stop);

@@ -38,7 +38,7 @@ pub use self::bounds::for_page as bounds_for_page;
 use self::run::Choices;
 pub use self::run::{Recommended, recommend_inventory, recommend_what_is_known, recommend_workloads};
 pub use self::store::hours;
-use super::source::Address;
+use super::source::{Address, client};
 use crate::manifest::ReadOptions;
 
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
@@ -105,7 +105,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     if args.patch.patch {
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
         let patched = runtime.block_on(async {
-            let client = store::client(&args.target).await?;
+            let client = client(&args.target.cluster).await?;
             apply::run(&args.patch, &report, client, &args.target).await
         });
         return Ok(patched?.max(exit));

@@ -26,8 +26,8 @@ use headroom_workloads::WorkloadRef;
 use serde_json::{Value, json};
 
 use self::changes::{COMPONENT, Resizes};
-use super::cluster_args::{is_kind, named, one_by_one, profiles_namespace};
-use super::describe::{DescribeFormat, DescribeOutput};
+use super::cluster_args::{connect, is_kind, named, one_by_one, profiles_namespace};
+use super::describe::DescribeOutput;
 
 const EXAMPLES: &str = "Examples:
   # What was changed, taken back and refused in the whole cluster
@@ -86,14 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         return args.show();
     }
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
-    let api = runtime
-        .block_on(async {
-            let config = kubeconfig::config(&args.cluster).await?;
-            let server = kubeconfig::server(&config);
-            let api = ApiClient::new(proxy::client(config)?);
-            api.greet(&server).await.map(|_| api)
-        })
-        .map_err(anyhow::Error::msg)?;
+    let api = runtime.block_on(connect(&args.cluster)).map_err(anyhow::Error::msg)?;
     let (mut cluster, default_namespace) = LiveCluster::connect(&args.cluster).map_err(anyhow::Error::msg)?;
     let namespace = args.namespace.clone().unwrap_or(default_namespace);
     let mut resizer = Resizer {
@@ -123,12 +116,7 @@ impl Args {
         let namespaces =
             |own: &str| (!self.all_namespaces).then(|| vec![self.namespace.clone().unwrap_or_else(|| own.to_owned())]);
         let found = read_records(&self.cluster, namespaces, &home(&mut cluster))?;
-        headroom_output::print(&match self.output.output {
-            DescribeFormat::Table => found.page(),
-            DescribeFormat::Json => Page::json(&found)?,
-            DescribeFormat::Yaml => Page::yaml(&found)?,
-        })?;
-        Ok(Exit::Ok)
+        self.output.print(&found, || found.page())
     }
 
     fn resize(&self, resizer: &mut Resizer, namespace: &str, place: &str) -> anyhow::Result<Exit> {

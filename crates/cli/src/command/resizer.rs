@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use clap::ValueEnum;
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::cluster_reader::LiveCluster;
@@ -23,14 +22,13 @@ use headroom_resizer::decision::{Mode, Rules};
 use headroom_resizer::metrics::{PassCounts, ResizerMetrics};
 use headroom_resizer::running::Modes;
 use headroom_resizer::signals::Signals;
-use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::resize::changes::COMPONENT;
 use super::source::{Address, behind_service, options};
 use super::source_file::SourceFlag;
-use super::{run_program, seconds};
+use super::{listen, run_program, seconds};
 
 const EXAMPLES: &str = "Examples:
   # In a cluster, as the Helm chart runs it: observe, unless a namespace, workload or pod asks for more
@@ -124,8 +122,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 
 async fn serve(args: Args, chosen: Chosen, cluster: LiveCluster, parts: Parts) -> anyhow::Result<()> {
     let (stop, metrics) = (CancellationToken::new(), Arc::new(ResizerMetrics::default()));
-    let status = TcpListener::bind(args.listen_status).await;
-    let status = status.with_context(|| format!("cannot listen at {}", args.listen_status))?;
+    let status = listen(args.listen_status).await?;
     // The API server answered the last request for the Lease.
     let is_ready = Arc::new(AtomicBool::new(false));
     let ready = Arc::clone(&is_ready);
@@ -148,12 +145,11 @@ async fn serve(args: Args, chosen: Chosen, cluster: LiveCluster, parts: Parts) -
         renewed: Mutex::default(),
     };
     let lease = Arc::new(RenewedLease::new(lease, &parts));
-    let mode = |word: Word| Mode::from(word);
     let mut resizer = Resizer {
         runtime: Handle::current(),
         cluster: cluster.with_bound(LARGEST_LIST, &args.namespace),
         records: args.namespace.clone(),
-        modes: Modes { least: Mode::Observe, unasked: mode(args.unasked), most: mode(args.most) },
+        modes: Modes { least: Mode::Observe, unasked: args.unasked.into(), most: args.most.into() },
         rules: Rules::default(),
         signals: args.signals(&api, &parts).await?,
         events: Recorder { api: api.clone(), component: COMPONENT, instance: name },

@@ -310,6 +310,7 @@ impl InfluxDbArgs {
     }
 }
 
-async fn client(cluster: &Chosen) -> anyhow::Result<kube::Client> {
+/// A client of the cluster that is looked at.
+pub(super) async fn client(cluster: &Chosen) -> anyhow::Result<kube::Client> {
     kubeconfig::client(cluster).await.map_err(anyhow::Error::msg)
 }

@@ -154,6 +154,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let answer = move |question| {
         let with = |kept| TargetArgs { kept: Some(kept), ..target.clone() };
+        let read = |part, namespace| take(&with(reader.kept.clone()), part, namespace).map(Answered::gzip);
         let answered = match question {
             PageQuestion::Snapshot(namespace) => reader.answer(namespace.clone(), |kept| {
                 take(&with(kept), ClusterPart::Views(&sizing), namespace).map(Answered::gzip)
@@ -163,13 +164,9 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
             }
             // Without a store, they would be no sooner there than the rest.
             PageQuestion::Rows(_) if !sizing.usage.names_store().unwrap_or_default() => Answered::json(&()),
-            PageQuestion::Rows(namespace) => {
-                take(&with(reader.kept.clone()), ClusterPart::Rows, namespace).map(Answered::gzip)
-            }
+            PageQuestion::Rows(namespace) => read(ClusterPart::Rows, namespace),
             PageQuestion::Tried(namespace, workload) => sizing.tried(&of(&target, namespace), &workload),
-            PageQuestion::Objects(namespace) => {
-                take(&with(reader.kept.clone()), ClusterPart::Objects, namespace).map(Answered::gzip)
-            }
+            PageQuestion::Objects(namespace) => read(ClusterPart::Objects, namespace),
             PageQuestion::Bounds(namespace) => bounds(&target, &sizing.usage, namespace),
             PageQuestion::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
             PageQuestion::Why(workload) => why(&target, &sizing.usage, &workload),

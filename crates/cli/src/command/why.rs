@@ -3,7 +3,7 @@
 //! [`headroom_dry_run::why`] finds what the cluster knows; what recorded usage adds is here. An object that exists is decided about as
 //! if it were recreated, without its own usage; a workload whose pods are blocked now as it is.
 
-mod decision;
+pub(super) mod decision;
 
 use anyhow::bail;
 use clap::ArgGroup;
@@ -235,7 +235,8 @@ fn of_objects(
     let (suffixes, namespace) = (target.suffixes(), opened.namespace.clone());
     let mut objects = Vec::new();
     for name in &one_by_one(names, is_kind) {
-        let object = find(&mut opened.cluster, name, &namespace)?;
+        let (kind, name) = named(name)?;
+        let object = find(&mut opened.cluster, &kind, &name, &namespace)?;
         let of_usage = of_usage(&mut opened, &object, target, usage)?;
         objects.push((object, of_usage));
     }

@@ -2,6 +2,8 @@
 //!
 //! The defaults are those of a decision on a container without requests and limits; nothing is computed here.
 
+use std::collections::BTreeMap;
+
 use headroom_admission::amount::{Quantity, ResourceName};
 use headroom_admission::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_admission::json::Malformed;
@@ -111,7 +113,7 @@ pub fn limits<'d>(
             .filter(|warning| !is_estimate(warning))
             .map(|warning| warning.text.clone())
             .collect(),
-        bounds: bounds.into_iter().map(|bound| bound.effective).collect(),
+        bounds: bounds.into_values().map(|bound| bound.effective).collect(),
         notes,
     })
 }
@@ -139,69 +141,50 @@ struct Tightest {
     effective: EffectiveBound,
 }
 
-const BOUNDS: [&str; 3] = ["min", "max", "maxLimitRequestRatio"];
+/// The tightest bound by the place of its kind among those of objects, its resource, and the place of its own kind: minimum,
+/// maximum and ratio.
+type Bounds = BTreeMap<(usize, String, usize), Tightest>;
 
-/// The tightest bound of each kind of object and resource, the first of equals.
-fn effective_bounds(ranges: &[Range<'_>], container: Option<&Container<'_>>) -> Vec<Tightest> {
-    let mut all: Vec<Tightest> = Vec::new();
-    for kind in [CONTAINER, POD, CLAIM] {
+/// The first of equals is kept.
+fn effective_bounds(ranges: &[Range<'_>], container: Option<&Container<'_>>) -> Bounds {
+    let mut all = Bounds::new();
+    for (place, kind) in [CONTAINER, POD, CLAIM].into_iter().enumerate() {
         for range in ranges {
             let speaks = kind != CONTAINER || container.is_none_or(|container| range.applies_to(container));
             for item in range.items().iter().filter(|item| speaks && item.kind == kind) {
-                for bound in BOUNDS {
-                    tighten(&mut all, range, item, bound);
-                }
+                tighten(&mut all, place, range, item);
             }
         }
     }
-    let place = |bound: &EffectiveBound| {
-        let kind = [CONTAINER, POD, CLAIM].iter().position(|kind| *kind == bound.kind);
-        (kind, bound.resource.clone(), BOUNDS.iter().position(|name| *name == bound.bound))
-    };
-    all.sort_by_key(|tightest| place(&tightest.effective));
     all
 }
 
-fn tighten(all: &mut Vec<Tightest>, range: &Range<'_>, item: &Item<'_>, bound: &'static str) {
-    let list = match bound {
-        "min" => &item.min,
-        "max" => &item.max,
-        _ => &item.max_ratio,
-    };
-    for (resource, amount) in list.iter() {
-        let effective = EffectiveBound {
-            kind: item.kind.to_string(),
-            resource: resource.to_string(),
-            bound,
-            value: amount.to_string(),
-            from: range.name().to_string(),
-        };
-        let found = Tightest { amount: amount.clone(), effective };
-        let is_same = |have: &&mut Tightest| {
-            let (have, found) = (&have.effective, &found.effective);
-            (&have.kind, &have.resource, have.bound) == (&found.kind, &found.resource, found.bound)
-        };
-        match all.iter_mut().find(is_same) {
-            Some(have) => {
-                let is_tighter = if bound == "min" { found.amount > have.amount } else { found.amount < have.amount };
-                if is_tighter {
-                    *have = found;
-                }
+fn tighten(all: &mut Bounds, kind: usize, range: &Range<'_>, item: &Item<'_>) {
+    let lists = [("min", &item.min), ("max", &item.max), ("maxLimitRequestRatio", &item.max_ratio)];
+    for (place, (bound, list)) in lists.into_iter().enumerate() {
+        for (resource, amount) in list.iter() {
+            let key = (kind, resource.to_string(), place);
+            let is_tighter =
+                |have: &Tightest| if bound == "min" { *amount > have.amount } else { *amount < have.amount };
+            if all.get(&key).is_none_or(is_tighter) {
+                let effective = EffectiveBound {
+                    kind: item.kind.to_string(),
+                    resource: resource.to_string(),
+                    bound,
+                    value: amount.to_string(),
+                    from: range.name().to_string(),
+                };
+                all.insert(key, Tightest { amount: amount.clone(), effective });
             }
-            None => all.push(found),
         }
     }
 }
 
 /// A minimum above the maximum: nothing can be admitted.
-fn contradictions(bounds: &[Tightest]) -> Vec<String> {
+fn contradictions(bounds: &Bounds) -> Vec<String> {
     let mut found = Vec::new();
-    for min in bounds.iter().filter(|bound| bound.effective.bound == "min") {
-        let is_its_max = |max: &&Tightest| {
-            (&max.effective.kind, &max.effective.resource, max.effective.bound)
-                == (&min.effective.kind, &min.effective.resource, "max")
-        };
-        if let Some(max) = bounds.iter().find(is_its_max).filter(|max| max.amount < min.amount) {
+    for ((kind, resource, _), min) in bounds.iter().filter(|((_, _, bound), _)| *bound == 0) {
+        if let Some(max) = bounds.get(&(*kind, resource.clone(), 1)).filter(|max| max.amount < min.amount) {
             let (min, max) = (&min.effective, &max.effective);
             found.push(format!(
                 "no {} can be admitted that asks for {}: the min of {} is {}, and the max of {} is {}",

@@ -156,11 +156,10 @@ impl Inventory<'_, '_> {
     }
 
     fn consumers(&self, owners: &BTreeMap<&str, Consumption>, name: &str, hard: &Quantity) -> Vec<QuotaConsumer> {
-        let amount_of = |consumption: &Consumption| consumption.amounts.get(name).cloned();
         let mut all: Vec<(&str, Quantity, u64)> = owners
             .iter()
             .filter_map(|(owner, consumption)| {
-                let amount = amount_of(consumption).filter(Quantity::is_positive)?;
+                let amount = consumption.amounts.get(name).filter(|amount| amount.is_positive())?.clone();
                 Some((*owner, amount, consumption.objects.get(name).copied().unwrap_or(0)))
             })
             .collect();
@@ -294,17 +293,15 @@ impl DescribedQuota {
     fn biggest(&self, page: &mut Page) {
         let mut table = Table::new(&["RESOURCE", "OWNER", "OBJECTS", "AMOUNT", "OF QUOTA"])
             .right(&["OBJECTS", "AMOUNT", "OF QUOTA"]);
-        let mut is_empty = true;
         for level in &self.resources {
             for consumer in &level.consumers {
-                is_empty = false;
                 let share = consumer.percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"));
                 let QuotaConsumer { owner, objects, amount, .. } = consumer;
                 let [amount] = people::row(&level.resource, [amount]);
                 table.row([level.resource.clone(), owner.clone(), objects.to_string(), amount, share]);
             }
         }
-        if !is_empty {
+        if !table.is_empty() {
             section(page, &format!("Top consumers of quota {}:", self.name), table);
         }
     }

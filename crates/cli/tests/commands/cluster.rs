@@ -65,12 +65,12 @@ impl Live {
         Self { place: folder.path().to_owned(), server, url, folder }
     }
 
-    /// The objects of `describe/world` with their usage history, and more.
-    fn world(more: Vec<Value>) -> Self {
+    /// The objects of `describe/world` with their usage history.
+    fn world() -> Self {
         let files = ["limits.yaml", "quota.yaml", "objects.json"].map(|file| format!("world/{file}"));
         let history = ["usage-26.c", "usage-3d.c"].map(|quarter| format!("profiles/headroom/{quarter}.yaml"));
         let objects = files.iter().chain(&history).flat_map(|file| documents(file));
-        Self { place: here(), ..Self::new(objects.chain(more)) }
+        Self { place: here(), ..Self::new(objects) }
     }
 
     fn forbid(&self, is_forbidden: impl Fn(&str) -> bool + Send + Sync + 'static) {
@@ -129,7 +129,7 @@ fn role(file: &str) -> Value {
 
 #[test]
 fn a_cluster_and_its_objects_in_files_give_the_same_output() {
-    let live = Live::world(Vec::new());
+    let live = Live::world();
     for question in
         ["describe limits", "describe quota", "recommend image nginx", "recommend", "recommend deployment/web"]
     {
@@ -147,7 +147,7 @@ const NO_HISTORY: &str = "; usage history is in the collector's namespace: bind 
 fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
     let (reader, pool_reader) = (role("reader.yaml"), role("pool-reader.yaml"));
     let is_of_pool = |path: &str| path.contains("/namespaces/headroom/");
-    let live = Live::world(Vec::new());
+    let live = Live::world();
     let allowing = reader.clone();
     // The server only answers what the roles allow, so nothing else is needed.
     live.forbid(move |path| {
@@ -183,7 +183,7 @@ fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
     for devices in ["deviceclasses", "resourceclaims"] {
         assert!(allows(&reader, &format!("/apis/resource.k8s.io/v1/{devices}")), "{devices}");
     }
-    let live = Live::world(Vec::new());
+    let live = Live::world();
     live.forbid(move |path| path != DISCOVERY && !allows(&reader, path));
     for question in ["describe limits -A", "describe quota -A", "recommend -A", "snapshot -A"] {
         let said = live.run(question);
@@ -208,7 +208,7 @@ fn all_namespaces_need_the_cluster_role_and_it_is_sufficient() {
 #[test]
 fn a_whole_cluster_is_listed_once_and_not_namespace_by_namespace() {
     for (question, kind) in [("recommend -A", "limitranges"), ("describe quota -A", "pods")] {
-        let live = Live::world(Vec::new());
+        let live = Live::world();
         assert_eq!(live.run(question).code, 0);
         let asked = live.asked();
         let lists: Vec<&String> = asked.iter().filter(|path| path.ends_with(&format!("/{kind}"))).collect();
@@ -218,7 +218,7 @@ fn a_whole_cluster_is_listed_once_and_not_namespace_by_namespace() {
 
 #[test]
 fn forbidden_kinds_are_named_with_the_role_that_allows_them() {
-    let live = Live::world(Vec::new());
+    let live = Live::world();
     live.forbid(|path| path.ends_with("/resourcequotas"));
     let said = live.run("describe quota");
     assert_eq!(said.code, 2);

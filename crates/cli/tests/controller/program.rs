@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use headroom_admission::cluster::usage::profile_layout::key_of;
@@ -12,12 +13,22 @@ use headroom_fixtures::process::peak_kib;
 
 use crate::{DAY, NOW};
 
-fn get(address: &str, path: &str) -> Option<String> {
+pub fn get(address: &str, path: &str) -> Option<String> {
     let mut connection = TcpStream::connect(address).ok()?;
     write!(connection, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
     let mut answer = String::new();
     connection.read_to_string(&mut answer).ok()?;
     Some(answer)
+}
+
+/// Collects from the file of a folder, and answers at an address.
+fn start(folder: &Path, every: &str, stderr: Stdio) -> (Child, String) {
+    // Free now; another process is unlikely to take it before the program does.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
+    program.args(["collect", "--every", every, "--listen", &address, "--output"]).arg(folder.join("profiles"));
+    program.arg("--store").arg(folder.join("usage.redb")).arg("files").arg(folder.join("usage.csv"));
+    (program.stderr(stderr).spawn().unwrap(), address)
 }
 
 #[test]
@@ -26,18 +37,7 @@ fn it_collects_answers_probes_and_stops_cleanly() {
     let csv = folder.path().join("usage.csv");
     let header = "time,namespace,pod,container,image,cpu,memory\n";
     fs::write(&csv, format!("{header}{},shop,web-0,web,nginx,1,1Gi\n", NOW - DAY)).unwrap();
-    // Free now; another process is unlikely to take it before the program does.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-        .args(["collect", "--every", "1s", "--listen", &address, "--output"])
-        .arg(folder.path().join("profiles"))
-        .arg("--store")
-        .arg(folder.path().join("usage.redb"))
-        .arg("files")
-        .arg(&csv)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let (mut program, address) = start(folder.path(), "1s", Stdio::piped());
     let answer = |path: &str, expected: &str| {
         let begun = Instant::now();
         loop {
@@ -85,17 +85,7 @@ fn a_repository_with_many_tags_needs_little_memory() {
         }
     }
     fs::write(&csv, text).unwrap();
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-        .args(["collect", "--every", "1h", "--listen", &address, "--output"])
-        .arg(folder.path().join("profiles"))
-        .arg("--store")
-        .arg(folder.path().join("usage.redb"))
-        .arg("files")
-        .arg(&csv)
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let (mut program, address) = start(folder.path(), "1h", Stdio::null());
     let begun = Instant::now();
     while !get(&address, "/metrics").unwrap_or_default().contains("headroom_collector_runs_total{result=\"done\"} 1\n")
     {

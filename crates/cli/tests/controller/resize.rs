@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Read, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::DAY;
+use crate::program::get;
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
 const MI: u64 = 1 << 20;
@@ -198,11 +198,7 @@ impl Program {
     }
 
     fn page(&self, path: &str) -> String {
-        let Ok(mut connection) = TcpStream::connect(&self.1) else { return String::new() };
-        _ = write!(connection, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.1);
-        let mut answer = String::new();
-        _ = connection.read_to_string(&mut answer);
-        answer
+        get(&self.1, path).unwrap_or_default()
     }
 }
 

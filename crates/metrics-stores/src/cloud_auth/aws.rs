@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
 use super::signature::Keys;
-use super::token::{Credentials, Environment, ExpiringCredentials, json, parts, server, text};
+use super::token::{Credentials, Environment, ExpiringCredentials, json, parts, server, text, token_in};
 use crate::SourceError;
 use crate::http::{Form, Http};
 
@@ -18,11 +18,11 @@ const ADVICE: &str = "does the role exist, and does it trust this service accoun
 const METADATA_TOKEN_SECONDS: &str = "300";
 /// Keys of the environment do not end.
 const ALWAYS: i64 = i64::MAX;
+/// The service that requests are signed for: Amazon Managed Prometheus.
+pub const SERVICE: &str = "aps";
 
 pub struct AwsAccount {
     pub region: String,
-    /// The service that requests are signed for.
-    pub service: &'static str,
     way: Way,
 }
 
@@ -72,7 +72,7 @@ impl AwsAccount {
             let metadata = metadata.unwrap_or_else(|| "http://169.254.169.254".to_owned());
             Way::Machine { metadata: server(metadata.trim_end_matches('/'))? }
         };
-        Ok(Self { region, service: "aps", way })
+        Ok(Self { region, way })
     }
 
     pub fn describe(&self) -> String {
@@ -93,7 +93,7 @@ impl AwsAccount {
                 Ok(ExpiringCredentials { credentials: Credentials::Keys(keys.clone()), until: ALWAYS })
             }
             Way::ServiceAccount { sts, role, session, token_file } => {
-                let token = read(token_file)?;
+                let token = token_in(token_file)?;
                 let form = Form::default()
                     .with("Action", "AssumeRoleWithWebIdentity")
                     .with("Version", "2011-06-15")
@@ -107,7 +107,7 @@ impl AwsAccount {
                 let mut headers = HeaderMap::new();
                 if let Some(token) = token {
                     let token = match token {
-                        ContainerToken::File(file) => read(file)?,
+                        ContainerToken::File(file) => token_in(file)?,
                         ContainerToken::Text(token) => token.expose_secret().to_owned(),
                     };
                     headers.insert(AUTHORIZATION, header(token.trim(), http)?);
@@ -162,11 +162,6 @@ async fn machine(metadata: &Http) -> Result<ExpiringCredentials, SourceError> {
     let roles = text(get(ROLES).await?, "does the machine have a role?").await?;
     let role = roles.lines().next().unwrap_or_default().trim();
     Ok(json::<RoleCredentials>(metadata, get(&format!("{ROLES}{role}")).await?, ADVICE).await?.kept())
-}
-
-fn read(file: &PathBuf) -> Result<String, SourceError> {
-    std::fs::read_to_string(file)
-        .map_err(|error| SourceError::Permanent(format!("cannot read the token `{}`: {error}", file.display())))
 }
 
 fn header(token: &str, http: &Http) -> Result<HeaderValue, SourceError> {

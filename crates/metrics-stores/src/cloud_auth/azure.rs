@@ -7,7 +7,7 @@ use headroom_api_server::clock;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde::{Deserialize, Deserializer};
 
-use super::token::{Credentials, Environment, ExpiringCredentials, json, server};
+use super::token::{Credentials, Environment, ExpiringCredentials, json, server, token_in};
 use crate::SourceError;
 use crate::http::{Form, Http};
 
@@ -78,9 +78,7 @@ impl AzureAccount {
     pub async fn ask(&self) -> Result<ExpiringCredentials, SourceError> {
         let (http, answer) = match &self.way {
             Way::Workload { authority, tenant, client, token_file } => {
-                let assertion = std::fs::read_to_string(token_file).map_err(|error| {
-                    SourceError::Permanent(format!("cannot read the token `{}`: {error}", token_file.display()))
-                })?;
+                let assertion = token_in(token_file)?;
                 let form = Form::default()
                     .with("grant_type", "client_credentials")
                     .with("client_id", client)

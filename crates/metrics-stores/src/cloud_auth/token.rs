@@ -1,5 +1,6 @@
 //! Tokens and keys that a cloud's own server gives, and the requests for them.
 
+use std::path::Path;
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -39,6 +40,12 @@ pub fn parts(url: &str) -> (&str, &str) {
     let begin = url.find("://").map_or(0, |at| at + 3);
     let path = url.get(begin..).and_then(|rest| rest.find('/'));
     url.split_at(path.map_or(url.len(), |at| begin + at))
+}
+
+/// A token that the cluster keeps in a file.
+pub fn token_in(file: &Path) -> Result<String, SourceError> {
+    std::fs::read_to_string(file)
+        .map_err(|error| SourceError::Permanent(format!("cannot read the token `{}`: {error}", file.display())))
 }
 
 /// The JSON of a good answer. `advice` is what to do about a refusal.

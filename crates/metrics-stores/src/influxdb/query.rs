@@ -4,6 +4,8 @@ use std::fmt;
 
 use headroom_usage::sample::{Resource, Window};
 
+use crate::cluster_id::LABELS;
+
 /// The schema of Heapster's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schema {
@@ -53,9 +55,6 @@ pub fn scale(resource: Resource) -> f64 {
     if resource == Resource::Cpu { 1e6 } else { 1.0 }
 }
 
-/// The usual tags with the cluster's name.
-const CLUSTER_TAGS: [&str; 5] = ["cluster", "cluster_name", "k8s_cluster", "k8s_cluster_name", "cluster_id"];
-
 /// Builds questions for one database.
 #[derive(Debug, Clone, Copy)]
 pub struct Questions<'a> {
@@ -87,7 +86,7 @@ impl Questions<'_> {
 
     /// The values of the tags with the cluster's name.
     pub fn clusters(&self) -> String {
-        let tags = CLUSTER_TAGS.map(|tag| format!("\"{tag}\"")).join(", ");
+        let tags = LABELS.map(|tag| format!("\"{tag}\"")).join(", ");
         self.values_of_tags(&format!("IN ({tags})"))
     }
 

@@ -6,13 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::AnswerSeries;
-use super::names::{ContainerLabels, State};
+use super::names::State;
 use super::query::{self, PromQl};
 use super::selector::{Match, Matchers};
-use crate::cluster_id::{self, ClusterId, KUBE_SYSTEM};
-
-/// The usual names of the label with the cluster's name.
-pub const LABELS: [&str; 5] = ["cluster", "cluster_name", "k8s_cluster", "k8s_cluster_name", "cluster_id"];
+use crate::cluster_id::{self, ClusterId, KUBE_SYSTEM, LABELS};
 
 /// Labels in which the series of one container differ within a cluster: its lives, its node, and scrapers that do the same.
 const HARMLESS: [&str; 20] = [
@@ -50,7 +47,7 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// The clusters in the answers to [`created`] and [`by_label`].
+    /// The clusters in the answers to [`created`] and [`query::count_by`] with [`LABELS`].
     pub fn among(created: &[AnswerSeries], by_label: &[AnswerSeries]) -> Self {
         let mut clusters = Self::default();
         clusters.take_created(created);
@@ -131,11 +128,6 @@ impl Clusters {
 /// Asks when kube-system was created.
 pub fn created(state: &State, matchers: &Matchers) -> PromQl {
     query::series(query::CREATED, &[(&state.place.namespace, Match::Is(KUBE_SYSTEM))], matchers)
-}
-
-/// Asks how many series have which cluster's name.
-pub fn by_label(metric: &str, usage: &ContainerLabels, matchers: &Matchers) -> PromQl {
-    query::count_by(&LABELS, metric, usage, matchers)
 }
 
 #[cfg(test)]

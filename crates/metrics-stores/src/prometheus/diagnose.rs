@@ -187,7 +187,8 @@ impl StoreReader {
     /// Checks that OOM kills can be read. None without kube-state-metrics.
     async fn tells_kills(&self) -> Result<Option<SourceFinding>, SourceError> {
         let Some(state) = &self.names.state else { return Ok(None) };
-        let restarts = self.api.number(&self.queries().count_of_restarts(state), None).await?;
+        let question = query::count_of_containers(query::RESTARTS, &state.place, None, &self.matchers);
+        let restarts = self.api.number(&question, None).await?;
         Ok(Some(match restarts {
             Some(containers) => {
                 SourceFinding::good("oom kills", format!("`{}`, {containers} containers", query::RESTARTS))

@@ -37,14 +37,11 @@ impl Images {
         let spans = row.points().chunk_by(|(before, _), (after, _)| after - before <= BREAK_SECONDS);
         for span in spans {
             if let (Some((from, _)), Some((to, _))) = (span.first(), span.last()) {
-                self.claim(pod, container, row.label(&state.image), *from, *to);
+                let span = ImageSpan { image: row.label(&state.image).to_owned(), from: *from, to: *to };
+                let containers = self.pods.entry(pod.to_owned()).or_default();
+                containers.entry(container.to_owned()).or_default().push(span);
             }
         }
-    }
-
-    fn claim(&mut self, pod: &str, container: &str, image: &str, from: i64, to: i64) {
-        let containers = self.pods.entry(pod.to_owned()).or_default();
-        containers.entry(container.to_owned()).or_default().push(ImageSpan { image: image.to_owned(), from, to });
     }
 
     /// The series by the images of its samples; nothing if none is known.

@@ -109,40 +109,23 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_after_a_kill_is_told_once() {
-        check(
-            &States {
-                killed_and_restarted: timelines(&[(660, 1.0), (720, 1.0), (780, 1.0), (840, 1.0)]),
-                restarts: timelines(&[(540, 0.0), (600, 0.0), (660, 1.0), (720, 1.0), (780, 2.0), (840, 2.0)]),
-                ..States::default()
-            },
-            &[660, 780],
-        );
-    }
-
-    #[test]
-    fn a_restart_after_another_end_is_no_kill() {
-        check(
-            &States {
-                killed_and_restarted: timelines(&[(540, 1.0), (600, 1.0)]),
-                restarts: timelines(&[(540, 1.0), (600, 1.0), (660, 2.0)]),
-                ..States::default()
-            },
-            &[],
-        );
-    }
-
-    #[test]
-    fn what_was_not_watched_before_is_not_claimed() {
-        check(
-            &States {
-                killed_and_restarted: timelines(&[(660, 1.0), (720, 1.0)]),
-                restarts: timelines(&[(660, 3.0), (720, 3.0)]),
-                killed_for_good: timelines(&[(900, 1.0)]),
-                ..States::default()
-            },
-            &[900], // its restarts had been seen at 720
-        );
+    fn a_kill_is_a_change_of_state_in_the_window_of_its_time() {
+        let check = |killed: &[(i64, f64)], dead: &[(i64, f64)], restarts: &[(i64, f64)], expected: &[i64]| {
+            let [killed_and_restarted, killed_for_good, restarts] = [killed, dead, restarts].map(timelines);
+            check(&States { killed_and_restarted, killed_for_good, restarts, ..States::default() }, expected);
+        };
+        // A restart after a kill is told once.
+        let restarts = [(540, 0.0), (600, 0.0), (660, 1.0), (720, 1.0), (780, 2.0), (840, 2.0)];
+        check(&[(660, 1.0), (720, 1.0), (780, 1.0), (840, 1.0)], &[], &restarts, &[660, 780]);
+        // A restart after another end is no kill.
+        check(&[(540, 1.0), (600, 1.0)], &[], &[(540, 1.0), (600, 1.0), (660, 2.0)], &[]);
+        // What was not watched before is not claimed; the restarts of the dead one had been seen at 720.
+        check(&[(660, 1.0), (720, 1.0)], &[(900, 1.0)], &[(660, 3.0), (720, 3.0)], &[900]);
+        // A kill belongs to the window of its time.
+        let restarts = [(480, 0.0), (540, 1.0), (600, 1.0), (1200, 2.0)];
+        check(&[(540, 1.0), (600, 1.0), (1200, 1.0)], &[], &restarts, &[]);
+        // A Job that is not started again is told when it lies dead.
+        check(&[], &[(720, 1.0), (780, 1.0)], &[(660, 0.0), (720, 0.0)], &[720]);
     }
 
     #[test]
@@ -160,29 +143,5 @@ mod tests {
         states.restarts_before = timelines(&[(599, 0.0)]);
         check(&states, &[900]);
         assert!(!states.lacks_restarts(Window { from: 1200, to: 1800 }));
-    }
-
-    #[test]
-    fn a_kill_belongs_to_the_window_of_its_time() {
-        check(
-            &States {
-                killed_and_restarted: timelines(&[(540, 1.0), (600, 1.0), (1200, 1.0)]),
-                restarts: timelines(&[(480, 0.0), (540, 1.0), (600, 1.0), (1200, 2.0)]),
-                ..States::default()
-            },
-            &[],
-        );
-    }
-
-    #[test]
-    fn a_job_that_is_not_started_again_is_told_when_it_lies_dead() {
-        check(
-            &States {
-                killed_for_good: timelines(&[(720, 1.0), (780, 1.0)]),
-                restarts: timelines(&[(660, 0.0), (720, 0.0)]),
-                ..States::default()
-            },
-            &[720],
-        );
     }
 }

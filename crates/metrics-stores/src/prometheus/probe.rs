@@ -2,6 +2,7 @@
 //! error here: `doctor` reports all of it at once.
 
 use crate::SourceError;
+use crate::cluster_id::LABELS;
 
 use super::absence::{self, Absence};
 use super::answer::AnswerSeries;
@@ -138,7 +139,7 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
 
     let images = wanted.usage_images();
     let mut questions = vec![Jobs::question(metric, &usage, matchers), query::steadiest(metric, &usage, matchers)];
-    questions.push(clusters::by_label(metric, &usage, matchers));
+    questions.push(query::count_by(&LABELS, metric, &usage, matchers));
     questions.push(query::lasting_twins(&jobs::LABELS, metric, &usage, matchers));
     questions.push(query::count_of_swapped(&usage, matchers));
     questions.extend(images.iter().map(|image| count(metric, &usage, Some(image))));

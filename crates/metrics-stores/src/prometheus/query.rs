@@ -370,11 +370,6 @@ impl<'a> Queries<'a> {
         PromQl(parts.join(" or "))
     }
 
-    /// The number of containers with a count of restarts, which kills are found by.
-    pub fn count_of_restarts(&self, state: &State) -> PromQl {
-        count_of_containers(RESTARTS, &state.place, None, self.matchers)
-    }
-
     /// The namespaces with containers in a usage metric, or with an image, within some seconds; and the label that names them.
     pub fn namespaces(&self, seconds: u32) -> Option<(PromQl, &'a str)> {
         let (namespace, series) = match (self.image, &self.names.state) {

@@ -75,10 +75,6 @@ impl StoreReader {
         Ok(Arc::new(Self { outage_since: Some(at), ..reader }))
     }
 
-    pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Arc<Self>, SourceError> {
-        Ok(Arc::new(Self::new(api.clone(), &probe(api, options).await?, options)?))
-    }
-
     /// Fails if there is nothing to read.
     pub(super) fn new(api: Api, probed: &Probe, options: &PrometheusOptions) -> Result<Self, SourceError> {
         let (mut matchers, step_seconds) = (options.matchers.clone(), options.step_seconds.max(1));

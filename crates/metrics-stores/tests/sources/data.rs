@@ -107,20 +107,13 @@ impl Cluster {
         for container in &self.containers {
             for minute in 0..container.cpu.len() {
                 let end = self.window.from + (minute as i64 + 1) * 60;
-                let key = |resource| Key {
-                    namespace: container.namespace.to_owned(),
-                    pod: container.pod.clone(),
-                    container: container.name.to_owned(),
-                    image: container.image(minute).to_owned(),
-                    resource,
-                };
                 if let Some(cores) = container.cpu[minute] {
-                    expected.entry(key(Resource::Cpu)).or_default().push((end, cores));
+                    expected.entry(container.key(minute, Resource::Cpu)).or_default().push((end, cores));
                 }
                 let scrapes =
                     container.memory[minute * 4..minute * 4 + 4].iter().flatten().filter(|bytes| !bytes.is_nan());
                 if let Some(peak) = scrapes.copied().reduce(f64::max) {
-                    expected.entry(key(Resource::Memory)).or_default().push((end, peak));
+                    expected.entry(container.key(minute, Resource::Memory)).or_default().push((end, peak));
                 }
             }
         }
@@ -204,6 +197,16 @@ impl Cluster {
 impl Container {
     pub fn image(&self, minute: usize) -> &'static str {
         self.images.iter().rev().find(|(from, _)| *from <= minute).unwrap().1
+    }
+
+    pub fn key(&self, minute: usize, resource: Resource) -> Key {
+        Key {
+            namespace: self.namespace.to_owned(),
+            pod: self.pod.clone(),
+            container: self.name.to_owned(),
+            image: self.image(minute).to_owned(),
+            resource,
+        }
     }
 
     /// The counter restarts with the container, and is absent without a scrape.

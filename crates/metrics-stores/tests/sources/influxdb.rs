@@ -64,15 +64,8 @@ fn expected(cluster: &Cluster) -> BTreeMap<Key, Vec<(i64, f64)>> {
         for minute in 0..container.cpu.len() {
             let values = [(Resource::Cpu, container.cpu[minute]), (Resource::Memory, memory(container, minute))];
             for (resource, value) in values {
-                let key = Key {
-                    namespace: container.namespace.to_owned(),
-                    pod: container.pod.clone(),
-                    container: container.name.to_owned(),
-                    image: container.image(minute).to_owned(),
-                    resource,
-                };
                 let time = cluster.window.from + minute as i64 * 60;
-                expected.entry(key).or_default().extend(value.map(|value| (time, value)));
+                expected.entry(container.key(minute, resource)).or_default().extend(value.map(|value| (time, value)));
             }
         }
     }

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use headroom_admission::cluster::usage::workload;
+use headroom_fixtures::http::{FakeServer, answer};
 use headroom_fixtures::servers::{PrometheusServer, Server};
 use headroom_metrics_stores::diagnosis::{SourceFinding, SourceVerdict};
 use headroom_metrics_stores::http::{Authentication, Endpoint, Http};
@@ -276,8 +275,7 @@ async fn old_label_names_and_a_missing_kube_state_metrics_are_detected() {
     }
     data::check(&read(&source, shifted(cluster.window), 90 * 60).await, &expected);
 
-    let options = options(server.url());
-    let findings = findings(&options).await;
+    let findings = findings(&options(server.url())).await;
     let image = of_subject(&findings, "image");
     assert_eq!(image.verdict, SourceVerdict::Doubtful);
     assert_eq!(image.found, "only the label `image` of the usage series, 5 containers");
@@ -351,12 +349,17 @@ async fn an_exporter_cannot_claim_containers_that_the_kubelets_know() {
     assert_eq!(peak, Some(64_424_509_440));
 }
 
+/// Some lines of the text.
+fn lines(text: &str, is_kept: impl Fn(&str) -> bool) -> String {
+    text.lines().filter(|line| is_kept(line)).map(|line| format!("{line}\n")).collect()
+}
+
 /// The text without the series of kube-state-metrics between two minutes.
 fn without_state(cluster: &Cluster, text: &str, minutes: std::ops::Range<i64>) -> String {
     let away = cluster.window.from + minutes.start * 60..cluster.window.from + minutes.end * 60;
     let time = |line: &str| line.rsplit(' ').next().and_then(|time| time.parse().ok());
     let is_gone = |line: &str| line.starts_with("kube_") && time(line).is_some_and(|time| away.contains(&time));
-    text.lines().filter(|line| !is_gone(line)).map(|line| format!("{line}\n")).collect()
+    lines(text, |line| !is_gone(line))
 }
 
 /// The text with a wrong image label on the usage series.
@@ -380,8 +383,7 @@ async fn kube_state_metrics_may_be_down_when_a_run_starts() {
         data::check(&found, &cluster.expected());
         check_kills(&cluster, &found.kills);
     }
-    let options = options(server.url());
-    let findings = findings(&options).await;
+    let findings = findings(&options(server.url())).await;
     let image = of_subject(&findings, "image");
     assert_eq!(
         (image.verdict, image.found.as_str()),
@@ -400,7 +402,7 @@ async fn pods_started_while_kube_state_metrics_was_down_wait_for_it() {
         let is_old = |line: &str| {
             line.contains(r#"pod="api-1""#) && line.rsplit(' ').next().unwrap().parse::<i64>().unwrap() < begun
         };
-        text.lines().filter(|line| !is_old(line)).map(|line| format!("{line}\n")).collect::<String>()
+        lines(text, |line| !is_old(line))
     };
     let server = start(young(&away));
     let source = Prometheus::connect(&options(server.url())).await.unwrap();
@@ -451,8 +453,7 @@ async fn a_store_shared_by_clusters_requires_a_choice() {
 async fn an_empty_store_is_distinguished_from_a_wrong_name() {
     let server = PrometheusServer::default().start();
     check_refused(Prometheus::connect(&options(server.url())).await, "`container_memory_working_set_bytes`");
-    let options = options(server.url());
-    let findings = findings(&options).await;
+    let findings = findings(&options(server.url())).await;
     assert!(
         findings.len() == 3
             && findings[1..].iter().all(|finding| finding.verdict == SourceVerdict::Bad && finding.advice.is_some()),
@@ -525,14 +526,11 @@ async fn well_known_names_that_are_not_looked_for_are_written_into_the_file() {
 async fn what_keeps_usage_from_being_read_is_named() {
     let cluster = Cluster::until_now(60);
     let text = cluster.open_metrics();
-    let lines = |is_kept: &dyn Fn(&str) -> bool| -> String {
-        text.lines().filter(|line| is_kept(line)).map(|line| format!("{line}\n")).collect()
-    };
     let ended = Window { from: cluster.window.to - 7 * 3_600, to: cluster.window.to - 3 * 3_600 };
     let is_of_pod = |line: &str| !line.starts_with("container_") || line.contains(r#"container="""#);
     let of_environments = text.replace(r#"prometheus_replica="a""#, r#"environment="dev""#);
     for (history, matchers, subject, verdict, words) in [
-        (lines(&is_of_pod), "", "memory metric", SourceVerdict::Bad, "scrape the kubelets' /metrics/resource"),
+        (lines(&text, is_of_pod), "", "memory metric", SourceVerdict::Bad, "scrape the kubelets' /metrics/resource"),
         (
             renamed(&text, &[("working_set", "usage")]),
             "",
@@ -540,7 +538,7 @@ async fn what_keeps_usage_from_being_read_is_named() {
             SourceVerdict::Doubtful,
             "counts the page cache too",
         ),
-        (lines(&|line| !line.contains("kube_")), "", "image", SourceVerdict::Bad, "`recommend` needs no images"),
+        (lines(&text, |line| !line.contains("kube_")), "", "image", SourceVerdict::Bad, "`recommend` needs no images"),
         (
             text.clone(),
             r#"cluster="nope""#,
@@ -564,8 +562,7 @@ async fn what_keeps_usage_from_being_read_is_named() {
 async fn doctor_lists_what_it_found() {
     let cluster = Cluster::until_now(120);
     let server = start(cluster.open_metrics());
-    let options = options(server.url());
-    let findings = findings(&options).await;
+    let findings = findings(&options(server.url())).await;
     let reported: Vec<_> =
         findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
     assert_eq!((reported[0].0, reported[0].1), (SourceVerdict::Good, "clock"));
@@ -592,7 +589,7 @@ async fn doctor_lists_what_it_found() {
 
 #[tokio::test]
 async fn a_live_scrape_is_read_while_it_grows() {
-    let exporter = Exporter::start();
+    let exporter = exporter();
     let server = PrometheusServer { scrape: Some(exporter.port), ..PrometheusServer::default() }.start();
     let options = PrometheusOptions { step_seconds: 5, ephemeral_storage: true, ..options(server.url()) };
     let give_up = Instant::now() + Duration::from_secs(60);
@@ -622,38 +619,23 @@ async fn a_live_scrape_is_read_while_it_grows() {
 }
 
 /// An exporter with one container that uses a quarter of a core.
-struct Exporter {
-    port: u16,
-}
-
-impl Exporter {
-    fn start() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let started = Instant::now();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let mut request = [0; 4096];
-                let _ = stream.read(&mut request);
-                let place = r#"namespace="shop",pod="web-1",container="nginx""#;
-                let body = format!(
-                    "# TYPE container_cpu_usage_seconds_total counter\ncontainer_cpu_usage_seconds_total{{{place}}} {}\n\
-                     # TYPE container_memory_working_set_bytes gauge\ncontainer_memory_working_set_bytes{{{place}}} {}\n\
-                     # TYPE container_fs_usage_bytes gauge\ncontainer_fs_usage_bytes{{{place},device=\"a\"}} {}\n\
-                     container_fs_usage_bytes{{{place},device=\"b\"}} {}\n\
-                     # TYPE kube_pod_container_info gauge\nkube_pod_container_info{{{place},image_spec=\"nginx:1.27\"}} 1\n",
-                    started.elapsed().as_secs_f64() / 4.0,
-                    64 << 20,
-                    2 << 20,
-                    3 << 20
-                );
-                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nConnection: close";
-                let _ = write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-            }
-        });
-        Self { port }
-    }
+fn exporter() -> FakeServer {
+    let started = Instant::now();
+    FakeServer::start(move |_| {
+        let place = r#"namespace="shop",pod="web-1",container="nginx""#;
+        let cores = started.elapsed().as_secs_f64() / 4.0;
+        let text = format!(
+            "# TYPE container_cpu_usage_seconds_total counter\ncontainer_cpu_usage_seconds_total{{{place}}} {cores}\n\
+             # TYPE container_memory_working_set_bytes gauge\ncontainer_memory_working_set_bytes{{{place}}} {}\n\
+             # TYPE container_fs_usage_bytes gauge\ncontainer_fs_usage_bytes{{{place},device=\"a\"}} {}\n\
+             container_fs_usage_bytes{{{place},device=\"b\"}} {}\n\
+             # TYPE kube_pod_container_info gauge\nkube_pod_container_info{{{place},image_spec=\"nginx:1.27\"}} 1\n",
+            64 << 20,
+            2 << 20,
+            3 << 20
+        );
+        answer(200, &text)
+    })
 }
 
 #[tokio::test]

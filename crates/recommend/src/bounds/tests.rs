@@ -143,6 +143,12 @@ impl World {
         outcome
     }
 
+    /// The requests of what runs now, of each workload at least one pod.
+    fn requested(&self) -> Amounts {
+        let each = self.0.iter().filter(|app| app.kind != "Job");
+        each.fold([0; 3], |sum, app| [0, 1, 2].map(|at| sum[at] + app.request[at] * app.pods[HOURS as usize].max(1)))
+    }
+
     /// The consumers as an inventory finds them, right-sized.
     fn consumers(&self, cluster: &mut Overlay) -> Vec<WorkloadConsumer> {
         let inventory = Inventory::read(cluster, &[Some("shop")], |error| error.to_string()).unwrap();
@@ -213,12 +219,10 @@ fn quantity(name: &str, amount: f64) -> Quantity {
 fn hard_of(amounts: &[super::quota::Proposed]) -> Amounts {
     NAMES.map(|name| {
         let hard = &amounts.iter().find(|amount| amount.resource == name).unwrap().proposed;
-        if name == "requests.cpu" {
-            hard.milli_value()
-        } else if name == "pods" {
-            hard.value()
-        } else {
-            hard.value() >> 20
+        match name {
+            "requests.cpu" => hard.milli_value(),
+            "pods" => hard.value(),
+            _ => hard.value() >> 20,
         }
     })
 }
@@ -266,18 +270,8 @@ fn quotas_refuse_nothing_that_ran_beside_the_usual_rules() {
     let rules: [(&str, Rule); 4] = [
         ("recommend bounds", |world, _| hard_of(&proposal(world).amounts)),
         ("peak + 20%", |_, before| before.peak().map(|peak| (peak * 6 + 4) / 5)),
-        ("sum of requests", |world, _| {
-            let each = world.0.iter().filter(|app| app.kind != "Job");
-            each.fold([0; 3], |sum, app| {
-                [0, 1, 2].map(|at| sum[at] + app.request[at] * app.pods[HOURS as usize].max(1))
-            })
-        }),
-        ("sum of requests x 2", |world, _| {
-            let each = world.0.iter().filter(|app| app.kind != "Job");
-            each.fold([0; 3], |sum, app| {
-                [0, 1, 2].map(|at| sum[at] + 2 * app.request[at] * app.pods[HOURS as usize].max(1))
-            })
-        }),
+        ("sum of requests", |world, _| world.requested()),
+        ("sum of requests x 2", |world, _| world.requested().map(|sum| 2 * sum)),
     ];
     let mut table = String::new();
     for (name, rule) in rules {

@@ -87,11 +87,10 @@ impl SizeByImage {
     pub fn of(usage: UsageOfImage<'_>, node: Option<&NodeCapacity>) -> Option<Self> {
         let bytes = |amount: &Quantity| u64::try_from(amount.value()).unwrap_or(0);
         let memory = usage.memory.filter(|_| usage.pods >= LEAST_PODS)?;
-        let request = |used: &Distribution, resource| part(used, resource);
         let requests = ImageAmounts {
-            cpu: usage.cpu.map(|cpu| request(cpu, Resource::Cpu)),
-            memory: Some(request(memory, Resource::Memory)),
-            ephemeral_storage: usage.storage.map(|storage| request(storage, Resource::EphemeralStorage)),
+            cpu: usage.cpu.map(|cpu| part(cpu, Resource::Cpu)),
+            memory: Some(part(memory, Resource::Memory)),
+            ephemeral_storage: usage.storage.map(|storage| part(storage, Resource::EphemeralStorage)),
         };
         let limit = |used: &Distribution, killed_at| memory_limit::of_usage(bytes(used.peak()), killed_at, 1);
         let limits = ImageAmounts {

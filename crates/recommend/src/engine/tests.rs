@@ -20,12 +20,27 @@ const MEBI: u64 = 1 << 20;
 
 mod shapes;
 
-fn observed(cpu_milli: u64, memory_mebi: u64, kill: Option<u64>) -> Observed {
+/// The usage of a pod until a time, and for so many seconds.
+fn usage(pod: u32, until: i64, [cpu_milli, memory_mebi]: [u64; 2], seconds: u64) -> Observed {
     let mut observed = Observed::default();
-    observed.pods.add(1);
+    observed.pods.add(pod);
+    observed.add(Resource::Cpu, until, cpu_milli * 1_000_000, seconds);
+    observed.add(Resource::Memory, until, memory_mebi * MEBI, seconds);
+    observed
+}
+
+/// Days of a pod, with its millicores and mebibytes by their age.
+fn days(count: u32, cpu: fn(age: u32) -> u64, memory: fn(age: u32) -> u64) -> Histories {
+    let mut histories = Histories::default();
+    (0..count).for_each(|age| {
+        histories.observe_pod(0, "a", age, 1, &usage(1, NOW, [cpu(age), memory(age)], 86_400));
+    });
+    histories
+}
+
+fn observed(cpu_milli: u64, memory_mebi: u64, kill: Option<u64>) -> Observed {
     // Enough to lower a request.
-    observed.add(Resource::Cpu, NOW - 600, cpu_milli * 1_000_000, 3 * 86_400);
-    observed.add(Resource::Memory, NOW - 600, memory_mebi * MEBI, 3 * 86_400);
+    let mut observed = usage(1, NOW - 600, [cpu_milli, memory_mebi], 3 * 86_400);
     if let Some(memory) = kill {
         observed.add_kill(Kill { at: NOW - 3_000, memory: memory * MEBI, of: 1 });
     }
@@ -38,7 +53,12 @@ fn workload(containers: Value) -> WorkloadEntry {
     WorkloadEntry::of_cluster(&object)
 }
 
-/// The same, or a CronJob of such pods.
+/// A workload of one container.
+fn one(resources: Value) -> WorkloadEntry {
+    workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]))
+}
+
+/// A Deployment, or a CronJob of such pods.
 fn entry_of(kind: &str, containers: Value) -> WorkloadEntry {
     let entry = workload(containers);
     if kind != "CronJob" {
@@ -206,8 +226,7 @@ proptest! {
             }
             histories.observe(0, "a", age, &day);
         }
-        let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
-        let row = advised_by(&workload, &histories, &mut around(&[]));
+        let row = advised_by(&one(json!({})), &histories, &mut around(&[]));
         let recommended = row.containers[0].resource(Resource::Cpu).unwrap().recommended.as_ref().unwrap().milli_value();
         for (mostly, at_times, minutes) in pods {
             let above = |millicores: u64, minutes: u64| if millicores as i64 > recommended { minutes } else { 0 };
@@ -234,14 +253,8 @@ fn containers_with_one_image_get_advice_of_their_own() {
 
 #[test]
 fn of_less_than_two_hours_nothing_is_recommended() {
-    let workload = workload(json!([
-        {"name": "a", "image": "example.com/a:1", "resources": {"limits": {"memory": "2Gi"}}},
-    ]));
-    let mut usage = Observed::default();
-    usage.pods.add(1);
-    usage.add(Resource::Cpu, NOW - 600, 1_000_000, 1_200);
-    usage.add(Resource::Memory, NOW - 600, MEBI, 1_200);
-    let mut row = advised(&workload, &[("a", usage)], &mut around(&[]));
+    let workload = one(json!({"limits": {"memory": "2Gi"}}));
+    let mut row = advised(&workload, &[("a", usage(1, NOW - 600, [1, 1], 1_200))], &mut around(&[]));
     let container = row.containers.remove(0);
     assert!(container.resources.iter().all(|of| of.recommended.is_none() && of.recommended_limit.is_none()));
     assert_eq!(
@@ -253,8 +266,7 @@ fn of_less_than_two_hours_nothing_is_recommended() {
 
 #[test]
 fn memory_that_is_always_zero_is_not_measured() {
-    let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
-    let mut row = advised(&workload, &[("a", observed(100, 0, None))], &mut around(&[]));
+    let mut row = advised(&one(json!({})), &[("a", observed(100, 0, None))], &mut around(&[]));
     let container = row.containers.remove(0);
     assert!(container.resource(Resource::Cpu).unwrap().recommended.is_some());
     assert_eq!(
@@ -265,13 +277,12 @@ fn memory_that_is_always_zero_is_not_measured() {
 
 #[test]
 fn memory_covers_every_peak_of_its_history_unless_a_bound_forbids_it() {
-    let workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
     let mut usage = observed(100, 400, None);
     usage.add(Resource::Memory, NOW - 600, 400 * MEBI, 80_000);
     usage.add(Resource::Memory, NOW - 600, 900 * MEBI, 60);
     let used = [("a", usage)];
     let memory = |range: Value| {
-        let container = advised(&workload, &used, &mut around(&[limits(range)])).containers.remove(0);
+        let container = advised(&one(json!({})), &used, &mut around(&[limits(range)])).containers.remove(0);
         let memory = container.resource(Resource::Memory).unwrap();
         let reason = memory.explained().split("; ").last().unwrap().to_owned();
         (memory.recommended.as_ref().unwrap().to_string(), container.is_below_peak(), reason)
@@ -299,16 +310,20 @@ fn a_pod_that_must_request_more_than_it_uses_gets_the_rest_in_its_largest_contai
 }
 
 #[test]
-fn no_risk_is_fixed_by_less_than_is_used_or_by_parts_of_whole_cpus() {
+fn no_risk_is_fixed_by_less_than_is_used_or_by_parts_of_whole_cpus_and_a_bound_is_named() {
     let check = |cpu, memory, resources: Value, bounds: Value, expected: &str| {
-        let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
-        let row = advised(&workload, &[("a", observed(cpu, memory, None))], &mut around(&[limits(bounds)]));
+        let used = [("a", observed(cpu, memory, None))];
+        let row = advised(&one(resources), &used, &mut around(&[limits(bounds)]));
         let risks = risk::of_all(std::slice::from_ref(&row));
         assert!(risks.iter().any(|risk| risk.fix == expected), "{risks:?}");
     };
     let max = json!({"type": "Container", "max": {"memory": "512Mi"}});
     let bound = "raise the max of LimitRange limits (512Mi) to at least 1207Mi";
-    check(100, 939, json!({"requests": {"cpu": "1", "memory": "256Mi"}}), max, bound);
+    check(100, 939, json!({"requests": {"cpu": "1", "memory": "256Mi"}}), max.clone(), bound);
+    check(100, 939, json!({"requests": {"cpu": "1", "memory": "512Mi"}}), max, bound);
+    let roomy = json!({"type": "Container", "max": {"memory": "2Gi"}});
+    let raise = "raise the memory request to 1207Mi";
+    check(100, 939, json!({"requests": {"cpu": "1", "memory": "512Mi"}}), roomy, raise);
     let both = json!({"cpu": "4", "memory": "1Gi"});
     let whole = json!({"requests": both, "limits": both});
     let together = "if it needs more, raise CPU request and limit together, to whole CPUs";
@@ -317,16 +332,8 @@ fn no_risk_is_fixed_by_less_than_is_used_or_by_parts_of_whole_cpus() {
 
 /// The advice for a container with a limit of 2Gi that ran for two weeks, with its millicores and mebibytes by the age of the day.
 fn advised_over_days(cpu: fn(age: u32) -> u64, memory: fn(age: u32) -> u64) -> ContainerAdvice {
-    let workload =
-        workload(json!([{"name": "a", "image": "example.com/a:1", "resources": {"limits": {"memory": "2Gi"}}}]));
-    let mut histories = Histories::default();
-    for age in 0..=14 {
-        let mut observed = Observed::default();
-        observed.add(Resource::Cpu, NOW, cpu(age) * 1_000_000, 86_400);
-        observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
-        histories.observe_pod(0, "a", age, 0, &observed);
-    }
-    advised_by(&workload, &histories, &mut around(&[])).containers.remove(0)
+    let workload = one(json!({"limits": {"memory": "2Gi"}}));
+    advised_by(&workload, &days(15, cpu, memory), &mut around(&[])).containers.remove(0)
 }
 
 #[test]
@@ -348,12 +355,14 @@ fn steady_growth_is_covered_for_a_week_and_told_with_the_day_of_the_limit() {
     }
 }
 
+/// The recommended request and limit.
+fn memory_of(row: &Workload) -> [Option<String>; 2] {
+    let advice = row.containers[0].resource(Resource::Memory).unwrap();
+    [&advice.recommended, &advice.recommended_limit].map(|amount| amount.as_ref().map(ToString::to_string))
+}
+
 #[test]
 fn what_a_container_is_told_by_its_state_and_arguments() {
-    let memory_of = |container: &ContainerAdvice| {
-        let advice = container.resource(Resource::Memory).unwrap();
-        [&advice.recommended, &advice.recommended_limit].map(|amount| amount.as_ref().map(ToString::to_string))
-    };
     let check = |resources: Value,
                  memory: fn(u32) -> u64,
                  of: &dyn Fn(&mut WorkloadEntry),
@@ -362,18 +371,10 @@ fn what_a_container_is_told_by_its_state_and_arguments() {
         let mut workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources,
             "args": ["-Xmx1g"]}]));
         of(&mut workload);
-        let mut histories = Histories::default();
-        for age in 0..14 {
-            let mut observed = Observed::default();
-            observed.pods.add(1);
-            observed.add(Resource::Cpu, NOW, 100_000_000, 86_400);
-            observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
-            histories.observe_pod(0, "a", age, 1, &observed);
-        }
+        let histories = days(14, |_| 100, memory);
         let row = advised_from(UsageSource::Read(&histories), true, &workload, &mut around(&[]));
-        let container = &row.containers[0];
-        let flags: Vec<String> = row.flags(container).iter().map(ToString::to_string).collect();
-        assert_eq!(memory_of(container), expected.map(|amount| amount.map(str::to_owned)), "{flags:?}");
+        let flags: Vec<String> = row.flags(&row.containers[0]).iter().map(ToString::to_string).collect();
+        assert_eq!(memory_of(&row), expected.map(|amount| amount.map(str::to_owned)), "{flags:?}");
         assert_eq!(flags.join(", "), flag);
     };
     let requests = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
@@ -409,8 +410,8 @@ fn what_a_container_is_told_by_its_state_and_arguments() {
 
 #[test]
 fn pods_that_run_but_would_be_rejected_are_named() {
-    let mut workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources":
-        {"requests": {"cpu": "100m", "memory": "100Mi"}, "limits": {"cpu": "2", "memory": "100Mi"}}}]));
+    let requests = json!({"cpu": "100m", "memory": "100Mi"});
+    let mut workload = one(json!({"requests": requests, "limits": {"cpu": "2", "memory": "100Mi"}}));
     workload.exists = true;
     let bounds = limits(json!({"type": "Container", "min": {"cpu": "200m"}, "max": {"cpu": "1"}}));
     let row = advised(&workload, &[("a", observed(50, 80, None))], &mut around(&[bounds]));
@@ -429,22 +430,18 @@ fn pods_that_run_but_would_be_rejected_are_named() {
 #[test]
 fn a_container_that_runs_unseen_for_a_day_gets_no_advice() {
     let check = |is_running: bool, unseen_days: i64, age: u64, flag: Option<Flag>| {
-        let mut workload = workload(json!([{"name": "a", "image": "example.com/a:1"}]));
+        let mut workload = one(json!({}));
         workload.running.pods = u64::from(is_running);
         let mut histories = Histories::default();
         histories.to = NOW;
         for day in unseen_days..14 {
-            let mut observed = Observed::default();
-            observed.pods.add(1);
-            observed.add(Resource::Cpu, NOW - day * DAY - 60, 100_000_000, 86_400);
-            observed.add(Resource::Memory, NOW - day * DAY - 60, 100 * MEBI, 86_400);
-            histories.observe_pod(0, "a", day as u32, 1, &observed);
+            histories.observe_pod(0, "a", day as u32, 1, &usage(1, NOW - day * DAY - 60, [100, 100], 86_400));
         }
-        let container = advised_by(&workload, &histories, &mut around(&[])).containers.remove(0);
+        let row = advised_by(&workload, &histories, &mut around(&[]));
+        let container = &row.containers[0];
         let cpu = container.resource(Resource::Cpu).unwrap();
         assert_eq!(cpu.recommended.is_none(), flag.is_some(), "{}", cpu.explained());
-        let is_stale = Workload::flags(&advised_by(&workload, &histories, &mut around(&[])), &container);
-        assert_eq!(is_stale.into_iter().find(|flag| matches!(flag, Flag::Stale(_))), flag);
+        assert_eq!(row.flags(container).into_iter().find(|flag| matches!(flag, Flag::Stale(_))), flag);
         let text = cpu.explained();
         match flag {
             Some(_) => {
@@ -452,7 +449,7 @@ fn a_container_that_runs_unseen_for_a_day_gets_no_advice() {
             }
             None => assert_eq!(serde_json::to_value(&cpu.reason).unwrap()["history"]["ageSeconds"], age, "{text}"),
         }
-        let timeline = container.timeline.unwrap();
+        let timeline = container.timeline.as_ref().unwrap();
         assert_eq!((timeline.from, timeline.cpu.len()), (1_794_182_400, 14));
         assert_eq!(timeline.cpu.iter().filter(|peak| peak.is_none()).count() as i64, unseen_days);
         // Thousandths of a core and KiB, at most by what a bucket of usage is wide.
@@ -486,20 +483,12 @@ fn no_limit_is_recommended_where_none_is_and_for_cpu_never() {
 
 #[test]
 fn a_memory_limit_falls_only_if_asked_and_while_peaks_do_not_rise() {
-    let workload =
-        workload(json!([{"name": "a", "image": "example.com/a:1", "resources": {"limits": {"memory": "2Gi"}}}]));
-    let check = |days: u32, lowers_limits, memory: fn(u32) -> u64, expected: Option<&str>| {
-        let mut histories = Histories::default();
-        for age in 0..days {
-            let mut observed = Observed::default();
-            observed.pods.add(1);
-            observed.add(Resource::Cpu, NOW, 1_000_000, 86_400);
-            observed.add(Resource::Memory, NOW, memory(age) * MEBI, 86_400);
-            histories.observe_pod(0, "a", age, 1, &observed);
-        }
-        let row = advised_from(UsageSource::Read(&histories), lowers_limits, &workload, &mut around(&[]));
-        let limit = row.containers[0].resource(Resource::Memory).unwrap().recommended_limit.clone();
-        assert_eq!(limit.map(|limit| limit.to_string()).as_deref(), expected, "{days} days");
+    let workload = one(json!({"limits": {"memory": "2Gi"}}));
+    let check = |count: u32, lowers_limits, memory: fn(u32) -> u64, expected: Option<&str>| {
+        let histories = days(count, |_| 1, memory);
+        let usage = UsageSource::Read(&histories);
+        let [_, limit] = memory_of(&advised_from(usage, lowers_limits, &workload, &mut around(&[])));
+        assert_eq!(limit.as_deref(), expected, "{count} days");
     };
     check(14, false, |_| 1_000, None);
     check(14, true, |_| 1_000, Some("1200Mi"));
@@ -517,11 +506,8 @@ fn what_is_enough_is_counted_in_time_or_in_runs() {
         let entry = entry_of(kind, json!([{"name": "a", "image": "example.com/a:1"}]));
         let mut histories = Histories::default();
         for pod in 0..pods {
-            let mut observed = Observed::default();
-            observed.pods.add(pod);
-            observed.add(Resource::Cpu, NOW, 100_000_000, minutes * 60);
-            observed.add(Resource::Memory, NOW, 400 * MEBI, minutes * 60);
-            histories.observe_pod(0, "a", if kind == "CronJob" { pod } else { 0 }, pod, &observed);
+            let age = if kind == "CronJob" { pod } else { 0 };
+            histories.observe_pod(0, "a", age, pod, &usage(pod, NOW, [100, 400], minutes * 60));
         }
         let container = advised_by(&entry, &histories, &mut around(&[])).containers.remove(0);
         let evidence = container.evidence.unwrap().to_string();
@@ -537,22 +523,16 @@ fn what_is_enough_is_counted_in_time_or_in_runs() {
 #[test]
 fn the_limit_of_a_killed_container_never_falls() {
     let check = |limit: &str, killed_at: u64, is_limit_known: bool, expected: Option<&str>| {
-        let workload = workload(json!([{"name": "a", "image": "example.com/a:1",
-            "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": limit}}}]));
+        let workload = one(json!({"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": limit}}));
         let mut histories = Histories::default();
         histories.observe(0, "a", 0, &observed(100, 200, Some(killed_at)));
         histories.lose_kill_limit(0, "a", !is_limit_known);
         assert_eq!(histories.lack_kill_limits(), !is_limit_known);
         let row = advised_by(&workload, &histories, &mut around(&[]));
-        let memory = row.containers[0].resource(Resource::Memory).unwrap();
-        let recommended = memory.recommended_limit.as_ref().map(ToString::to_string);
-        assert_eq!(recommended.as_deref(), expected, "{limit}, killed at {killed_at}Mi");
-        let risks = crate::advice::risk::of_all(&[row]);
-        assert_eq!(
-            risks.iter().any(|risk| risk.risk == crate::advice::risk::RiskKind::OomKilled),
-            expected.is_some(),
-            "{risks:?}"
-        );
+        assert_eq!(memory_of(&row)[1].as_deref(), expected, "{limit}, killed at {killed_at}Mi");
+        let risks = risk::of_all(&[row]);
+        let is_at_risk = risks.iter().any(|of| of.risk == risk::RiskKind::OomKilled);
+        assert_eq!(is_at_risk, expected.is_some(), "{risks:?}");
     };
     check("512Mi", 512, true, Some("615Mi"));
     // The author has raised it since.
@@ -563,8 +543,7 @@ fn the_limit_of_a_killed_container_never_falls() {
 
 #[test]
 fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
-    let workload = workload(json!([{"name": "a", "image": "example.com/a:1",
-        "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}}}]));
+    let workload = one(json!({"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}}));
     let recommended_limit = |kill: Option<u64>| {
         let mut histories = Histories::default();
         histories.observe(0, "a", 0, &observed(100, 200, kill));
@@ -574,9 +553,9 @@ fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
         let mut around = around(&[]);
         let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
         let row = advised_from(UsageSource::Profiles, false, &workload, &mut cluster);
-        let memory = row.containers[0].resource(Resource::Memory).unwrap();
-        assert!(memory.recommended.is_some(), "{memory:?}");
-        memory.recommended_limit.as_ref().map(ToString::to_string)
+        let [request, limit] = memory_of(&row);
+        assert!(request.is_some(), "{row:?}");
+        limit
     };
     assert_eq!(recommended_limit(Some(512)).as_deref(), Some("615Mi"));
     assert_eq!(recommended_limit(None), None);
@@ -584,8 +563,7 @@ fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
 
 #[test]
 fn where_estimates_replace_requests_an_autoscaler_keeps_the_authors() {
-    let workload = workload(json!([{"name": "a", "image": "example.com/a:1",
-        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]));
+    let workload = one(json!({"requests": {"cpu": "1", "memory": "1Gi"}}));
     let mut histories = Histories::default();
     (0..14).for_each(|age| histories.observe(0, "a", age, &observed(100, 200, None)));
     let history = || histories.get(0, "a").and_then(|usage| usage.usage.history()).unwrap();
@@ -609,24 +587,9 @@ fn where_estimates_replace_requests_an_autoscaler_keeps_the_authors() {
 }
 
 #[test]
-fn usage_above_a_request_is_a_risk_where_a_bound_keeps_the_recommendation_low() {
-    let check = |resources: Value, max: &str, expected: &str| {
-        let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
-        let mut around = around(&[limits(json!({"type": "Container", "max": {"memory": max}}))]);
-        let row = advised(&workload, &[("a", observed(100, 908, None))], &mut around);
-        let risks: Vec<String> = crate::advice::risk::of_all(&[row]).iter().map(|risk| risk.fix.clone()).collect();
-        assert_eq!(risks, [expected]);
-    };
-    let request = json!({"requests": {"cpu": "200m", "memory": "512Mi"}});
-    check(request.clone(), "512Mi", "raise the max of LimitRange limits (512Mi) to at least 1170Mi");
-    check(request, "2Gi", "raise the memory request to 1170Mi");
-}
-
-#[test]
 fn requests_do_not_matter_and_bounds_are_told() {
     let check = |resources: Value, of_pod: Value, range: Value, expected: [&str; 2]| {
-        let mut object =
-            workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}])).object.value();
+        let mut object = one(resources).object.value();
         object["spec"]["template"]["spec"]["resources"] = of_pod;
         let used = [("a", observed(120, 200, None))];
         let row = advised(&WorkloadEntry::of_cluster(&object), &used, &mut around(&[limits(range)]));
@@ -652,8 +615,7 @@ fn requests_do_not_matter_and_bounds_are_told() {
 
 #[test]
 fn limits_that_a_limit_range_refuses_are_left_as_they_are() {
-    let workload = workload(json!([{"name": "a", "image": "example.com/a:1",
-        "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}}}]));
+    let workload = one(json!({"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}}));
     let used = [("a", observed(100, 500, Some(512)))];
     let mut around = around(&[limits(json!({"type": "Container", "max": {"memory": "512Mi"}}))]);
     let row = advised(&workload, &used, &mut around);
@@ -668,19 +630,15 @@ fn limits_that_a_limit_range_refuses_are_left_as_they_are() {
 #[test]
 fn a_limit_below_the_least_of_a_limit_range_is_raised_to_it() {
     let resources = json!({"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}});
-    let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
     let least = limits(json!({"type": "Container", "min": {"memory": "400Mi"}}));
-    let row = advised(&workload, &[("a", observed(50, 60, None))], &mut around(&[least]));
-    let memory = row.containers[0].resource(Resource::Memory).unwrap();
-    let amounts = [&memory.recommended, &memory.recommended_limit].map(|of| of.as_ref().map(ToString::to_string));
-    assert_eq!(amounts, [Some("400Mi".to_owned()), Some("400Mi".to_owned())], "{:?}", row.notes);
+    let row = advised(&one(resources), &[("a", observed(50, 60, None))], &mut around(&[least]));
+    assert_eq!(memory_of(&row), [Some("400Mi".to_owned()), Some("400Mi".to_owned())], "{:?}", row.notes);
 }
 
 #[test]
 fn the_class_of_service_is_told_before_and_after() {
     let check = |resources: Value, expected: (&str, &str)| {
-        let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
-        let row = advised(&workload, &[("a", observed(100, 100, None))], &mut around(&[]));
+        let row = advised(&one(resources), &[("a", observed(100, 100, None))], &mut around(&[]));
         assert_eq!((row.qos, row.qos_after), expected);
     };
     check(json!({}), ("BestEffort", "Burstable"));
@@ -704,8 +662,7 @@ impl ClusterReader for Counting {
 #[test]
 fn no_question_about_a_workload_is_asked_twice() {
     let limited = |cpu: &str, memory: &str, limit: &str| {
-        let resources = json!({"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": limit}});
-        workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]))
+        one(json!({"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": limit}}))
     };
     let mut histories = Histories::default();
     histories.observe(0, "a", 0, &observed(100, 100, None));
@@ -807,8 +764,7 @@ fn many_peers_and_services_cost_no_product() {
 
 #[test]
 fn killed_children_are_kills_without_a_restart() {
-    let resources = json!({"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}});
-    let workload = workload(json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
+    let workload = one(json!({"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}}));
     let mut histories = Histories::default();
     histories.observe(0, "a", 0, &observed(100, 400, None));
     histories.kill_children(0, "a", 12);
@@ -816,7 +772,7 @@ fn killed_children_are_kills_without_a_restart() {
     let container = &row.containers[0];
     assert_eq!(row.flags(container).first(), Some(&Flag::OomKills(12)));
     assert!(container.resource(Resource::Memory).unwrap().recommended_limit > Some("1Gi".parse().unwrap()));
-    let risks: Vec<String> = crate::advice::risk::of_all(&[row]).iter().map(ToString::to_string).collect();
+    let risks: Vec<String> = risk::of_all(&[row]).iter().map(ToString::to_string).collect();
     let expected = "shop deployment/web a: OOM-killed 12 times at 1Gi, child processes and not the container; raise the memory limit to";
     assert!(risks[0].starts_with(expected), "{risks:?}");
 }

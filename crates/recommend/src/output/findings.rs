@@ -1,8 +1,8 @@
 //! The findings for which `--fail-on` fails a run: risks, requests that are off, and changes that would be blocked.
 
-use std::fmt;
+use headroom_workloads::WorkloadRef;
 
-use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Workload};
+use crate::advice::workload::{ContainerAdvice, ResourceAdvice};
 use crate::report::Recommendations;
 
 /// The findings that fail a run.
@@ -16,38 +16,23 @@ pub struct Gate {
     pub blocked: bool,
 }
 
-/// A finding that fails the run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// `shop/deployment/web`
-    subject: String,
-    text: String,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.subject, self.text)
-    }
-}
-
-/// The findings of a report that the gate stops.
-pub fn of(report: &Recommendations, gate: Gate) -> Vec<Failure> {
-    let subject = |of: &Workload| format!("{}/{}", of.key.namespace, of.key);
+/// The findings of a report that the gate stops: `shop/deployment/web: container nginx: no cpu request; recommended 155m`
+pub fn of(report: &Recommendations, gate: Gate) -> Vec<String> {
+    let failure = |of: &WorkloadRef, text: &str| format!("{}/{of}: {text}", of.namespace);
     let mut failures = Vec::new();
     if gate.risk {
-        failures.extend(report.risks.iter().map(|risk| Failure {
-            subject: format!("{}/{}", risk.workload.namespace, risk.workload),
-            text: format!("container {}: {}; {}", risk.container, risk.text, risk.fix),
+        failures.extend(report.risks.iter().map(|risk| {
+            failure(&risk.workload, &format!("container {}: {}; {}", risk.container, risk.text, risk.fix))
         }));
     }
     if gate.blocked {
         let blocked = report.workloads.iter().filter_map(|of| Some((of, of.blocked.as_ref()?)));
-        failures.extend(blocked.map(|(of, blocked)| Failure { subject: subject(of), text: blocked.to_string() }));
+        failures.extend(blocked.map(|(of, blocked)| failure(&of.key, &blocked.to_string())));
     }
     let Some(most) = gate.off_by_percent else { return failures };
     for (of, container) in report.containers() {
         let off = container.resources.iter().filter_map(|resource| off_by(container, resource, most));
-        failures.extend(off.map(|text| Failure { subject: subject(of), text }));
+        failures.extend(off.map(|text| failure(&of.key, &text)));
     }
     failures
 }

@@ -14,15 +14,8 @@ pub fn text(report: &Recommendations) -> String {
     if !report.headline().is_empty() {
         text.push_str(&format!("**{}**\n\n", report.headline()));
     }
-    let list = |text: &mut String, heading: &str, lines: Vec<String>| {
-        if !lines.is_empty() {
-            text.push_str(&format!("**{heading}:**\n\n"));
-            lines.iter().for_each(|line| text.push_str(&format!("- {}\n", markdown_cell(line))));
-            text.push('\n');
-        }
-    };
-    list(&mut text, "Blocked", report.blocked());
-    list(&mut text, "Fix first", report.risks.iter().map(ToString::to_string).collect());
+    list(&mut text, "Blocked:", report.blocked());
+    list(&mut text, "Fix first:", report.risks.iter().map(ToString::to_string).collect());
     let source = std::iter::once(report.about()).chain(report.rules.iter().map(RequestRule::to_string));
     source.for_each(|line| text.push_str(&format!("- {}\n", markdown_cell(&line))));
     text.push_str(
@@ -73,12 +66,21 @@ pub fn text(report: &Recommendations) -> String {
     text.push('\n');
     list(
         &mut text,
-        "Quotas after applying all recommendations",
+        "Quotas after applying all recommendations:",
         report.quotas.iter().map(QuotaEffect::to_string).collect(),
     );
-    list(&mut text, "Autoscalers", report.scaled());
-    list(&mut text, "Flags", report.flags_explained());
-    list(&mut text, "Notes", report.all_notes());
+    list(&mut text, "Autoscalers:", report.scaled());
+    list(&mut text, "Flags:", report.flags_explained());
+    list(&mut text, "Notes:", report.all_notes());
     text.truncate(text.trim_end().len());
     text + "\n"
+}
+
+/// Adds a list, unless it is empty.
+pub(super) fn list(text: &mut String, heading: &str, lines: Vec<String>) {
+    if !lines.is_empty() {
+        text.push_str(&format!("**{heading}**\n\n"));
+        lines.iter().for_each(|line| text.push_str(&format!("- {}\n", markdown_cell(line))));
+        text.push('\n');
+    }
 }

@@ -10,20 +10,14 @@ use crate::advice::amounts::short;
 use crate::advice::quota_effect::QuotaEffect;
 use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Workload};
 use crate::engine::declined::{self, fingerprint};
+use crate::output::markdown::list;
 use crate::report::Recommendations;
 use crate::report::rule::RequestRule;
 
 /// The text; empty parts are left out.
 pub fn text(report: &Recommendations) -> String {
     let mut text = String::new();
-    let mut list = |heading: &str, lines: Vec<String>| {
-        if !lines.is_empty() {
-            text.push_str(&format!("**{heading}**\n\n"));
-            lines.iter().for_each(|line| text.push_str(&format!("- {}\n", markdown_cell(line))));
-            text.push('\n');
-        }
-    };
-    list("Risks", report.risks.iter().map(ToString::to_string).collect());
+    list(&mut text, "Risks", report.risks.iter().map(ToString::to_string).collect());
     let mut first = None;
     let mut rows = String::new();
     for (workload, container, advice) in advised(report) {
@@ -46,14 +40,18 @@ pub fn text(report: &Recommendations) -> String {
             first.get_or_insert(mark);
         }
     }
-    list("Targets of autoscalers, which this changes too if they are in the same manifests", report.scaled());
+    list(
+        &mut text,
+        "Targets of autoscalers, which this changes too if they are in the same manifests",
+        report.scaled(),
+    );
     let quota = |effect: &QuotaEffect| {
         let unit = if effect.fits { "" } else { ": **it would not fit**" };
         let QuotaKey { namespace, quota, name } = &effect.level.key;
         let [used, after, hard] = effect.amounts();
         format!("{namespace}/{quota} {name}: {used} → {after} of {hard}{unit}")
     };
-    list("Quotas", report.quotas.iter().map(quota).collect());
+    list(&mut text, "Quotas", report.quotas.iter().map(quota).collect());
     let dates = advised(report).filter_map(|(workload, container, advice)| match &advice.unknown {
         Some(NoRecommendation::Declined { on }) => {
             let resource = advice.resource.name();
@@ -61,11 +59,11 @@ pub fn text(report: &Recommendations) -> String {
         }
         _ => None,
     });
-    list("Declined before", dates.collect());
-    list("Left out", report.left_out());
-    list("Beside the changes", report.beside_changes());
+    list(&mut text, "Declined before", dates.collect());
+    list(&mut text, "Left out", report.left_out());
+    list(&mut text, "Beside the changes", report.beside_changes());
     let source = std::iter::once(report.source.to_string()).chain(report.rules.iter().map(RequestRule::to_string));
-    list("Evidence", source.collect());
+    list(&mut text, "Evidence", source.collect());
     if let Some(mark) = first {
         let header = "| Workload | Container | | Change | Peak | Seen | Flags | Reason | Fingerprint |\n|---|---|---|---|---:|---|---|---|---|\n";
         text.insert_str(0, &format!("**Changes**\n\n{header}{rows}\n"));

@@ -275,16 +275,16 @@ impl<'t> Editor<'t> {
             return put(end.unwrap_or(first.end), separator + &text);
         }
         let lines = inserted.lines(mapping.column, self.step(mapping));
+        let before_first = || {
+            let (indent, line_end) = (" ".repeat(mapping.column), self.line_end());
+            put(first.start, format!("{}{line_end}{indent}", lines.join(line_end).trim_start()))
+        };
         let text_end = |(key, value): &(YamlNode, YamlNode)| {
             if value.end == value.start && value.is_nothing() { key.last_text() } else { value.last_text() }
         };
         // CPU stands before memory, where no comment is about what follows it.
         if after.is_none() && inserted.amounts.iter().all(|(name, _)| *name == "cpu") && !self.follows_comment(first) {
-            let indent = " ".repeat(mapping.column);
-            return put(
-                first.start,
-                format!("{}{}{indent}", lines.join(self.line_end()).trim_start(), self.line_end()),
-            );
+            return before_first();
         }
         let preferred = after.and_then(|key| mapping.entry(key)).and_then(text_end);
         match preferred.or_else(|| entries.last().and_then(text_end)) {
@@ -292,10 +292,7 @@ impl<'t> Editor<'t> {
                 let text = lines.iter().map(|line| format!("{}{line}", self.line_end())).collect();
                 put(self.end_of_line(end), text)
             }
-            None => {
-                let indent = " ".repeat(mapping.column);
-                put(first.start, format!("{}{}{indent}", lines.join(self.line_end()).trim_start(), self.line_end()))
-            }
+            None => before_first(),
         }
     }
 

@@ -337,9 +337,7 @@ impl Patch {
         }
         json!({"spec": had(self.body.get("spec").unwrap_or(&Value::Null), before.get("spec"))})
     }
-}
 
-impl Patch {
     /// The command that makes the change, or another of the same object. The rest of `kubectl` leads to the cluster.
     pub fn command(&self, kubectl: ShellCommand, body: &Value) -> ShellCommand {
         // With the version, or kubectl would take the one that the cluster prefers, which may not know the field.

@@ -139,7 +139,7 @@ impl AdviceTrial<'_> {
         report: &Recommendations,
         entries: &[WorkloadEntry],
         is_asked: impl Fn(&str) -> bool,
-    ) -> Vec<(usize, Option<Blocked>, Vec<String>)> {
+    ) -> Vec<Outcome> {
         let mut ranks = HashMap::new();
         for (rank, risk) in report.risks.iter().enumerate() {
             ranks.entry(&risk.workload).or_insert(rank);
@@ -299,11 +299,12 @@ impl AdviceTrial<'_> {
     /// help.
     fn bounds(&mut self, of: &Candidate<'_>) -> Vec<BlockingBound> {
         let (mut evaluation, mut object) = self.preview(of, &of.change);
-        let namespace = of.workload.key.namespace.as_str();
-        let charged: Vec<(QuotaName, ChargedAmount)> = evaluation
-            .charged()
-            .map(|(charge, amount)| (key_of(charge, namespace, &amount.name), amount.clone()))
-            .collect();
+        let key = |charge: &ObjectCharge, amount: &ChargedAmount| {
+            let namespace = (!charge.is_tenant).then(|| of.workload.key.namespace.clone());
+            (namespace, charge.quota.clone(), amount.name.clone())
+        };
+        let charged: Vec<(QuotaName, ChargedAmount)> =
+            evaluation.charged().map(|(charge, amount)| (key(charge, amount), amount.clone())).collect();
         let (mark, mut raised) = (self.run.cluster.mark(), Vec::new());
         // Those that were raised before may be enough.
         let is_short = !passes(&evaluation);
@@ -346,10 +347,6 @@ impl AdviceTrial<'_> {
 
 /// The namespace of a quota, none for a TenantQuota, its name, and what it bounds.
 type QuotaName = (Option<String>, String, String);
-
-fn key_of(charge: &ObjectCharge, namespace: &str, resource: &str) -> QuotaName {
-    ((!charge.is_tenant).then(|| namespace.to_owned()), charge.quota.clone(), resource.to_owned())
-}
 
 /// True unless something is found against an object. What could not be evaluated was reported when it was read.
 fn passes(evaluation: &ObjectDecision) -> bool {

@@ -85,8 +85,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         |manifest| Some(&manifest.object),
         |Manifest { origin, object }| {
             let decision = run.evaluate(&object);
-            let why = super::why(&args.manifests, &args.target, &origin, &decision);
-            CheckedObject::of(origin, decision, Some(why))
+            let why = Some(super::why(&args.manifests, &args.target, &origin, &decision));
+            CheckedObject { decision, origin, why }
         },
     );
     let output = || {

@@ -29,10 +29,6 @@ fn place<S: Serializer>(origin: &Origin, serializer: S) -> Result<S::Ok, S::Erro
 }
 
 impl CheckedObject {
-    pub fn of(origin: Origin, decision: ObjectDecision, why: Option<ShellCommand>) -> Self {
-        Self { decision, origin, why }
-    }
-
     /// The same, but not checked where nothing was found against the object.
     pub fn unless_admitted(mut self) -> Self {
         let decision = &mut self.decision;
@@ -46,7 +42,7 @@ impl CheckedObject {
     pub fn of_problem(problem: ManifestError) -> Self {
         let (origin, problem) = problem.with_place();
         let file = origin.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Self::of(origin, ObjectDecision::unreadable(file, problem), None)
+        Self { decision: ObjectDecision::unreadable(file, problem), origin, why: None }
     }
 
     /// The reasons why it is rejected, invalid, or cannot be evaluated, and why its pods are blocked: the topic, the object

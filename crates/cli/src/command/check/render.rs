@@ -11,6 +11,7 @@ use headroom_output::{Finding, FindingLevel, FindingRule, Page, Paint, Table, ma
 use serde::Serialize;
 
 use super::entry::CheckedObject;
+use crate::command::why::decision;
 
 static REJECTED: FindingRule = FindingRule {
     id: "rejected",
@@ -45,17 +46,6 @@ static CHANGED: FindingRule = FindingRule {
 
 /// All rules that findings may name: one for each verdict that has something to say, and warnings.
 pub static RULES: [&FindingRule; 6] = [&REJECTED, &PODS_BLOCKED, &INVALID, &ERROR, &WARNING, &CHANGED];
-
-/// The verdicts, the worst first.
-const VERDICTS: [Verdict; 7] = [
-    Verdict::Error,
-    Verdict::Invalid,
-    Verdict::Rejected,
-    Verdict::PodsBlocked,
-    Verdict::Changed,
-    Verdict::Admitted,
-    Verdict::NotChecked,
-];
 
 /// The JSON and YAML output.
 #[derive(Debug, Serialize)]
@@ -98,37 +88,25 @@ impl CheckSummary {
             warned: entries.iter().filter(|entry| entry.warnings().next().is_some()).count(),
         }
     }
-
-    fn count(&self, verdict: Verdict) -> usize {
-        match verdict {
-            Verdict::Error => self.errors,
-            Verdict::Invalid => self.invalid,
-            Verdict::Rejected => self.rejected,
-            Verdict::PodsBlocked => self.pods_blocked,
-            Verdict::Changed => self.changed,
-            Verdict::Admitted => self.admitted,
-            Verdict::NotChecked => self.not_checked,
-        }
-    }
 }
 
 /// `3 objects: 2 rejected, 1 admitted; 1 with warnings`
 impl fmt::Display for CheckSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts =
-            VERDICTS.iter().map(|verdict| (self.count(*verdict), counted(*verdict))).filter(|(count, _)| *count > 0);
+        // The worst first.
+        let counts = [
+            (self.errors, "not evaluated"),
+            (self.invalid, Verdict::Invalid.name()),
+            (self.rejected, Verdict::Rejected.name()),
+            (self.pods_blocked, "with pods blocked"),
+            (self.changed, Verdict::Changed.name()),
+            (self.admitted, Verdict::Admitted.name()),
+            (self.not_checked, Verdict::NotChecked.name()),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
         let counts: Vec<String> = counts.map(|(count, verdict)| format!("{count} {verdict}")).collect();
         write!(f, "{}: {}", count_of(self.objects as u64, "object"), counts.join(", "))?;
         if self.warned > 0 { write!(f, "; {} with warnings", self.warned) } else { Ok(()) }
-    }
-}
-
-/// A verdict behind a number.
-fn counted(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::PodsBlocked => "with pods blocked",
-        Verdict::Error => "not evaluated",
-        verdict => verdict.name(),
     }
 }
 
@@ -199,20 +177,14 @@ pub fn page(entries: &[CheckedObject], paint: Paint) -> Page {
     let mut table = Table::new(&["VERDICT", "OBJECT", "NAMESPACE", "FILE"]);
     let mut page = Page::new();
     for group in &groups {
-        let CheckedObject { decision: ObjectDecision { verdict, object, namespace, .. }, origin, .. } = group.first;
-        let name = verdict.name();
-        let painted = match verdict {
-            Verdict::Admitted => paint.green(name),
-            Verdict::Changed => paint.cyan(name),
-            Verdict::PodsBlocked => paint.yellow(name),
-            Verdict::NotChecked => paint.dim(name),
-            Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.red(name),
-        };
+        let CheckedObject { decision, origin, .. } = group.first;
+        let ObjectDecision { object, namespace, .. } = decision;
         let place = origin.to_string();
         if let Some(url) = headroom_output::address(origin) {
             page.link(&place, url);
         }
-        table.row([painted, object.clone(), namespace.clone(), paint.dim(&paint.link(&place))]);
+        let verdict = decision::verdict(decision, paint);
+        table.row([verdict, object.clone(), namespace.clone(), paint.dim(&paint.link(&place))]);
         let lines = group.details.iter().cloned().chain(group.others());
         lines.chain(group.why().map(|command| format!("$ {command}"))).for_each(|line| table.detail(&line));
     }

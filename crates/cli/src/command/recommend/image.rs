@@ -34,10 +34,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::profile_reader::{Image, ProfileReader, Selection};
 use super::arguments::{BoundsFormat, ImageArgs};
-use super::store::client;
 use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
 use crate::command::rbac_hint::advised;
-use crate::command::source::{self, Address, behind_service};
+use crate::command::source::{self, Address, behind_service, client};
 
 /// The query step, in seconds: pods that live for minutes have few samples.
 const STEP: i64 = 60;
@@ -123,7 +122,7 @@ impl ImageArgs {
             let http = match &address {
                 Address::Url(_) => Http::new(&options.endpoint)?,
                 Address::Service(service) => {
-                    behind_service(client(&self.target).await?, service.clone(), &options.endpoint).await?
+                    behind_service(client(&self.target.cluster).await?, service.clone(), &options.endpoint).await?
                 }
             };
             let stop = CancellationToken::new();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use headroom_admission::timestamp::Timestamp;
 use headroom_admission::truncate::count_of;
+use headroom_api_server::clock;
 use headroom_api_server::retry::Retry;
-use headroom_api_server::{clock, kubeconfig};
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_metrics_stores::http::Http;
 use headroom_metrics_stores::prometheus::{PrometheusOptions, StoreReader};
@@ -29,7 +29,7 @@ use super::past;
 use super::services::Services;
 
 use crate::command::cluster_args::{Opened, TargetArgs};
-use crate::command::source::{self, Address, behind_service, needs_port_forward};
+use crate::command::source::{self, Address, behind_service, client, needs_port_forward};
 
 /// The usage that was read from a metrics store or the metrics API.
 pub struct StoreHistory {
@@ -148,7 +148,7 @@ impl StoreReading<'_> {
         let options = self.options(address)?;
         Ok(match address {
             Address::Url(_) => self.probe(Http::new(&options.endpoint)?, options).await?,
-            Address::Service(target) => self.reach(&self.client().await?, target, options).await?,
+            Address::Service(target) => self.reach(&client(&self.target.cluster).await?, target, options).await?,
         })
     }
 
@@ -168,10 +168,6 @@ impl StoreReading<'_> {
         let options = source::options(file, address, step.unwrap_or(STEP))?;
         let cpu_step_seconds = step.is_none().then_some(CPU_STEP);
         Ok(PrometheusOptions { as_of: self.as_of, cpu_step_seconds, ..options })
-    }
-
-    async fn client(&self) -> anyhow::Result<kube::Client> {
-        client(self.target).await
     }
 
     /// Asks the store for its metrics and labels, and once more if it fails for a moment. Ctrl-C ends that.
@@ -289,7 +285,7 @@ impl StoreReading<'_> {
 
     /// One look at the metrics API.
     async fn of_now(&mut self, pods: PodOwners) -> anyhow::Result<StoreHistory> {
-        let source = metrics_api::MetricsApi::new(self.client().await?, 60);
+        let source = metrics_api::MetricsApi::new(client(&self.target.cluster).await?, 60);
         let all = self.target.all_namespaces;
         let histories = history::read_instant(&source, (!all).then_some(self.namespaces), pods).await?;
         self.notes.push(
@@ -300,9 +296,4 @@ impl StoreReading<'_> {
         let source = ReportSource { name: "the metrics API".to_owned(), ..ReportSource::default() };
         Ok(StoreHistory { histories, source, notes: std::mem::take(&mut self.notes), past: Vec::new() })
     }
-}
-
-/// A client of the cluster that is looked at.
-pub async fn client(target: &TargetArgs) -> anyhow::Result<kube::Client> {
-    kubeconfig::client(&target.cluster).await.map_err(anyhow::Error::msg)
 }

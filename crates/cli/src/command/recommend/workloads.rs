@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::arguments::Args;
 use super::kustomization;
-use crate::command::cluster_args::{Opened, elsewhere, is_kind, named, not_found, one_by_one};
+use crate::command::cluster_args::{Opened, elsewhere, find, is_kind, named, one_by_one};
 use crate::command::rbac_hint;
 
 /// Rules and autoscalers that every evaluation reads.
@@ -102,19 +102,14 @@ fn keep_named(args: &Args, opened: &mut Opened, inventory: &mut Inventory) -> an
         let key = WorkloadRef::new(&opened.namespace, &kind.kind, &name);
         match inventory.entries.iter().find(|entry| entry.key == key) {
             Some(entry) => wanted.push(entry.clone()),
-            None => wanted.push(WorkloadEntry::of_cluster(&object(opened, &kind, &name)?)),
+            None => {
+                let object = find(&mut opened.cluster, &kind, &name, &opened.namespace)?;
+                wanted.push(WorkloadEntry::of_cluster(&object));
+            }
         }
     }
     inventory.keep(wanted);
     Ok(())
-}
-
-fn object(opened: &mut Opened, kind: &ApiKind, name: &str) -> anyhow::Result<Value> {
-    let (api_version, namespace) = (kind.api_version(), opened.namespace.as_str());
-    let found = opened.cluster.get((&api_version, &kind.kind, Some(namespace)), name);
-    found
-        .map_err(|problem| anyhow!(rbac_hint::advised(problem, false)))?
-        .ok_or_else(|| anyhow!(not_found(kind, name, namespace, &mut opened.cluster)))
 }
 
 fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {

@@ -18,6 +18,17 @@ fn check(name: &str, arguments: &str, url: &str) {
     snapshot(&format!("recommend_from_store/{name}"), &said.replace(url, "http://prometheus:9090"));
 }
 
+/// A proxy before a store, which answers some requests itself.
+fn proxy(port: u16, answers: impl Fn(&str) -> Option<Reply> + Send + Sync + 'static) -> FakeServer {
+    FakeServer::start_raw(move |request| {
+        let (method, target) = method_and_target(request);
+        answers(target).unwrap_or_else(|| {
+            let (code, text) = servers::request(port, method, target, b"").unwrap();
+            answer(code, &text)
+        })
+    })
+}
+
 #[test]
 fn a_cluster_is_reported_and_gated() {
     let server = prometheus(cluster::history(true));
@@ -116,14 +127,9 @@ fn the_error_for_a_store_without_usage_has_advice() {
 #[test]
 fn a_part_that_cannot_be_read_is_named_and_exits_with_2() {
     let store = prometheus(cluster::history(true));
-    let port = store.port;
-    let server = FakeServer::start_raw(move |request| {
-        let (method, target) = method_and_target(request);
-        if target.contains("/query_range") && target.contains("container_memory_working_set_bytes") {
-            return answer(422, r#"{"status":"error","errorType":"execution","error":"out of order"}"#);
-        }
-        let (code, text) = servers::request(port, method, target, b"").unwrap();
-        answer(code, &text)
+    let server = proxy(store.port, |target| {
+        (target.contains("/query_range") && target.contains("container_memory_working_set_bytes"))
+            .then(|| answer(422, r#"{"status":"error","errorType":"execution","error":"out of order"}"#))
     });
     // The notes of this format are printed on standard error.
     let arguments = format!("-n shop --cluster-dir world -o kustomize --prometheus {}", server.url());
@@ -152,16 +158,9 @@ fn a_store_that_makes_no_percentiles_is_read_sample_by_sample() {
     // and resource.
     let unknown = (400, r#"unknown function with name \"quantile_over_time\""#, 5);
     for (status, problem, most_refused) in [unknown, (422, "too many samples", 31)] {
-        let port = store.port;
-        let server = FakeServer::start_raw(move |request| {
-            let (method, target) = method_and_target(request);
-            if target.contains("quantile_over_time") {
-                let body = format!(r#"{{"status":"error","errorType":"bad_data","error":"{problem}"}}"#);
-                return answer(status, &body);
-            }
-            let (code, text) = servers::request(port, method, target, b"").unwrap();
-            answer(code, &text)
-        });
+        let body = format!(r#"{{"status":"error","errorType":"bad_data","error":"{problem}"}}"#);
+        let server =
+            proxy(store.port, move |target| target.contains("quantile_over_time").then(|| answer(status, &body)));
         let found = containers(&server.url());
         let refused = server.asked_for("").iter().filter(|head| head.contains("quantile_over_time")).count();
         assert!((1..=most_refused).contains(&refused), "{status}: {refused}");
@@ -203,16 +202,8 @@ fn an_interrupt_before_any_usage_was_read_is_an_error() {
 #[test]
 fn a_store_that_has_one_bad_moment_is_read_all_the_same() {
     let store = prometheus(cluster::history(true));
-    let port = store.port;
     let had_bad_moment = AtomicBool::new(false);
-    let server = FakeServer::start_raw(move |request| {
-        let (method, target) = method_and_target(request);
-        if !had_bad_moment.swap(true, Ordering::Relaxed) {
-            return answer(503, "");
-        }
-        let (code, text) = servers::request(port, method, target, b"").unwrap();
-        answer(code, &text)
-    });
+    let server = proxy(store.port, move |_| (!had_bad_moment.swap(true, Ordering::Relaxed)).then(|| answer(503, "")));
     let said = recommend(&format!("-n shop --cluster-dir world -o json --prometheus {}", server.url()));
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
 }

@@ -130,13 +130,10 @@ fn run(lives: &[Life], Size(cpu, memory, limit): Size, random: &mut Rng) -> Outc
         let running = nodes.iter().map(Vec::len).sum::<usize>();
         let starting = if minute < 60 { AT_ONCE / 60 * (minute + 1) } else { AT_ONCE }.saturating_sub(running);
         for life in waiting.by_ref().take(starting) {
-            let at = match nodes.iter().position(|node| node.len() < most) {
-                Some(at) => at,
-                None => {
-                    nodes.push(Vec::new());
-                    nodes.len() - 1
-                }
-            };
+            let at = nodes.iter().position(|node| node.len() < most).unwrap_or_else(|| {
+                nodes.push(Vec::new());
+                nodes.len() - 1
+            });
             // The first were there before.
             nodes[at].push((life, if minute == 0 { random.usize(..life.len()) } else { 0 }));
         }
