@@ -1,7 +1,7 @@
 //! An HTTPS server that answers admission reviews, for API servers to call.
 //!
-//! It only implements the protocol: an [`Admission`] gets the request and the path of each review, and answers. Reviews
-//! are answered on threads that may block.
+//! It only implements the protocol: a function gets the path and the request of each review, and answers. Reviews are
+//! answered on threads that may block.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -27,17 +27,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::certificate::{Authority, ServerCertificate};
 
-/// Answers reviews.
-pub trait Admission: Send + Sync + 'static {
-    /// Answers `request`, sent to `path`, with the fields of an AdmissionResponse; the server adds the `uid`.
-    fn review(&self, path: &str, request: &Value) -> Value;
-}
-
-impl<F: Fn(&str, &Value) -> Value + Send + Sync + 'static> Admission for F {
-    fn review(&self, path: &str, request: &Value) -> Value {
-        self(path, request)
-    }
-}
+/// Answers the request of a review, sent to a path, with the fields of an AdmissionResponse; the server adds the `uid`.
+type Review = dyn Fn(&str, &Value) -> Value + Send + Sync;
 
 /// The number of reviews by path and namespace.
 type CallCounts = Arc<Mutex<BTreeMap<(String, String), usize>>>;
@@ -53,7 +44,7 @@ pub struct WebhookServer {
 impl WebhookServer {
     /// Listens on loopback, or on all addresses if `HEADROOM_WEBHOOK_HOST` is set: the cluster of `KUBECONFIG` calls
     /// webhooks at that name or address, which must reach this machine.
-    pub async fn start(admission: impl Admission) -> Result<Self> {
+    pub async fn start(review: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Result<Self> {
         let named = std::env::var("HEADROOM_WEBHOOK_HOST").ok();
         let host = named.as_deref().unwrap_or("127.0.0.1");
         let authority = Authority::new()?;
@@ -61,8 +52,14 @@ impl WebhookServer {
         let listener = TcpListener::bind((if named.is_some() { "0.0.0.0" } else { "127.0.0.1" }, 0)).await?;
         let address = format!("{host}:{}", listener.local_addr()?.port());
         let counts = CallCounts::default();
-        let reviewer = Arc::new(Reviewer { admission, counts: Arc::clone(&counts) });
-        let accepting = tokio::spawn(accept(listener, acceptor, reviewer));
+        let counted = Arc::clone(&counts);
+        let counting = move |path: &str, request: &Value| {
+            let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
+            let about = (path.to_owned(), namespace.to_owned());
+            *counted.lock().unwrap_or_else(PoisonError::into_inner).entry(about).or_default() += 1;
+            review(path, request)
+        };
+        let accepting = tokio::spawn(accept(listener, acceptor, Arc::new(counting)));
         Ok(Self { address, authority: authority.certificate(), counts, accepting })
     }
 
@@ -75,21 +72,6 @@ impl WebhookServer {
     pub fn calls(&self, path: &str, namespace: &str) -> usize {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.get(&(path.to_owned(), namespace.to_owned())).copied().unwrap_or_default()
-    }
-}
-
-/// Answers reviews, and counts them.
-struct Reviewer<A> {
-    admission: A,
-    counts: CallCounts,
-}
-
-impl<A: Admission> Reviewer<A> {
-    fn review(&self, path: &str, request: &Value) -> Value {
-        let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
-        let about = (path.to_owned(), namespace.to_owned());
-        *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(about).or_default() += 1;
-        self.admission.review(path, request)
     }
 }
 
@@ -109,12 +91,12 @@ fn acceptor(server: &ServerCertificate) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-async fn accept<A: Admission>(listener: TcpListener, acceptor: TlsAcceptor, reviewer: Arc<Reviewer<A>>) {
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, review: Arc<Review>) {
     // Connections end when the server ends.
     let mut connections = tokio::task::JoinSet::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => connections.spawn(serve(stream, acceptor.clone(), Arc::clone(&reviewer))),
+            Ok((stream, _)) => connections.spawn(serve(stream, acceptor.clone(), Arc::clone(&review))),
             Err(error) => {
                 eprintln!("webhook: cannot accept a connection: {error}");
                 return;
@@ -123,19 +105,16 @@ async fn accept<A: Admission>(listener: TcpListener, acceptor: TlsAcceptor, revi
     }
 }
 
-async fn serve<A: Admission>(stream: TcpStream, acceptor: TlsAcceptor, reviewer: Arc<Reviewer<A>>) {
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, review: Arc<Review>) {
     // The API server reports a failed call itself, with the webhook's name.
     let Ok(stream) = acceptor.accept(stream).await else { return };
-    let service = service_fn(move |request| answer(request, Arc::clone(&reviewer)));
+    let service = service_fn(move |request| answer(request, Arc::clone(&review)));
     let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     drop(connection.await);
 }
 
-async fn answer<A: Admission>(
-    request: Request<Incoming>,
-    reviewer: Arc<Reviewer<A>>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
-    let answer = review(request, reviewer).await.map(|review| {
+async fn answer(request: Request<Incoming>, review: Arc<Review>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let answer = reviewed(request, review).await.map(|review| {
         Response::builder().header("content-type", "application/json").body(Full::from(review.to_string()))
     });
     Ok(match answer {
@@ -151,13 +130,13 @@ fn failure(message: &str) -> Response<Full<Bytes>> {
     response
 }
 
-async fn review<A: Admission>(request: Request<Incoming>, reviewer: Arc<Reviewer<A>>) -> Result<Value> {
+async fn reviewed(request: Request<Incoming>, answer: Arc<Review>) -> Result<Value> {
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await?.to_bytes();
     let mut review: Value = serde_json::from_slice(&body).context("the body is not JSON")?;
     let request = review.get_mut("request").map(Value::take).context("the review has no request")?;
     let uid = request.get("uid").cloned().context("the request has no uid")?;
-    let mut response = tokio::task::spawn_blocking(move || reviewer.review(&path, &request)).await?;
+    let mut response = tokio::task::spawn_blocking(move || answer(&path, &request)).await?;
     response.as_object_mut().context("the answer is not an object")?.insert("uid".to_owned(), uid);
     Ok(json!({"apiVersion": review.get("apiVersion"), "kind": review.get("kind"), "response": response}))
 }
