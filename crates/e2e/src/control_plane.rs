@@ -320,7 +320,7 @@ pub fn lacks(program: &str) -> Result<bool> {
 ///
 /// Not one of the ephemeral ports for outgoing connections: a client that connects while the API server restarts could
 /// take such a port, or even connect to itself.
-pub(crate) fn free_port() -> Result<u16> {
+pub fn free_port() -> Result<u16> {
     const FIRST: u32 = 10_000;
     const COUNT: u32 = 20_000;
     static ASKED: AtomicU32 = AtomicU32::new(0);

@@ -204,7 +204,7 @@ impl Scene {
         let file = |name: &str| -> String { self.files.path().join(name).to_str().unwrap().to_owned() };
         std::fs::write(file("tls.crt"), certificate.certificate).unwrap();
         std::fs::write(file("tls.key"), certificate.key).unwrap();
-        let addresses = [free_address().await, free_address().await];
+        let addresses = [free_address(), free_address()];
         let labels = |server: usize| json!({SERVER: server.to_string()});
         self.create(webhooks(&authority, addresses, &["pods", "services"], ("objectSelector", &labels))).await;
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -219,7 +219,7 @@ impl Scene {
             let of_file = |flag: &str, name: &str| [flag.to_owned(), file(name)];
             let mut all = vec![kubeconfig.clone(), program.to_str().unwrap().to_owned()];
             all.extend_from_slice(arguments);
-            let status = free_address().await;
+            let status = free_address();
             if self.row.is_of_ledger() {
                 all.extend(["--listen-status".to_owned(), status.to_string()]);
             }

@@ -104,7 +104,7 @@ impl Configured {
             kubectl(&["create", "rolebinding", &name, &role, namespace, &user]);
         }
         let client = cluster.client().await.unwrap();
-        let address = free_address().await;
+        let address = free_address();
         let webhook = Webhook {
             service: "headroom-ledger".to_owned(),
             url: Some(format!("https://{address}")),

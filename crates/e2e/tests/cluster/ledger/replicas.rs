@@ -15,7 +15,7 @@ use headroom_api_server::kubeconfig::Chosen;
 use headroom_api_server::watch::{WatchUpdate, follow};
 use headroom_e2e::certificate::Authority;
 use headroom_e2e::cluster::{Cluster, api_in, create, resource};
-use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_e2e::control_plane::{Controllers, InTreePlugins, free_port};
 use headroom_quota_server::objects::{ledgers, plan_name};
 use headroom_quota_server::{Options, Replica};
 use headroom_wasm_host::built::workspace_file;
@@ -96,7 +96,7 @@ impl Ledger {
             Cluster::start_with(InTreePlugins::Off, Controllers::Off, &["--request-timeout=10s"]).await.unwrap();
         install_definitions(&cluster);
         let client = cluster.client().await.unwrap();
-        let ports = [free_address().await, free_address().await];
+        let ports = [free_address(), free_address()];
         let (authority, files) = (Authority::new().unwrap(), tempfile::tempdir().unwrap());
         let server = authority.sign_server(&["127.0.0.1"]).unwrap();
         std::fs::write(files.path().join("tls.crt"), server.certificate).unwrap();
@@ -206,7 +206,7 @@ impl Ledger {
     /// Makes the API server call one address for both namespaces, as it calls a Service. Connections are forwarded to
     /// replicas that are ready.
     pub async fn serve_as_service(&self) {
-        let service = TcpListener::bind(free_address().await).await.unwrap();
+        let service = TcpListener::bind(free_address()).await.unwrap();
         let address = service.local_addr().unwrap();
         let kind = resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration");
         let webhooks = json!({"webhooks": self.webhooks([address; 2])["webhooks"]});
@@ -416,7 +416,6 @@ async fn listen_again(address: SocketAddr) -> TcpListener {
     }
 }
 
-/// A free address on loopback, outside the range of ephemeral ports.
 /// Installs the kinds of the ledger, and waits until the API server serves them.
 pub fn install_definitions(cluster: &Cluster) {
     let definitions = workspace_file("deploy/charts/headroom/files/ledger/crds.yaml");
@@ -448,12 +447,7 @@ pub fn webhooks(
     })
 }
 
-pub async fn free_address() -> SocketAddr {
-    for _ in 0..1000 {
-        let port = fastrand::u16(10_000..30_000);
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
-            return (Ipv4Addr::LOCALHOST, port).into();
-        }
-    }
-    panic!("no port is free");
+/// A free address on loopback.
+pub fn free_address() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, free_port().unwrap()).into()
 }
