@@ -53,12 +53,8 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    pub async fn start(plugins: InTreePlugins, controllers: Controllers) -> Result<Self> {
-        Self::start_with(plugins, controllers, &[]).await
-    }
-
     /// With further arguments for the API server.
-    pub async fn start_with(plugins: InTreePlugins, controllers: Controllers, arguments: &[&str]) -> Result<Self> {
+    pub async fn start(plugins: InTreePlugins, controllers: Controllers, arguments: &[&str]) -> Result<Self> {
         let programs = programs()?;
         let folder = tempfile::Builder::new().prefix("headroom-control-plane-").tempdir()?;
         let files = Files::write(folder.path())?;
