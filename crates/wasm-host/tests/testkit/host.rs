@@ -128,7 +128,7 @@ fn an_evaluation_takes_the_same_fuel_each_time_and_responds_as_in_the_host() {
         CallbackRequest::read(&exchange.namespace, &exchange.operation, &exchange.payload).is_ok()
     }));
     let meter = Compiled::for_fuel(&fs::read(wasm()).unwrap()).unwrap();
-    let (call, exchanges) = (guest_call(payload), Arc::from(called.exchanges));
+    let (call, exchanges) = (GuestCall::new("validate", payload), Arc::from(called.exchanges));
     let (one, other) = (meter.measure(&call, &exchanges).unwrap(), meter.measure(&call, &exchanges).unwrap());
     assert!(one.fuel > 0 && one.memory > 0);
     assert_eq!((one.fuel, one.memory), (other.fuel, other.memory));
@@ -138,7 +138,7 @@ fn an_evaluation_takes_the_same_fuel_each_time_and_responds_as_in_the_host() {
 #[test]
 fn an_evaluation_stops_when_its_fuel_is_used_up() {
     let meter = Compiled::for_fuel(&fs::read(wasm()).unwrap()).unwrap();
-    let call = guest_call(plain_pod().payload(&json!({})));
+    let call = GuestCall::new("validate", plain_pod().payload(&json!({})));
     let check = |most_fuel: u64, stops: bool| {
         let no_answer = Box::new(|_: HostCall| Err("no answer".to_owned()));
         let measured = meter.measure_within(most_fuel, &call, no_answer).unwrap();
@@ -147,10 +147,6 @@ fn an_evaluation_stops_when_its_fuel_is_used_up() {
     };
     check(1_000, true);
     check(u64::MAX, false);
-}
-
-fn guest_call(payload: Vec<u8>) -> Arc<GuestCall> {
-    Arc::new(GuestCall { operation: "validate".to_owned(), payload })
 }
 
 #[test]
