@@ -374,20 +374,8 @@ fn what_does_not_fit_is_not_begun() {
 }
 
 #[test]
-fn a_refused_change_is_not_tried_again_and_the_record_is_data() {
-    let mut smaller = container();
-    smaller.wanted = amounts(100, 100);
-    let workload = workload(vec![pod(smaller)]);
-    let mut record = decided(&workload, &Record::default(), NOW).record;
-    record.refuse("1", "7", "no", NOW, &Rules::default());
-    let json = serde_json::to_string(&record).unwrap();
-    assert_eq!(serde_json::from_str::<Record>(&json).unwrap(), record);
+fn a_record_with_an_unknown_field_is_an_error() {
     assert!(serde_json::from_str::<Record>(r#"{"changes": [], "more": 1}"#).is_err());
-    for (later, count) in [(10, 0), (HOUR, 0), (DAY + 1, 1)] {
-        let mut workload = workload.clone();
-        used(&mut workload.pods[0].containers[0]).at = NOW + later;
-        assert_eq!(decided(&workload, &record, NOW + later).resizes.len(), count, "{later}");
-    }
 }
 
 #[test]
