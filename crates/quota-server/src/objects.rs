@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use headroom_admission::amount::ResourceList;
-use headroom_admission::json::{Document, Node};
+use headroom_admission::json::Node;
+use headroom_objects::document;
 use headroom_objects::kinds::metadata;
 use headroom_quota_protocol::encoding::Unreadable;
 use headroom_quota_protocol::plan::{self, Plan};
@@ -84,9 +85,7 @@ pub fn read(object: Node<'_>) -> Result<LedgerContent, Unreadable> {
 }
 
 pub fn read_value(object: &Value) -> Result<LedgerContent, Unreadable> {
-    let text = object.to_string();
-    let document = Document::read(&text);
-    read(document.map_err(|_| Unreadable::new(metadata(object, "name"), "expected an object"))?.root())
+    read(document(object).map_err(|_| Unreadable::new(metadata(object, "name"), "expected an object"))?.root())
 }
 
 /// The string at a path, if there is one.

@@ -7,8 +7,8 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::label_selector::Labels;
 use headroom_admission::cluster::resource_quota::ResourceQuota;
 use headroom_admission::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
-use headroom_admission::json::Document;
 use headroom_api_server::parts::locked;
+use headroom_objects::document;
 use headroom_objects::kinds::{labels_of, metadata};
 use headroom_quota_protocol::message::Consumers;
 use serde_json::Value;
@@ -261,14 +261,12 @@ impl Tenants {
 
 /// Reads a TenantQuota. An error is a message.
 pub fn read_quota(object: &Value) -> Result<TenantQuota<'static>, String> {
-    let text = object.to_string();
-    let document = Document::read(&text).map_err(|error| error.to_string())?;
+    let document = document(object)?;
     TenantQuota::read(document.root()).map(TenantQuota::into_owned).map_err(|malformed| malformed.to_string())
 }
 
 fn read_resource_quota(object: &Value) -> Result<ResourceQuota<'static>, String> {
-    let text = object.to_string();
-    let document = Document::read(&text).map_err(|error| error.to_string())?;
+    let document = document(object)?;
     let quota = ResourceQuota::read(document.root()).map_err(|malformed| malformed.to_string())?;
     Ok(quota.into_owned())
 }
