@@ -30,15 +30,24 @@ fn state(used: &[&str]) -> State {
     .unwrap()
 }
 
+fn footprint(text: &str) -> Arc<Footprint> {
+    Arc::new(Footprint::read(text).unwrap())
+}
+
+/// An object as a watch reports it.
+fn stored(uid: &str, version: u64, counted: &str) -> CachedObject {
+    CachedObject { uid: uid.to_owned(), version, footprint: footprint(counted), ends: None, link: None }
+}
+
 /// Asks to create the pod `namespace/name` with a footprint, or to update it from an old footprint and version.
-fn request(pod: &str, token: &str, footprint: &str, old: Option<(&str, u64)>) -> ReservationRequest {
+fn request(pod: &str, token: &str, asked: &str, old: Option<(&str, u64)>) -> ReservationRequest {
     let (namespace, name) = pod.split_once('/').unwrap();
     ReservationRequest {
         key: ObjectKey::new("pods", namespace, name),
         token: token.to_owned(),
         attempt: Attempt { uid: format!("uid-{name}"), version: old.map(|(_, version)| version) },
-        footprint: Arc::new(Footprint::read(footprint).unwrap()),
-        counted: old.map(|(footprint, _)| Arc::new(Footprint::read(footprint).unwrap())),
+        footprint: footprint(asked),
+        counted: old.map(|(counted, _)| footprint(counted)),
         pod: None,
         may_exceed: false,
     }
@@ -290,9 +299,8 @@ fn the_size_of_all_claims_is_bounded() {
     // Some of the keys have stored objects, and of those some are large.
     let mut cache = Cache::default();
     let objects = (0..granted).map(|at| {
-        let footprint =
-            Arc::new(Footprint::read(&long_footprint(if at < 3 { 1_000_000 } else { 900 }, 1000 + at)).unwrap());
-        (of(at).key, CachedObject { uid: "other".to_owned(), version: 1, footprint, ends: None, link: None })
+        let counted = long_footprint(if at < 3 { 1_000_000 } else { 900 }, 1000 + at);
+        (of(at).key, stored("other", 1, &counted))
     });
     cache.list("pods", 5, objects);
     let recounted = recount(&plan, &state, &cache, &BTreeSet::new()).unwrap().unwrap();
@@ -310,11 +318,11 @@ fn tokens() -> impl FnMut() -> String {
 #[test]
 fn spares_are_a_small_part_of_what_is_left() {
     let plan = plan(&["acme 1 - pods=1000000 requests.cpu=200", "team 1 0 pods=1000000"], &["shop 1", "web 0"]);
-    let check = |used: &[&str], footprint: &str, wanted: usize, expected: usize| {
+    let check = |used: &[&str], counted: &str, wanted: usize, expected: usize| {
         let mut ledger = OpenLedger::new(&plan, state(used));
-        let like = ReservationRequest::spare("pods", "shop", &Arc::new(Footprint::read(footprint).unwrap()));
+        let like = ReservationRequest::spare("pods", "shop", &footprint(counted));
         let added = ledger.add_spares(&like, wanted, "owner", tokens());
-        assert_eq!((added.len(), ledger.state().claims.len()), (expected, expected), "{used:?} {footprint} {wanted}");
+        assert_eq!((added.len(), ledger.state().claims.len()), (expected, expected), "{used:?} {counted} {wanted}");
     };
     let none = ["pods=0 requests.cpu=0", "pods=0"];
     check(&none, "pods=1", 5, 5);
@@ -337,8 +345,8 @@ fn spares_that_are_added_again_and_again_stay_a_small_part_of_what_is_left() {
     let mut ledger = OpenLedger::new(&plan, state(&["pods=200 requests.cpu=0"]));
     for at in 0..20 {
         let namespace = ["shop", "web"][at % 2];
-        let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={}m", at + 1)).unwrap());
-        let like = ReservationRequest::spare("pods", namespace, &footprint);
+        let like =
+            ReservationRequest::spare("pods", namespace, &footprint(&format!("pods=1 requests.cpu={}m", at + 1)));
         ledger.add_spares(&like, 8, &at.to_string(), tokens());
     }
     // A sixteenth of 800.
@@ -351,12 +359,11 @@ fn spares_of_many_groups_leave_half_of_the_claims_to_others() {
     let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
     let plan = plan(&["team 1 - pods=1000000"], &namespaces);
     let longest = long_footprint(1500, 1);
-    for (footprint, expected) in [("pods=1", 256), (longest.as_str(), 42)] {
+    for (counted, expected) in [("pods=1", 256), (longest.as_str(), 42)] {
         let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
         for round in 0..3 {
             for at in 0..64 {
-                let footprint = Arc::new(Footprint::read(footprint).unwrap());
-                let like = ReservationRequest::spare("pods", &format!("shop-{at}"), &footprint);
+                let like = ReservationRequest::spare("pods", &format!("shop-{at}"), &footprint(counted));
                 ledger.add_spares(&like, 16, &format!("{round}-{at}"), tokens());
             }
             // As another replica reads it.
@@ -513,10 +520,8 @@ fn a_pod_whose_deletion_is_overdue_is_no_longer_counted() {
     let plan = plan(&["a 1 - count/pods=9 pods=9"], &["shop 0"]);
     let mut cache = Cache::default();
     let ended = Footprint::read("count/pods=1").unwrap();
-    let footprint = Arc::new(Footprint::read("count/pods=1 pods=1").unwrap());
-    let stored =
-        CachedObject { uid: "u".to_owned(), version: 5, footprint, ends: Some(Box::new((100, ended))), link: None };
-    cache.list("pods", 5, [(ObjectKey::new("pods", "shop", "a"), stored)]);
+    let pod = CachedObject { ends: Some(Box::new((100, ended))), ..stored("u", 5, "count/pods=1 pods=1") };
+    cache.list("pods", 5, [(ObjectKey::new("pods", "shop", "a"), pod)]);
     let used = |cache: &Cache| cache.count(&plan)[0].get("pods").unwrap().value();
     assert!(!cache.tick(99));
     assert_eq!(used(&cache), 1);
@@ -573,9 +578,7 @@ fn usage_beyond_what_can_be_read_in_binary_suffixes_reads_back() {
                 {{"memory": "8Ei", "ephemeral-storage": "{nines}"}}}}}}]}}}}"#
         );
         let footprint = Footprint::of_stored("pods", Document::read(&pod).unwrap().root(), None).unwrap();
-        let stored =
-            CachedObject { uid: name.to_owned(), version: 1, footprint: Arc::new(footprint), ends: None, link: None };
-        (ObjectKey::new("pods", "shop", name), stored)
+        (ObjectKey::new("pods", "shop", name), CachedObject { footprint: Arc::new(footprint), ..stored(name, 1, "") })
     });
     cache.list("pods", 5, objects);
     let counted = recount(&plan, &state(&[""]), &cache, &BTreeSet::new()).unwrap().unwrap();
@@ -642,15 +645,14 @@ proptest! {
     }
 
     #[test]
-    fn recounting_is_idempotent(requests in requests(), stored in prop::collection::vec((0..4_u8, 0..4_u8, 1..12_u64), 0..4)) {
+    fn recounting_is_idempotent(requests in requests(), pods in prop::collection::vec((0..4_u8, 0..4_u8, 1..12_u64), 0..4)) {
         let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
         let mut ledger = OpenLedger::new(&plan, state(&["pods=3"]));
         requests.iter().for_each(|request| _ = ledger.reserve(request));
         let mut cache = Cache::default();
-        let objects = stored.iter().map(|(name, amount, version)| {
-            let footprint = Arc::new(Footprint::read(&format!("pods={amount} ~Terminating")).unwrap());
+        let objects = pods.iter().map(|(name, amount, version)| {
             let key = ObjectKey::new("pods", "shop", &name.to_string());
-            (key, CachedObject { uid: format!("uid-{name}"), version: *version, footprint, ends: None, link: None })
+            (key, stored(&format!("uid-{name}"), *version, &format!("pods={amount} ~Terminating")))
         });
         cache.list("pods", 12, objects);
         let once = recount(&plan, &ledger.into_state(), &cache, &BTreeSet::new()).unwrap();
@@ -674,9 +676,8 @@ proptest! {
             match pod {
                 Some((cpu, is_terminating)) => {
                     let scope = if is_terminating { " ~Terminating" } else { "" };
-                    let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}{scope}")).unwrap());
-                    let uid = version.to_string();
-                    cache.put(key, CachedObject { uid, version, footprint, ends: None, link: None });
+                    let counted = format!("pods=1 requests.cpu={cpu}{scope}");
+                    cache.put(key, stored(&version.to_string(), version, &counted));
                 }
                 None => cache.remove(&key, version),
             }
@@ -716,10 +717,9 @@ fn a_request_that_may_exceed_a_quota_is_still_charged() {
     assert!(matches!(ledger.reserve(&request("shop/b", "2", "pods=1", None)), LedgerVerdict::Refused(_)));
 }
 
-/// A pod with this many CPUs, as a watch reports it.
+/// A pod with this many CPUs.
 fn stored_pod(uid: &str, version: u64, cpu: u64) -> CachedObject {
-    let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}")).unwrap());
-    CachedObject { uid: uid.to_owned(), version, footprint, ends: None, link: None }
+    stored(uid, version, &format!("pods=1 requests.cpu={cpu}"))
 }
 
 #[test]
@@ -776,8 +776,7 @@ fn a_recount_takes_the_plan_s_number_and_drops_claims_that_are_charged_no_more()
     }
     let service = ReservationRequest {
         key: ObjectKey::new("services", "shop", "c"),
-        footprint: Arc::new(Footprint::read("services=1").unwrap()),
-        ..request("shop/c", "3", "", None)
+        ..request("shop/c", "3", "services=1", None)
     };
     assert_eq!(ledger.reserve(&service), LedgerVerdict::Granted);
     let claimed = ledger.into_state();
@@ -832,12 +831,10 @@ mod devices {
     const NODE: &str = "acme 1 - requests.example.com/gpu=4 count/resourceclaims.resource.k8s.io=9";
     const TWO: &str = "gpu.deviceclass.resource.k8s.io/devices=2 count/resourceclaims.resource.k8s.io=1";
 
-    fn put(cache: &mut Cache, kind: &str, name: &str, footprint: &str, link: Option<Link>) {
+    fn put(cache: &mut Cache, kind: &str, name: &str, counted: &str, link: Option<Link>) {
         let namespace = if kind == DEVICE_CLASSES { "" } else { "shop" };
-        let footprint = Arc::new(Footprint::read(footprint).unwrap());
-        let stored =
-            CachedObject { uid: format!("uid-{name}"), version: 5, footprint, ends: None, link: link.map(Box::new) };
-        cache.put(ObjectKey::new(kind, namespace, name), stored);
+        let object = CachedObject { link: link.map(Box::new), ..stored(&format!("uid-{name}"), 5, counted) };
+        cache.put(ObjectKey::new(kind, namespace, name), object);
     }
 
     fn web() -> PodRef {
