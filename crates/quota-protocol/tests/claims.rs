@@ -8,10 +8,10 @@ use std::sync::Arc;
 use headroom_admission::json::Document;
 use headroom_admission::request::Request;
 use headroom_quota_protocol::cache::CachedObject;
-use headroom_quota_protocol::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Retry};
+use headroom_quota_protocol::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Refusal, Retry};
 use headroom_quota_protocol::placement::MAX_TREES;
 use headroom_quota_protocol::plan::{self, Plan};
-use headroom_quota_protocol::reservation_request::{ReservationRequest, faults};
+use headroom_quota_protocol::reservation_request::{RequestError, ReservationRequest, faults};
 use headroom_quota_protocol::state::{Attempt, ObjectKey, StateLines};
 use headroom_quota_protocol::{Cache, Footprint, LedgerVerdict, OpenLedger, State, message, recount};
 use proptest::prelude::*;
@@ -53,8 +53,15 @@ fn request(pod: &str, token: &str, asked: &str, old: Option<(&str, u64)>) -> Res
     }
 }
 
-fn refusal(plan: &Plan, verdict: LedgerVerdict) -> String {
+#[track_caller]
+fn refusal(verdict: LedgerVerdict) -> Refusal {
     let LedgerVerdict::Refused(refusal) = verdict else { panic!("{verdict:?}") };
+    refusal
+}
+
+#[track_caller]
+fn message_of(plan: &Plan, verdict: LedgerVerdict) -> String {
+    let refusal = refusal(verdict);
     message::refusal("tenant quota", &ObjectKey::new("pods", "shop", "web-0"), plan, &refusal, &|_, _| {
         message::Consumers::default()
     })
@@ -66,7 +73,7 @@ fn a_refusal_starts_with_kubernetes_text_and_states_what_is_reserved() {
     let mut ledger = OpenLedger::new(&plan, state(&["requests.cpu=120", "pods=3 requests.cpu=99100m"]));
     assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1 requests.cpu=200m", None)), LedgerVerdict::Granted);
     assert_eq!(ledger.reserve(&request("shop/b", "2", "pods=1 requests.cpu=500m", None)), LedgerVerdict::Granted);
-    let refused = refusal(&plan, ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None)));
+    let refused = message_of(&plan, ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None)));
     assert_eq!(
         refused,
         "pods \"web-0\" is forbidden: exceeded quota: payments, requested: requests.cpu=500m, used: requests.cpu=99800m, \
@@ -74,10 +81,7 @@ fn a_refusal_starts_with_kubernetes_text_and_states_what_is_reserved() {
          reserved by 2 unfinished requests)"
     );
     // Without the two claims there would be room, so waiting for them is worthwhile.
-    let LedgerVerdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None))
-    else {
-        panic!("granted");
-    };
+    let refusal = refusal(ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None)));
     assert_eq!(refusal.waits_for, ["1", "2"]);
 }
 
@@ -92,9 +96,7 @@ fn a_refusal_waits_only_for_claims_that_hold_part_of_the_bound_and_only_if_that_
     }
     for (cpu, expected) in [(2, &["1"] as &[&str]), (4, &["1"]), (5, &[])] {
         let footprint = format!("pods=1 requests.cpu={cpu}");
-        let LedgerVerdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "4", &footprint, None)) else {
-            panic!("granted {cpu}")
-        };
+        let refusal = refusal(ledger.reserve(&request("shop/web-0", "4", &footprint, None)));
         assert_eq!(refusal.waits_for, expected, "{cpu}");
         let [shortage] = &refusal.quotas[..] else { panic!("{refusal:?}") };
         assert_eq!(shortage.reserved, [("3".parse().unwrap(), 1)], "{cpu}");
@@ -105,9 +107,7 @@ fn a_refusal_waits_only_for_claims_that_hold_part_of_the_bound_and_only_if_that_
 fn a_refusal_by_an_ancestor_names_its_children_and_no_namespaces() {
     let plan = plan(&["acme 1 - pods=2", "payments 1 0 pods=500"], &["shop 1"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=2", "pods=1"]));
-    let LedgerVerdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "1", "pods=1", None)) else {
-        panic!("granted")
-    };
+    let refusal = refusal(ledger.reserve(&request("shop/web-0", "1", "pods=1", None)));
     let consumers = |quota: &str, name: &str| {
         assert_eq!((quota, name), ("acme", "pods"));
         message::Consumers {
@@ -128,7 +128,7 @@ fn a_request_is_refused_if_usage_is_unknown() {
     let plan = plan(&["a 1 - pods=500 services=5"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["services=1"]));
     assert_eq!(
-        refusal(&plan, ledger.reserve(&request("shop/web-0", "1", "pods=1", None))),
+        message_of(&plan, ledger.reserve(&request("shop/web-0", "1", "pods=1", None))),
         "pods \"web-0\" is forbidden: status unknown for quota: a, resources: pods; tenant quota a: not counted yet, or a \
          kind of object cannot be listed"
     );
@@ -244,8 +244,8 @@ fn no_tenant_fills_the_ledger() {
 fn no_tree_fills_the_ledger_that_it_shares() {
     let roots: Vec<String> = (0..MAX_TREES).map(|at| format!("t{at} 1 - pods=9999")).collect();
     let namespaces: Vec<String> = (0..MAX_CLAIMS).map(|at| format!("n{at} {}", at % MAX_TREES)).collect();
-    let plan = Plan::read(1, &plan::PlanLines { nodes: roots, namespaces }).unwrap();
-    let mut ledger = OpenLedger::new(&plan, state(&["pods=0"; MAX_TREES]));
+    let of_trees = Plan::read(1, &plan::PlanLines { nodes: roots, namespaces }).unwrap();
+    let mut ledger = OpenLedger::new(&of_trees, state(&["pods=0"; MAX_TREES]));
     // Each claim in another namespace of the tree.
     let mut fill = |tree: usize| {
         let mut namespaces = (tree..MAX_CLAIMS).step_by(MAX_TREES).cycle().take(MAX_CLAIMS).enumerate();
@@ -262,14 +262,7 @@ fn no_tree_fills_the_ledger_that_it_shares() {
     assert_eq!(granted[..9], [134, 76, 47, 32, 24, 20, 18, 17, 16]);
     assert!(granted[9..].iter().all(|granted| *granted == 16), "the last one finds room too: {granted:?}");
     // Quotas that all cover one namespace do not divide the room.
-    let plan = Plan::read(
-        1,
-        &plan::PlanLines {
-            nodes: vec!["a 1 - pods=9999".to_owned(), "b 1 - pods=9999".to_owned()],
-            namespaces: vec!["shop 0,1".to_owned()],
-        },
-    )
-    .unwrap();
+    let plan = plan(&["a 1 - pods=9999", "b 1 - pods=9999"], &["shop 0,1"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=0", "pods=0"]));
     let one = |at: &usize| request(&format!("shop/p{at}"), &at.to_string(), "pods=1", None);
     assert_eq!(
@@ -395,27 +388,34 @@ fn a_create_that_took_a_spare_has_a_claim_in_its_place() {
     }
 }
 
-fn review(operation: &str, object: &str, old: &str) -> String {
+fn review(operation: &str, resource: &str, object: &str, old: &str) -> String {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     format!(
-        r#"{{"uid": "r", "operation": "{operation}", "resource": {{"group": "", "version": "v1", "resource": "pods"}},
-            "namespace": "shop", "name": "web-0", "userInfo": {{"username": "ann"}}, "object": {object}, "oldObject": {old}}}"#
+        r#"{{"uid": "r", "operation": "{operation}", "resource": {{"group": "", "version": "v1", "resource": "{resource}"}},
+            "subResource": "{subresource}", "namespace": "shop", "name": "web-0", "userInfo": {{"username": "ann"}},
+            "object": {object}, "oldObject": {old}}}"#
     )
+}
+
+fn reservation(review: &str) -> Result<Option<ReservationRequest>, RequestError> {
+    let document = Document::read(review).unwrap();
+    ReservationRequest::of(&Request::read(document.root()).unwrap(), || "t".to_owned())
 }
 
 #[test]
 fn a_review_asks_for_the_full_charge_of_its_object() {
     let pod = r#"{"metadata": {"name": "web-0", "uid": "u1"}, "spec": {"containers": [{"name": "a",
         "resources": {"requests": {"cpu": "500m"}}}]}}"#;
-    let text = review("CREATE", pod, "null");
-    let document = Document::read(&text).unwrap();
-    let review = Request::read(document.root()).unwrap();
-    let request = ReservationRequest::of(&review, || "t".to_owned()).unwrap().unwrap();
+    let text = review("CREATE", "pods", pod, "null");
+    let request = reservation(&text).unwrap().unwrap();
     assert_eq!(request.key.to_string(), "pods/shop/web-0");
     assert_eq!(request.attempt, Attempt { uid: "u1".to_owned(), version: None });
     assert_eq!(
         request.footprint.to_string(),
         "count/pods=1 cpu=500m pods=1 requests.cpu=500m ~NotBestEffort ~NotTerminating ~PriorityClass"
     );
+    let document = Document::read(&text).unwrap();
+    let review = Request::read(document.root()).unwrap();
     let demanding = plan(&["a 1 - limits.cpu=9 requests.cpu=100m"], &["shop 0"]);
     assert_eq!(
         faults(&review, &demanding).unwrap(),
@@ -431,25 +431,14 @@ fn a_review_asks_for_the_full_charge_of_its_object() {
 #[test]
 fn a_forged_review_is_recognized() {
     let without_uid = r#"{"metadata": {"name": "web-0"}, "spec": {"containers": []}}"#;
-    let text = review("CREATE", without_uid, "null");
-    let document = Document::read(&text).unwrap();
-    let asked = ReservationRequest::of(&Request::read(document.root()).unwrap(), String::new);
-    assert_eq!(asked.unwrap_err().to_string(), "not a request of an API server: metadata.uid is missing");
-    let text = review("DELETE", "null", without_uid);
-    let document = Document::read(&text).unwrap();
-    assert_eq!(ReservationRequest::of(&Request::read(document.root()).unwrap(), String::new), Ok(None));
+    let forged = reservation(&review("CREATE", "pods", without_uid, "null")).unwrap_err();
+    assert_eq!(forged.to_string(), "not a request of an API server: metadata.uid is missing");
+    assert_eq!(reservation(&review("DELETE", "pods", "null", without_uid)), Ok(None));
 }
 
 /// The reservation for a review: version, footprint and what is counted already.
 fn asked(operation: &str, resource: &str, object: &str, old: &str) -> Option<(Option<u64>, String, Option<String>)> {
-    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-    let text = format!(
-        r#"{{"uid": "r", "operation": "{operation}", "resource": {{"group": "", "version": "v1", "resource": "{resource}"}},
-            "subResource": "{subresource}", "namespace": "shop", "name": "web-0", "userInfo": {{"username": "ann"}},
-            "object": {object}, "oldObject": {old}}}"#
-    );
-    let document = Document::read(&text).unwrap();
-    let asked = ReservationRequest::of(&Request::read(document.root()).unwrap(), String::new).unwrap()?;
+    let asked = reservation(&review(operation, resource, object, old)).unwrap()?;
     Some((asked.attempt.version, asked.footprint.to_string(), asked.counted.map(|counted| counted.to_string())))
 }
 
@@ -499,20 +488,24 @@ fn a_resize_after_an_infeasible_one_is_charged_in_full_beside_a_pod_level_value(
 #[test]
 fn a_quota_refuses_regardless_of_usage_only_what_it_covers() {
     let pod = r#"{"metadata": {"name": "web-0", "uid": "u1", "resourceVersion": "7"}, "spec": {"containers": [{"name": "a"}]}}"#;
-    let check = |operation: &str, node: &str, expected: &[&str]| {
-        let text = review(operation, pod, "null").replace(r#""namespace""#, r#""subResource": "resize", "namespace""#);
-        let text = if operation == "UPDATE" { text } else { review(operation, pod, "null") };
+    let check = |operation: &str, resource: &str, node: &str, expected: &[&str]| {
+        let text = review(operation, resource, pod, "null");
         let document = Document::read(&text).unwrap();
         let plan = plan(&[node], &["shop 0"]);
         assert_eq!(faults(&Request::read(document.root()).unwrap(), &plan).unwrap(), expected, "{operation} {node}");
     };
     let missing =
         ["failed quota: a: must specify cpu for: a", "quota a: set cpu in a, or add defaults to a LimitRange"];
-    check("CREATE", "a 1 - cpu=1", &missing);
-    check("CREATE", "a 1 - cpu=1 ~Terminating:Exists:", &[]);
-    check("CREATE", "a 1 - cpu=1 ~NotTerminating:Exists:", &missing);
+    check("CREATE", "pods", "a 1 - cpu=1", &missing);
+    check("CREATE", "pods", "a 1 - cpu=1 ~Terminating:Exists:", &[]);
+    check("CREATE", "pods", "a 1 - cpu=1 ~NotTerminating:Exists:", &missing);
     let previous = "unable to get previous usage since prior version of object was not found";
-    check("UPDATE", "a 1 - pods=1", &[previous, "send the request through the API server, which adds the old object"]);
+    check(
+        "UPDATE",
+        "pods/resize",
+        "a 1 - pods=1",
+        &[previous, "send the request through the API server, which adds the old object"],
+    );
 }
 
 #[test]
@@ -553,9 +546,7 @@ fn an_amount_that_cannot_be_counted_is_refused() {
             {{"name": "b", "resources": {{"requests": {{"ephemeral-storage": "{nines}"}}}}}}"#
     );
     let pod = format!(r#"{{"metadata": {{"name": "web-0", "uid": "u1"}}, "spec": {{"containers": [{containers}]}}}}"#);
-    let text = review("CREATE", &pod, "null");
-    let document = Document::read(&text).unwrap();
-    let asked = ReservationRequest::of(&Request::read(document.root()).unwrap(), || "t".to_owned()).unwrap().unwrap();
+    let asked = reservation(&review("CREATE", "pods", &pod, "null")).unwrap().unwrap();
     // No quota bounds what is too large, but it would be written.
     let plan = plan(&["a 1 - pods=9"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=1"]));
@@ -703,7 +694,7 @@ fn a_suspended_quota_is_charged_but_refuses_nothing() {
         ledger.usage_with_claims().iter().map(|held| held.get("pods").unwrap().to_string()).collect::<Vec<_>>(),
         ["2", "2"]
     );
-    let refused = refusal(&plan, ledger.reserve(&request("shop/b", "2", "pods=1", None)));
+    let refused = message_of(&plan, ledger.reserve(&request("shop/b", "2", "pods=1", None)));
     assert!(refused.contains("exceeded quota: acme") && !refused.contains("exceeded quota: payments"), "{refused}");
 }
 
