@@ -52,8 +52,7 @@ pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) ->
 
 /// A store with the three workloads in it.
 pub async fn store() -> (tempfile::TempDir, Store) {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (folder, store) = new_store();
     let (source, all) = (Scripted::new(three_workloads()), Window { from: NOW - 30 * DAY, to: NOW });
     fill(&store, &source, &["shop", "lab"], all).await;
     (folder, store)
@@ -166,8 +165,7 @@ async fn the_refusal_of_one_object_affects_no_other() {
 
 /// A store in which one image runs in many namespaces.
 fn spread(namespaces: usize) -> (tempfile::TempDir, Store) {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (folder, store) = new_store();
     add_spread(&store, 0..namespaces, NOW);
     (folder, store)
 }
