@@ -16,7 +16,7 @@ use rcgen::KeyPair;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::certificate::Authority;
+use crate::certificate;
 use crate::kubeconfig;
 use crate::process::Process;
 
@@ -191,15 +191,14 @@ impl Files {
             fs::write(&path, text)?;
             Ok(path)
         };
-        let authority = Authority::new()?;
-        let server = authority.sign_server(&["127.0.0.1", "localhost"])?;
+        let server = certificate::for_server(&["127.0.0.1", "localhost"])?;
         let service_account = KeyPair::generate()?;
         let tokens: String = [ADMIN, CONTROLLERS]
             .iter()
             .map(|Account { user, token }| format!("{token},{user},{user},system:masters\n"))
             .collect();
         Ok(Self {
-            authority: write("authority.crt", authority.certificate())?,
+            authority: write("authority.crt", server.authority)?,
             certificate: write("server.crt", server.certificate)?,
             key: write("server.key", server.key)?,
             service_account_key: write("service-account.key", service_account.serialize_pem())?,

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use headroom_api_server::clock;
 use headroom_api_server::http_server::serve;
 use headroom_quota_server::serve::LIMITS;
 use headroom_quota_server::tls;
@@ -20,6 +19,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use crate::certificate;
 
 /// Answers the request of a review, sent to a path, with the fields of an AdmissionResponse; the server adds the `uid`.
 type Review = dyn Fn(&str, &Value) -> Value + Send + Sync;
@@ -42,7 +43,7 @@ impl WebhookServer {
     pub async fn start(review: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Result<Self> {
         let named = std::env::var("HEADROOM_WEBHOOK_HOST").ok();
         let host = named.as_deref().unwrap_or("127.0.0.1");
-        let made = tls::make(&[host.to_owned()], clock::now(), 2)?;
+        let made = certificate::for_server(&[host])?;
         let certificate = Arc::new(tls::Certificate::default());
         certificate.set(made.certificate.as_bytes(), made.key.as_bytes())?;
         let acceptor = tls::acceptor(certificate, None)?;

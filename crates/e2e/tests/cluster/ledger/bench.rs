@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use headroom_admission::amount::Quantity;
-use headroom_e2e::certificate::Authority;
+use headroom_e2e::certificate;
 use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins, free_port};
 use headroom_e2e::process::Process;
@@ -198,14 +198,14 @@ impl Scene {
 
     /// Starts two servers, and waits until the API server calls them.
     async fn serve(&mut self, program: &Path, arguments: &[String]) {
-        let authority = Authority::new().unwrap();
-        let certificate = authority.sign_server(&["127.0.0.1"]).unwrap();
+        let certificate = certificate::for_server(&["127.0.0.1"]).unwrap();
         let file = |name: &str| -> String { self.files.path().join(name).to_str().unwrap().to_owned() };
         std::fs::write(file("tls.crt"), certificate.certificate).unwrap();
         std::fs::write(file("tls.key"), certificate.key).unwrap();
         let addresses = [free_address(), free_address()];
         let labels = |server: usize| json!({SERVER: server.to_string()});
-        self.create(webhooks(&authority, addresses, &["pods", "services"], ("objectSelector", &labels))).await;
+        self.create(webhooks(&certificate.authority, addresses, &["pods", "services"], ("objectSelector", &labels)))
+            .await;
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.has_answers().await != [false, false] {
             assert!(Instant::now() < deadline, "the API server does not call the webhook");

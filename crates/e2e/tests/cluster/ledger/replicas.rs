@@ -13,7 +13,7 @@ use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::kubeconfig::Chosen;
 use headroom_api_server::watch::{WatchUpdate, follow};
-use headroom_e2e::certificate::Authority;
+use headroom_e2e::certificate;
 use headroom_e2e::cluster::{Cluster, api_in, create, resource};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins, free_port};
 use headroom_quota_server::objects::{ledgers, plan_name};
@@ -44,7 +44,7 @@ pub struct Ledger {
     /// For the API server of each replica.
     kubeconfigs: Mutex<[PathBuf; 2]>,
     addresses: [SocketAddr; 2],
-    authority: Authority,
+    authority: String,
     files: TempDir,
 }
 
@@ -97,8 +97,8 @@ impl Ledger {
         install_definitions(&cluster);
         let client = cluster.client().await.unwrap();
         let ports = [free_address(), free_address()];
-        let (authority, files) = (Authority::new().unwrap(), tempfile::tempdir().unwrap());
-        let server = authority.sign_server(&["127.0.0.1"]).unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let server = certificate::for_server(&["127.0.0.1"]).unwrap();
         std::fs::write(files.path().join("tls.crt"), server.certificate).unwrap();
         std::fs::write(files.path().join("tls.key"), server.key).unwrap();
         create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}})).await.unwrap();
@@ -111,7 +111,8 @@ impl Ledger {
         let kubeconfig = cluster.kubeconfig_file().unwrap();
         let kubeconfigs = Mutex::new([kubeconfig.clone(), kubeconfig]);
         let replicas = Mutex::new([None, None]);
-        let ledger = Self { cluster, client, replicas, kubeconfigs, addresses: ports, authority, files };
+        let ledger =
+            Self { cluster, client, replicas, kubeconfigs, addresses: ports, authority: server.authority, files };
         ledger.run(0).await;
         ledger.run(1).await;
         ledger
@@ -425,12 +426,12 @@ pub fn install_definitions(cluster: &Cluster) {
 
 /// Webhooks that call each of two servers for the objects that its labels select.
 pub fn webhooks(
-    authority: &Authority,
+    authority: &str,
     addresses: [SocketAddr; 2],
     resources: &[&str],
     (selector, labels): (&str, &dyn Fn(usize) -> Value),
 ) -> Value {
-    let authority = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, authority.certificate());
+    let authority = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, authority);
     let webhook = |which: usize| {
         let url = format!("https://{}/review", addresses[which]);
         json!({
