@@ -24,7 +24,7 @@ use crate::profile::Pooling;
 use crate::publish::cluster::ClusterError;
 use crate::publish::lease::{LEASE, lease_error};
 use crate::publish::restrictions::Restrictions;
-use crate::publish::{Destination, PublishError, Publisher};
+use crate::publish::{Destination, PublishError, Published, Publisher};
 use crate::read_limits::Pace;
 use crate::store::{Store, StoreError, UsageOrigin};
 
@@ -333,11 +333,10 @@ impl Rounds {
             pooling.tenants = cluster.tenants(label).await.map_err(PublishError::from)?;
         }
         let published = self.publisher(&pooling, restricted.as_ref()).publish(self.as_of()?).await?;
-        let (written, unchanged, deleted, bytes) =
-            (published.written, published.unchanged, published.deleted, published.bytes);
+        let Published { written, unchanged, deleted, bytes, failed, .. } = published;
         tracing::info!(written, unchanged, deleted, bytes, "published profiles");
-        let profiles = published.failed.len();
-        match published.failed.into_iter().next() {
+        let profiles = failed.len();
+        match failed.into_iter().next() {
             None => Ok(()),
             Some(((namespace, name), error)) => {
                 Err(RoundError::Unwritten { profiles, namespace, name, error: error.to_string() })

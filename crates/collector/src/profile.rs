@@ -79,8 +79,8 @@ pub fn build(
     store.visit_root(root, |day| builder.add(day))?;
     let mut workloads = Workloads::new(today);
     store.visit_workloads(root, |day| workloads.add(day))?;
-    let images = builder.finish().and_then(|images| workloads.finish_into(images));
-    let images = images.map_err(|damaged| store.damaged(damaged))?;
+    let mut images = builder.finish().map_err(|damaged| store.damaged(damaged))?;
+    workloads.finish_into(&mut images);
     let mut share = Share {
         namespace: namespace.to_owned(),
         root,
@@ -229,7 +229,7 @@ impl Workloads {
     }
 
     /// Adds each to the history of its namespace.
-    fn finish_into(mut self, mut images: Images) -> Result<Images, Damaged> {
+    fn finish_into(mut self, images: &mut Images) {
         self.close();
         for (place, history) in self.closed {
             let image = images.get_mut(&place.repository);
@@ -237,6 +237,5 @@ impl Workloads {
                 own.workloads.insert(place.workload, history);
             }
         }
-        Ok(images)
     }
 }

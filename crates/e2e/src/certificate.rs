@@ -1,44 +1,13 @@
-//! Certificates for servers on loopback: one authority per test run, and the certificates that it signs.
+//! Certificates for servers on loopback, each with an authority of its own.
 
 use anyhow::Result;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use headroom_api_server::clock;
+use headroom_quota_server::tls::{self, ServingCertificate};
 
-pub struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-}
+const DAYS: i64 = 3_650;
 
-/// A certificate with its key, both in PEM.
-pub struct ServerCertificate {
-    pub certificate: String,
-    pub key: String,
-}
-
-impl Authority {
-    pub fn new() -> Result<Self> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "headroom tests");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        Ok(Self { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)? })
-    }
-
-    /// The authority's own certificate in PEM, for clients to trust.
-    pub fn certificate(&self) -> String {
-        self.issuer.pem()
-    }
-
-    /// The same for Rust's clients.
-    pub fn der(&self) -> Vec<u8> {
-        self.issuer.der().to_vec()
-    }
-
-    /// A certificate for a server with these names or addresses.
-    pub fn sign_server(&self, names: &[&str]) -> Result<ServerCertificate> {
-        let key = KeyPair::generate()?;
-        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-        let mut params = CertificateParams::new(names)?;
-        params.distinguished_name.push(DnType::CommonName, "headroom test server");
-        let certificate = params.signed_by(&key, &self.issuer)?;
-        Ok(ServerCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
-    }
+/// A certificate for a server with these names or addresses.
+pub fn for_server(names: &[&str]) -> Result<ServingCertificate> {
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    tls::make(&names, clock::now(), DAYS)
 }

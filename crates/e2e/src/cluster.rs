@@ -49,7 +49,7 @@ impl Cluster {
 
     /// Like [`Self::start`], with more arguments for the API server.
     pub async fn start_with(plugins: InTreePlugins, controllers: Controllers, arguments: &[&str]) -> Result<Self> {
-        let control_plane = ControlPlane::start_with(plugins, controllers, arguments).await?;
+        let control_plane = ControlPlane::start(plugins, controllers, arguments).await?;
         let kubeconfig = control_plane.kubeconfig().clone();
         let folder = tempfile::tempdir()?;
         Ok(Self { kubeconfig, folder, control_plane: Some(control_plane), namespaces: Mutex::default() })

@@ -16,7 +16,7 @@ use rcgen::KeyPair;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::certificate::Authority;
+use crate::certificate;
 use crate::kubeconfig;
 use crate::process::Process;
 
@@ -53,12 +53,8 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    pub async fn start(plugins: InTreePlugins, controllers: Controllers) -> Result<Self> {
-        Self::start_with(plugins, controllers, &[]).await
-    }
-
     /// With further arguments for the API server.
-    pub async fn start_with(plugins: InTreePlugins, controllers: Controllers, arguments: &[&str]) -> Result<Self> {
+    pub async fn start(plugins: InTreePlugins, controllers: Controllers, arguments: &[&str]) -> Result<Self> {
         let programs = programs()?;
         let folder = tempfile::Builder::new().prefix("headroom-control-plane-").tempdir()?;
         let files = Files::write(folder.path())?;
@@ -195,15 +191,14 @@ impl Files {
             fs::write(&path, text)?;
             Ok(path)
         };
-        let authority = Authority::new()?;
-        let server = authority.sign_server(&["127.0.0.1", "localhost"])?;
+        let server = certificate::for_server(&["127.0.0.1", "localhost"])?;
         let service_account = KeyPair::generate()?;
         let tokens: String = [ADMIN, CONTROLLERS]
             .iter()
             .map(|Account { user, token }| format!("{token},{user},{user},system:masters\n"))
             .collect();
         Ok(Self {
-            authority: write("authority.crt", authority.certificate())?,
+            authority: write("authority.crt", server.authority)?,
             certificate: write("server.crt", server.certificate)?,
             key: write("server.key", server.key)?,
             service_account_key: write("service-account.key", service_account.serialize_pem())?,
@@ -320,7 +315,7 @@ pub fn lacks(program: &str) -> Result<bool> {
 ///
 /// Not one of the ephemeral ports for outgoing connections: a client that connects while the API server restarts could
 /// take such a port, or even connect to itself.
-pub(crate) fn free_port() -> Result<u16> {
+pub fn free_port() -> Result<u16> {
     const FIRST: u32 = 10_000;
     const COUNT: u32 = 20_000;
     static ASKED: AtomicU32 = AtomicU32::new(0);

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 
-use crate::certificate::Authority;
+use crate::certificate;
 use crate::control_plane::free_port;
 use crate::process::Process;
 
@@ -30,7 +30,7 @@ const LONGEST_LAG: Duration = Duration::from_secs(10);
 
 pub struct Kubewarden {
     arguments: Vec<String>,
-    authority: Authority,
+    authority: String,
     folder: TempDir,
     running: Mutex<Arc<Running>>,
     runtime: Handle,
@@ -45,8 +45,8 @@ struct Running {
 impl Kubewarden {
     /// Starts `program` with the content of its `policies.yml`, reading as the user of `kubeconfig`.
     pub async fn start(program: &str, policies: &Value, kubeconfig: &Path) -> Result<Self> {
-        let (folder, authority) = (tempfile::tempdir()?, Authority::new()?);
-        let server = authority.sign_server(&["127.0.0.1"])?;
+        let folder = tempfile::tempdir()?;
+        let server = certificate::for_server(&["127.0.0.1"])?;
         let write = |name: &str, text: String| -> Result<String> {
             let path = folder.path().join(name);
             std::fs::write(&path, text)?;
@@ -63,6 +63,7 @@ impl Kubewarden {
         ] {
             arguments.extend([flag.to_owned(), value]);
         }
+        let authority = server.authority;
         let running = Mutex::new(Arc::new(Running::start(&arguments, &authority, folder.path()).await?));
         Ok(Self { arguments, authority, folder, running, runtime: Handle::current(), differences: Mutex::default() })
     }
@@ -129,7 +130,7 @@ impl Kubewarden {
 }
 
 impl Running {
-    async fn start(arguments: &[String], authority: &Authority, folder: &Path) -> Result<Self> {
+    async fn start(arguments: &[String], authority: &str, folder: &Path) -> Result<Self> {
         let (port, probes) = (free_port()?, free_port()?);
         let ports = [format!("--port={port}"), format!("--readiness-probe-port={probes}")];
         let mut process = Process::start(Path::new("env"), &[arguments, &ports].concat(), folder)?;
@@ -142,7 +143,8 @@ impl Running {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let mut config = Config::new(format!("https://127.0.0.1:{port}").parse()?);
-        config.root_cert = Some(vec![authority.der()]);
+        let base64: String = authority.lines().filter(|line| !line.starts_with('-')).collect();
+        config.root_cert = Some(vec![STANDARD.decode(base64)?]);
         Ok(Self { process, client: Client::try_from(config)? })
     }
 

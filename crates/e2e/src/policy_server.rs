@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::cluster::{Cluster, LABEL, api, api_in, create, resource};
 use crate::kubewarden::Kubewarden;
 use crate::live_host::LiveHost;
-use crate::webhook::{Admission, WebhookServer};
+use crate::webhook::WebhookServer;
 
 /// The name of the webhook configuration of the deployment `id`.
 pub fn configuration_name(id: &str, namespace: &str) -> String {
@@ -142,7 +142,7 @@ struct Evaluations {
     kubewarden: Option<Kubewarden>,
 }
 
-impl Admission for Arc<Evaluations> {
+impl Evaluations {
     fn review(&self, path: &str, request: &Value) -> Value {
         let failure = |error: &str| AdmissionResponse::internal_server_error("", error);
         let ours = || json!(self.evaluate(path, request).unwrap_or_else(|error| failure(&error)));
@@ -153,9 +153,7 @@ impl Admission for Arc<Evaluations> {
             None => ours(),
         }
     }
-}
 
-impl Evaluations {
     fn evaluate(&self, path: &str, request: &Value) -> Result<AdmissionResponse, String> {
         let id = path.strip_prefix("/validate/").unwrap_or_default();
         let deployment = self.deployments.get(id).ok_or_else(|| format!("no policy is served at `{path}`"))?;
@@ -205,7 +203,9 @@ impl PolicyServer {
         };
         let host_calls = LiveHost::new(cluster.client_as(USER).await?);
         let evaluations = Arc::new(Evaluations { policy, deployments, host_calls, kubewarden });
-        Ok(Self { webhook: WebhookServer::start(Arc::clone(&evaluations)).await?, evaluations, rules })
+        let reviewing = Arc::clone(&evaluations);
+        let webhook = WebhookServer::start(move |path, request| reviewing.review(path, request)).await?;
+        Ok(Self { webhook, evaluations, rules })
     }
 
     /// Makes the API server call this server for `namespace`, and returns once it does.

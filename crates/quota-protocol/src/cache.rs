@@ -2,7 +2,7 @@
 //! footprint by namespace. So the cost of counting grows with the number of distinct footprints, not of objects.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use headroom_admission::amount::{Quantity, ResourceList};
@@ -35,7 +35,7 @@ pub struct Cache {
     deletion_order: VecDeque<Arc<str>>,
     deleted: HashSet<Arc<str>>,
     /// Keys with an end, in order.
-    ending: BTreeMap<(i64, ObjectKey), ()>,
+    ending: BTreeSet<(i64, ObjectKey)>,
     /// The extended resource of each listed DeviceClass.
     classes: Classes,
     /// The resource claims that say they were made for a pod, by namespace and pod: creation and name.
@@ -126,7 +126,7 @@ impl Cache {
         *count += 1;
         stored.footprint = Arc::clone(footprint);
         if let Some(ends) = &stored.ends {
-            self.ending.insert((ends.0, key.clone()), ());
+            self.ending.insert((ends.0, key.clone()));
         }
         match stored.link.as_deref() {
             Some(Link::MadeFor { pod, created }) => {
@@ -155,9 +155,9 @@ impl Cache {
     /// Switches objects to their later footprint where it is due. Returns whether there were any.
     pub fn tick(&mut self, now: i64) -> bool {
         let mut any = false;
-        while let Some(((_, key), ())) = self.ending.first_key_value().filter(|((at, _), ())| *at <= now) {
-            let key = key.clone();
-            self.ending.pop_first();
+        while self.ending.first().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, key)) = self.ending.pop_first()
+        {
             let Some(mut stored) = self.get(&key).cloned() else { continue };
             if let Some(ends) = stored.ends.take_if(|ends| ends.0 <= now) {
                 stored.footprint = Arc::new(ends.1);

@@ -40,11 +40,7 @@ impl Footprint {
         match (object.kind.measure, object.pod) {
             (Measure::Pod, Some(pod)) => {
                 for name in PLAIN {
-                    let exists = ScopeRequirement {
-                        scope: Cow::Borrowed(name),
-                        operator: Cow::Borrowed("Exists"),
-                        values: Vec::new(),
-                    };
+                    let exists = ScopeRequirement { scope: name.into(), operator: "Exists".into(), values: Vec::new() };
                     if scope::matches(object, &exists)? {
                         footprint.scopes.insert(name.to_owned(), Vec::new());
                     }

@@ -232,9 +232,8 @@ impl<'p> OpenLedger<'p> {
         let used = self.state.used.get(at);
         let is_unknown = |name: &&ResourceName<'static>| !used.is_some_and(|used| used.contains(name));
         let names: Vec<String> = growth.names().filter(is_unknown).map(ToString::to_string).collect();
-        let fault = QuotaFault::UnknownStatus { names };
-        let is_any = matches!(&fault, QuotaFault::UnknownStatus { names } if !names.is_empty());
-        is_any.then(|| Shortage { node: at, breach: node.breach(fault), reserved: Vec::new() })
+        let breach = |names| node.breach(QuotaFault::UnknownStatus { names });
+        (!names.is_empty()).then(|| Shortage { node: at, breach: breach(names), reserved: Vec::new() })
     }
 
     fn short(&mut self, at: usize, node: &PlanNode, growth: &ResourceList<'static>) -> Option<Shortage> {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use headroom_admission::json::Document;
 use headroom_admission::request::Request;
 use headroom_quota_protocol::cache::CachedObject;
-use headroom_quota_protocol::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Retry};
+use headroom_quota_protocol::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Refusal, Retry};
 use headroom_quota_protocol::placement::MAX_TREES;
 use headroom_quota_protocol::plan::{self, Plan};
-use headroom_quota_protocol::reservation_request::{ReservationRequest, faults};
+use headroom_quota_protocol::reservation_request::{RequestError, ReservationRequest, faults};
 use headroom_quota_protocol::state::{Attempt, ObjectKey, StateLines};
 use headroom_quota_protocol::{Cache, Footprint, LedgerVerdict, OpenLedger, State, message, recount};
 use proptest::prelude::*;
@@ -30,22 +30,38 @@ fn state(used: &[&str]) -> State {
     .unwrap()
 }
 
+fn footprint(text: &str) -> Arc<Footprint> {
+    Arc::new(Footprint::read(text).unwrap())
+}
+
+/// An object as a watch reports it.
+fn stored(uid: &str, version: u64, counted: &str) -> CachedObject {
+    CachedObject { uid: uid.to_owned(), version, footprint: footprint(counted), ends: None, link: None }
+}
+
 /// Asks to create the pod `namespace/name` with a footprint, or to update it from an old footprint and version.
-fn request(pod: &str, token: &str, footprint: &str, old: Option<(&str, u64)>) -> ReservationRequest {
+fn request(pod: &str, token: &str, asked: &str, old: Option<(&str, u64)>) -> ReservationRequest {
     let (namespace, name) = pod.split_once('/').unwrap();
     ReservationRequest {
         key: ObjectKey::new("pods", namespace, name),
         token: token.to_owned(),
         attempt: Attempt { uid: format!("uid-{name}"), version: old.map(|(_, version)| version) },
-        footprint: Arc::new(Footprint::read(footprint).unwrap()),
-        counted: old.map(|(footprint, _)| Arc::new(Footprint::read(footprint).unwrap())),
+        footprint: footprint(asked),
+        counted: old.map(|(counted, _)| footprint(counted)),
         pod: None,
         may_exceed: false,
     }
 }
 
-fn refusal(plan: &Plan, verdict: LedgerVerdict) -> String {
+#[track_caller]
+fn refusal(verdict: LedgerVerdict) -> Refusal {
     let LedgerVerdict::Refused(refusal) = verdict else { panic!("{verdict:?}") };
+    refusal
+}
+
+#[track_caller]
+fn message_of(plan: &Plan, verdict: LedgerVerdict) -> String {
+    let refusal = refusal(verdict);
     message::refusal("tenant quota", &ObjectKey::new("pods", "shop", "web-0"), plan, &refusal, &|_, _| {
         message::Consumers::default()
     })
@@ -57,7 +73,7 @@ fn a_refusal_starts_with_kubernetes_text_and_states_what_is_reserved() {
     let mut ledger = OpenLedger::new(&plan, state(&["requests.cpu=120", "pods=3 requests.cpu=99100m"]));
     assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1 requests.cpu=200m", None)), LedgerVerdict::Granted);
     assert_eq!(ledger.reserve(&request("shop/b", "2", "pods=1 requests.cpu=500m", None)), LedgerVerdict::Granted);
-    let refused = refusal(&plan, ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None)));
+    let refused = message_of(&plan, ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None)));
     assert_eq!(
         refused,
         "pods \"web-0\" is forbidden: exceeded quota: payments, requested: requests.cpu=500m, used: requests.cpu=99800m, \
@@ -65,10 +81,7 @@ fn a_refusal_starts_with_kubernetes_text_and_states_what_is_reserved() {
          reserved by 2 unfinished requests)"
     );
     // Without the two claims there would be room, so waiting for them is worthwhile.
-    let LedgerVerdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None))
-    else {
-        panic!("granted");
-    };
+    let refusal = refusal(ledger.reserve(&request("shop/web-0", "3", "pods=1 requests.cpu=500m", None)));
     assert_eq!(refusal.waits_for, ["1", "2"]);
 }
 
@@ -83,9 +96,7 @@ fn a_refusal_waits_only_for_claims_that_hold_part_of_the_bound_and_only_if_that_
     }
     for (cpu, expected) in [(2, &["1"] as &[&str]), (4, &["1"]), (5, &[])] {
         let footprint = format!("pods=1 requests.cpu={cpu}");
-        let LedgerVerdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "4", &footprint, None)) else {
-            panic!("granted {cpu}")
-        };
+        let refusal = refusal(ledger.reserve(&request("shop/web-0", "4", &footprint, None)));
         assert_eq!(refusal.waits_for, expected, "{cpu}");
         let [shortage] = &refusal.quotas[..] else { panic!("{refusal:?}") };
         assert_eq!(shortage.reserved, [("3".parse().unwrap(), 1)], "{cpu}");
@@ -96,9 +107,7 @@ fn a_refusal_waits_only_for_claims_that_hold_part_of_the_bound_and_only_if_that_
 fn a_refusal_by_an_ancestor_names_its_children_and_no_namespaces() {
     let plan = plan(&["acme 1 - pods=2", "payments 1 0 pods=500"], &["shop 1"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=2", "pods=1"]));
-    let LedgerVerdict::Refused(refusal) = ledger.reserve(&request("shop/web-0", "1", "pods=1", None)) else {
-        panic!("granted")
-    };
+    let refusal = refusal(ledger.reserve(&request("shop/web-0", "1", "pods=1", None)));
     let consumers = |quota: &str, name: &str| {
         assert_eq!((quota, name), ("acme", "pods"));
         message::Consumers {
@@ -119,7 +128,7 @@ fn a_request_is_refused_if_usage_is_unknown() {
     let plan = plan(&["a 1 - pods=500 services=5"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["services=1"]));
     assert_eq!(
-        refusal(&plan, ledger.reserve(&request("shop/web-0", "1", "pods=1", None))),
+        message_of(&plan, ledger.reserve(&request("shop/web-0", "1", "pods=1", None))),
         "pods \"web-0\" is forbidden: status unknown for quota: a, resources: pods; tenant quota a: not counted yet, or a \
          kind of object cannot be listed"
     );
@@ -235,8 +244,8 @@ fn no_tenant_fills_the_ledger() {
 fn no_tree_fills_the_ledger_that_it_shares() {
     let roots: Vec<String> = (0..MAX_TREES).map(|at| format!("t{at} 1 - pods=9999")).collect();
     let namespaces: Vec<String> = (0..MAX_CLAIMS).map(|at| format!("n{at} {}", at % MAX_TREES)).collect();
-    let plan = Plan::read(1, &plan::PlanLines { nodes: roots, namespaces }).unwrap();
-    let mut ledger = OpenLedger::new(&plan, state(&["pods=0"; MAX_TREES]));
+    let of_trees = Plan::read(1, &plan::PlanLines { nodes: roots, namespaces }).unwrap();
+    let mut ledger = OpenLedger::new(&of_trees, state(&["pods=0"; MAX_TREES]));
     // Each claim in another namespace of the tree.
     let mut fill = |tree: usize| {
         let mut namespaces = (tree..MAX_CLAIMS).step_by(MAX_TREES).cycle().take(MAX_CLAIMS).enumerate();
@@ -253,14 +262,7 @@ fn no_tree_fills_the_ledger_that_it_shares() {
     assert_eq!(granted[..9], [134, 76, 47, 32, 24, 20, 18, 17, 16]);
     assert!(granted[9..].iter().all(|granted| *granted == 16), "the last one finds room too: {granted:?}");
     // Quotas that all cover one namespace do not divide the room.
-    let plan = Plan::read(
-        1,
-        &plan::PlanLines {
-            nodes: vec!["a 1 - pods=9999".to_owned(), "b 1 - pods=9999".to_owned()],
-            namespaces: vec!["shop 0,1".to_owned()],
-        },
-    )
-    .unwrap();
+    let plan = plan(&["a 1 - pods=9999", "b 1 - pods=9999"], &["shop 0,1"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=0", "pods=0"]));
     let one = |at: &usize| request(&format!("shop/p{at}"), &at.to_string(), "pods=1", None);
     assert_eq!(
@@ -290,9 +292,8 @@ fn the_size_of_all_claims_is_bounded() {
     // Some of the keys have stored objects, and of those some are large.
     let mut cache = Cache::default();
     let objects = (0..granted).map(|at| {
-        let footprint =
-            Arc::new(Footprint::read(&long_footprint(if at < 3 { 1_000_000 } else { 900 }, 1000 + at)).unwrap());
-        (of(at).key, CachedObject { uid: "other".to_owned(), version: 1, footprint, ends: None, link: None })
+        let counted = long_footprint(if at < 3 { 1_000_000 } else { 900 }, 1000 + at);
+        (of(at).key, stored("other", 1, &counted))
     });
     cache.list("pods", 5, objects);
     let recounted = recount(&plan, &state, &cache, &BTreeSet::new()).unwrap().unwrap();
@@ -310,11 +311,11 @@ fn tokens() -> impl FnMut() -> String {
 #[test]
 fn spares_are_a_small_part_of_what_is_left() {
     let plan = plan(&["acme 1 - pods=1000000 requests.cpu=200", "team 1 0 pods=1000000"], &["shop 1", "web 0"]);
-    let check = |used: &[&str], footprint: &str, wanted: usize, expected: usize| {
+    let check = |used: &[&str], counted: &str, wanted: usize, expected: usize| {
         let mut ledger = OpenLedger::new(&plan, state(used));
-        let like = ReservationRequest::spare("pods", "shop", &Arc::new(Footprint::read(footprint).unwrap()));
+        let like = ReservationRequest::spare("pods", "shop", &footprint(counted));
         let added = ledger.add_spares(&like, wanted, "owner", tokens());
-        assert_eq!((added.len(), ledger.state().claims.len()), (expected, expected), "{used:?} {footprint} {wanted}");
+        assert_eq!((added.len(), ledger.state().claims.len()), (expected, expected), "{used:?} {counted} {wanted}");
     };
     let none = ["pods=0 requests.cpu=0", "pods=0"];
     check(&none, "pods=1", 5, 5);
@@ -337,8 +338,8 @@ fn spares_that_are_added_again_and_again_stay_a_small_part_of_what_is_left() {
     let mut ledger = OpenLedger::new(&plan, state(&["pods=200 requests.cpu=0"]));
     for at in 0..20 {
         let namespace = ["shop", "web"][at % 2];
-        let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={}m", at + 1)).unwrap());
-        let like = ReservationRequest::spare("pods", namespace, &footprint);
+        let like =
+            ReservationRequest::spare("pods", namespace, &footprint(&format!("pods=1 requests.cpu={}m", at + 1)));
         ledger.add_spares(&like, 8, &at.to_string(), tokens());
     }
     // A sixteenth of 800.
@@ -351,12 +352,11 @@ fn spares_of_many_groups_leave_half_of_the_claims_to_others() {
     let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
     let plan = plan(&["team 1 - pods=1000000"], &namespaces);
     let longest = long_footprint(1500, 1);
-    for (footprint, expected) in [("pods=1", 256), (longest.as_str(), 42)] {
+    for (counted, expected) in [("pods=1", 256), (longest.as_str(), 42)] {
         let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
         for round in 0..3 {
             for at in 0..64 {
-                let footprint = Arc::new(Footprint::read(footprint).unwrap());
-                let like = ReservationRequest::spare("pods", &format!("shop-{at}"), &footprint);
+                let like = ReservationRequest::spare("pods", &format!("shop-{at}"), &footprint(counted));
                 ledger.add_spares(&like, 16, &format!("{round}-{at}"), tokens());
             }
             // As another replica reads it.
@@ -388,27 +388,34 @@ fn a_create_that_took_a_spare_has_a_claim_in_its_place() {
     }
 }
 
-fn review(operation: &str, object: &str, old: &str) -> String {
+fn review(operation: &str, resource: &str, object: &str, old: &str) -> String {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     format!(
-        r#"{{"uid": "r", "operation": "{operation}", "resource": {{"group": "", "version": "v1", "resource": "pods"}},
-            "namespace": "shop", "name": "web-0", "userInfo": {{"username": "ann"}}, "object": {object}, "oldObject": {old}}}"#
+        r#"{{"uid": "r", "operation": "{operation}", "resource": {{"group": "", "version": "v1", "resource": "{resource}"}},
+            "subResource": "{subresource}", "namespace": "shop", "name": "web-0", "userInfo": {{"username": "ann"}},
+            "object": {object}, "oldObject": {old}}}"#
     )
+}
+
+fn reservation(review: &str) -> Result<Option<ReservationRequest>, RequestError> {
+    let document = Document::read(review).unwrap();
+    ReservationRequest::of(&Request::read(document.root()).unwrap(), || "t".to_owned())
 }
 
 #[test]
 fn a_review_asks_for_the_full_charge_of_its_object() {
     let pod = r#"{"metadata": {"name": "web-0", "uid": "u1"}, "spec": {"containers": [{"name": "a",
         "resources": {"requests": {"cpu": "500m"}}}]}}"#;
-    let text = review("CREATE", pod, "null");
-    let document = Document::read(&text).unwrap();
-    let review = Request::read(document.root()).unwrap();
-    let request = ReservationRequest::of(&review, || "t".to_owned()).unwrap().unwrap();
+    let text = review("CREATE", "pods", pod, "null");
+    let request = reservation(&text).unwrap().unwrap();
     assert_eq!(request.key.to_string(), "pods/shop/web-0");
     assert_eq!(request.attempt, Attempt { uid: "u1".to_owned(), version: None });
     assert_eq!(
         request.footprint.to_string(),
         "count/pods=1 cpu=500m pods=1 requests.cpu=500m ~NotBestEffort ~NotTerminating ~PriorityClass"
     );
+    let document = Document::read(&text).unwrap();
+    let review = Request::read(document.root()).unwrap();
     let demanding = plan(&["a 1 - limits.cpu=9 requests.cpu=100m"], &["shop 0"]);
     assert_eq!(
         faults(&review, &demanding).unwrap(),
@@ -424,25 +431,14 @@ fn a_review_asks_for_the_full_charge_of_its_object() {
 #[test]
 fn a_forged_review_is_recognized() {
     let without_uid = r#"{"metadata": {"name": "web-0"}, "spec": {"containers": []}}"#;
-    let text = review("CREATE", without_uid, "null");
-    let document = Document::read(&text).unwrap();
-    let asked = ReservationRequest::of(&Request::read(document.root()).unwrap(), String::new);
-    assert_eq!(asked.unwrap_err().to_string(), "not a request of an API server: metadata.uid is missing");
-    let text = review("DELETE", "null", without_uid);
-    let document = Document::read(&text).unwrap();
-    assert_eq!(ReservationRequest::of(&Request::read(document.root()).unwrap(), String::new), Ok(None));
+    let forged = reservation(&review("CREATE", "pods", without_uid, "null")).unwrap_err();
+    assert_eq!(forged.to_string(), "not a request of an API server: metadata.uid is missing");
+    assert_eq!(reservation(&review("DELETE", "pods", "null", without_uid)), Ok(None));
 }
 
 /// The reservation for a review: version, footprint and what is counted already.
 fn asked(operation: &str, resource: &str, object: &str, old: &str) -> Option<(Option<u64>, String, Option<String>)> {
-    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-    let text = format!(
-        r#"{{"uid": "r", "operation": "{operation}", "resource": {{"group": "", "version": "v1", "resource": "{resource}"}},
-            "subResource": "{subresource}", "namespace": "shop", "name": "web-0", "userInfo": {{"username": "ann"}},
-            "object": {object}, "oldObject": {old}}}"#
-    );
-    let document = Document::read(&text).unwrap();
-    let asked = ReservationRequest::of(&Request::read(document.root()).unwrap(), String::new).unwrap()?;
+    let asked = reservation(&review(operation, resource, object, old)).unwrap()?;
     Some((asked.attempt.version, asked.footprint.to_string(), asked.counted.map(|counted| counted.to_string())))
 }
 
@@ -492,20 +488,24 @@ fn a_resize_after_an_infeasible_one_is_charged_in_full_beside_a_pod_level_value(
 #[test]
 fn a_quota_refuses_regardless_of_usage_only_what_it_covers() {
     let pod = r#"{"metadata": {"name": "web-0", "uid": "u1", "resourceVersion": "7"}, "spec": {"containers": [{"name": "a"}]}}"#;
-    let check = |operation: &str, node: &str, expected: &[&str]| {
-        let text = review(operation, pod, "null").replace(r#""namespace""#, r#""subResource": "resize", "namespace""#);
-        let text = if operation == "UPDATE" { text } else { review(operation, pod, "null") };
+    let check = |operation: &str, resource: &str, node: &str, expected: &[&str]| {
+        let text = review(operation, resource, pod, "null");
         let document = Document::read(&text).unwrap();
         let plan = plan(&[node], &["shop 0"]);
         assert_eq!(faults(&Request::read(document.root()).unwrap(), &plan).unwrap(), expected, "{operation} {node}");
     };
     let missing =
         ["failed quota: a: must specify cpu for: a", "quota a: set cpu in a, or add defaults to a LimitRange"];
-    check("CREATE", "a 1 - cpu=1", &missing);
-    check("CREATE", "a 1 - cpu=1 ~Terminating:Exists:", &[]);
-    check("CREATE", "a 1 - cpu=1 ~NotTerminating:Exists:", &missing);
+    check("CREATE", "pods", "a 1 - cpu=1", &missing);
+    check("CREATE", "pods", "a 1 - cpu=1 ~Terminating:Exists:", &[]);
+    check("CREATE", "pods", "a 1 - cpu=1 ~NotTerminating:Exists:", &missing);
     let previous = "unable to get previous usage since prior version of object was not found";
-    check("UPDATE", "a 1 - pods=1", &[previous, "send the request through the API server, which adds the old object"]);
+    check(
+        "UPDATE",
+        "pods/resize",
+        "a 1 - pods=1",
+        &[previous, "send the request through the API server, which adds the old object"],
+    );
 }
 
 #[test]
@@ -513,10 +513,8 @@ fn a_pod_whose_deletion_is_overdue_is_no_longer_counted() {
     let plan = plan(&["a 1 - count/pods=9 pods=9"], &["shop 0"]);
     let mut cache = Cache::default();
     let ended = Footprint::read("count/pods=1").unwrap();
-    let footprint = Arc::new(Footprint::read("count/pods=1 pods=1").unwrap());
-    let stored =
-        CachedObject { uid: "u".to_owned(), version: 5, footprint, ends: Some(Box::new((100, ended))), link: None };
-    cache.list("pods", 5, [(ObjectKey::new("pods", "shop", "a"), stored)]);
+    let pod = CachedObject { ends: Some(Box::new((100, ended))), ..stored("u", 5, "count/pods=1 pods=1") };
+    cache.list("pods", 5, [(ObjectKey::new("pods", "shop", "a"), pod)]);
     let used = |cache: &Cache| cache.count(&plan)[0].get("pods").unwrap().value();
     assert!(!cache.tick(99));
     assert_eq!(used(&cache), 1);
@@ -548,9 +546,7 @@ fn an_amount_that_cannot_be_counted_is_refused() {
             {{"name": "b", "resources": {{"requests": {{"ephemeral-storage": "{nines}"}}}}}}"#
     );
     let pod = format!(r#"{{"metadata": {{"name": "web-0", "uid": "u1"}}, "spec": {{"containers": [{containers}]}}}}"#);
-    let text = review("CREATE", &pod, "null");
-    let document = Document::read(&text).unwrap();
-    let asked = ReservationRequest::of(&Request::read(document.root()).unwrap(), || "t".to_owned()).unwrap().unwrap();
+    let asked = reservation(&review("CREATE", "pods", &pod, "null")).unwrap().unwrap();
     // No quota bounds what is too large, but it would be written.
     let plan = plan(&["a 1 - pods=9"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=1"]));
@@ -573,9 +569,7 @@ fn usage_beyond_what_can_be_read_in_binary_suffixes_reads_back() {
                 {{"memory": "8Ei", "ephemeral-storage": "{nines}"}}}}}}]}}}}"#
         );
         let footprint = Footprint::of_stored("pods", Document::read(&pod).unwrap().root(), None).unwrap();
-        let stored =
-            CachedObject { uid: name.to_owned(), version: 1, footprint: Arc::new(footprint), ends: None, link: None };
-        (ObjectKey::new("pods", "shop", name), stored)
+        (ObjectKey::new("pods", "shop", name), CachedObject { footprint: Arc::new(footprint), ..stored(name, 1, "") })
     });
     cache.list("pods", 5, objects);
     let counted = recount(&plan, &state(&[""]), &cache, &BTreeSet::new()).unwrap().unwrap();
@@ -642,15 +636,14 @@ proptest! {
     }
 
     #[test]
-    fn recounting_is_idempotent(requests in requests(), stored in prop::collection::vec((0..4_u8, 0..4_u8, 1..12_u64), 0..4)) {
+    fn recounting_is_idempotent(requests in requests(), pods in prop::collection::vec((0..4_u8, 0..4_u8, 1..12_u64), 0..4)) {
         let plan = plan(&["a 1 - pods=12"], &["shop 0"]);
         let mut ledger = OpenLedger::new(&plan, state(&["pods=3"]));
         requests.iter().for_each(|request| _ = ledger.reserve(request));
         let mut cache = Cache::default();
-        let objects = stored.iter().map(|(name, amount, version)| {
-            let footprint = Arc::new(Footprint::read(&format!("pods={amount} ~Terminating")).unwrap());
+        let objects = pods.iter().map(|(name, amount, version)| {
             let key = ObjectKey::new("pods", "shop", &name.to_string());
-            (key, CachedObject { uid: format!("uid-{name}"), version: *version, footprint, ends: None, link: None })
+            (key, stored(&format!("uid-{name}"), *version, &format!("pods={amount} ~Terminating")))
         });
         cache.list("pods", 12, objects);
         let once = recount(&plan, &ledger.into_state(), &cache, &BTreeSet::new()).unwrap();
@@ -674,9 +667,8 @@ proptest! {
             match pod {
                 Some((cpu, is_terminating)) => {
                     let scope = if is_terminating { " ~Terminating" } else { "" };
-                    let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}{scope}")).unwrap());
-                    let uid = version.to_string();
-                    cache.put(key, CachedObject { uid, version, footprint, ends: None, link: None });
+                    let counted = format!("pods=1 requests.cpu={cpu}{scope}");
+                    cache.put(key, stored(&version.to_string(), version, &counted));
                 }
                 None => cache.remove(&key, version),
             }
@@ -702,7 +694,7 @@ fn a_suspended_quota_is_charged_but_refuses_nothing() {
         ledger.usage_with_claims().iter().map(|held| held.get("pods").unwrap().to_string()).collect::<Vec<_>>(),
         ["2", "2"]
     );
-    let refused = refusal(&plan, ledger.reserve(&request("shop/b", "2", "pods=1", None)));
+    let refused = message_of(&plan, ledger.reserve(&request("shop/b", "2", "pods=1", None)));
     assert!(refused.contains("exceeded quota: acme") && !refused.contains("exceeded quota: payments"), "{refused}");
 }
 
@@ -716,10 +708,9 @@ fn a_request_that_may_exceed_a_quota_is_still_charged() {
     assert!(matches!(ledger.reserve(&request("shop/b", "2", "pods=1", None)), LedgerVerdict::Refused(_)));
 }
 
-/// A pod with this many CPUs, as a watch reports it.
+/// A pod with this many CPUs.
 fn stored_pod(uid: &str, version: u64, cpu: u64) -> CachedObject {
-    let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}")).unwrap());
-    CachedObject { uid: uid.to_owned(), version, footprint, ends: None, link: None }
+    stored(uid, version, &format!("pods=1 requests.cpu={cpu}"))
 }
 
 #[test]
@@ -776,8 +767,7 @@ fn a_recount_takes_the_plan_s_number_and_drops_claims_that_are_charged_no_more()
     }
     let service = ReservationRequest {
         key: ObjectKey::new("services", "shop", "c"),
-        footprint: Arc::new(Footprint::read("services=1").unwrap()),
-        ..request("shop/c", "3", "", None)
+        ..request("shop/c", "3", "services=1", None)
     };
     assert_eq!(ledger.reserve(&service), LedgerVerdict::Granted);
     let claimed = ledger.into_state();
@@ -832,12 +822,10 @@ mod devices {
     const NODE: &str = "acme 1 - requests.example.com/gpu=4 count/resourceclaims.resource.k8s.io=9";
     const TWO: &str = "gpu.deviceclass.resource.k8s.io/devices=2 count/resourceclaims.resource.k8s.io=1";
 
-    fn put(cache: &mut Cache, kind: &str, name: &str, footprint: &str, link: Option<Link>) {
+    fn put(cache: &mut Cache, kind: &str, name: &str, counted: &str, link: Option<Link>) {
         let namespace = if kind == DEVICE_CLASSES { "" } else { "shop" };
-        let footprint = Arc::new(Footprint::read(footprint).unwrap());
-        let stored =
-            CachedObject { uid: format!("uid-{name}"), version: 5, footprint, ends: None, link: link.map(Box::new) };
-        cache.put(ObjectKey::new(kind, namespace, name), stored);
+        let object = CachedObject { link: link.map(Box::new), ..stored(&format!("uid-{name}"), 5, counted) };
+        cache.put(ObjectKey::new(kind, namespace, name), object);
     }
 
     fn web() -> PodRef {

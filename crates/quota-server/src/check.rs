@@ -1,7 +1,8 @@
 //! Checks whether ledgers are correct: their plans against quotas and namespaces, their usage against live lists.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use headroom_admission::amount::Quantity;
 use headroom_quota_protocol::tree::trees;
 use headroom_quota_protocol::{Cache, Plan};
 
@@ -117,13 +118,11 @@ fn differences(view: &View, cache: &Cache) -> Vec<[String; 5]> {
     let counted = count_from_scratch(&view.plan, cache).map(|state| state.used).unwrap_or_default();
     let mut differences = Vec::new();
     for ((node, used), counted) in view.plan.nodes.iter().zip(&view.state.used).zip(&counted) {
-        let names: BTreeMap<&str, ()> = used.names().chain(counted.names()).map(|name| (name.as_ref(), ())).collect();
-        for name in names.into_keys() {
+        let names: BTreeSet<&str> = used.names().chain(counted.names()).map(AsRef::as_ref).collect();
+        for name in names {
             let (used, counted) = (used.get(name), counted.get(name));
             if used != counted {
-                let text = |amount: Option<&headroom_admission::amount::Quantity>| {
-                    amount.map_or("unknown".to_owned(), ToString::to_string)
-                };
+                let text = |amount: Option<&Quantity>| amount.map_or("unknown".to_owned(), ToString::to_string);
                 differences.push([view.ledger.clone(), node.quota.clone(), name.to_owned(), text(used), text(counted)]);
             }
         }

@@ -528,10 +528,6 @@ mod tests {
         counter.take("pods", WatchUpdate::Stored((ObjectKey::new("pods", namespace, &name), stored)));
     }
 
-    fn is_due(counter: &Counter, view: &View) -> bool {
-        counter.is_due(view)
-    }
-
     fn settle(counter: &Counter, view: &View) -> Option<CountedState> {
         counter.settle("team", &view.plan, &view.state)
     }
@@ -539,14 +535,14 @@ mod tests {
     #[test]
     fn a_ledger_stays_due_until_enough_was_seen_and_its_count_written() {
         let (counter, view) = counter();
-        assert!(settle(&counter, &view).is_none() && is_due(&counter, &view));
+        assert!(settle(&counter, &view).is_none() && counter.is_due(&view));
         counter.take("pods", WatchUpdate::UpTo(30));
-        assert!(is_due(&counter, &view));
+        assert!(counter.is_due(&view));
         let counted = settle(&counter, &view).unwrap();
         // The count may not have been written.
-        assert!(is_due(&counter, &view));
+        assert!(counter.is_due(&view));
         counter.has_settled("team", counted.turn, 1);
-        assert!(!is_due(&counter, &view));
+        assert!(!counter.is_due(&view));
     }
 
     #[test]
@@ -570,12 +566,12 @@ mod tests {
         let counted = settle(&counter, &view).unwrap();
         store(&counter, "shop", 32);
         counter.has_settled("team", counted.turn, 1);
-        assert!(is_due(&counter, &view));
+        assert!(counter.is_due(&view));
         counter.has_settled("team", settle(&counter, &view).unwrap().turn, 1);
         store(&counter, "elsewhere", 33);
-        assert!(!is_due(&counter, &view));
+        assert!(!counter.is_due(&view));
         // Another replica wrote it.
-        assert!(is_due(&counter, &View { revision: 2, ..view }));
+        assert!(counter.is_due(&View { revision: 2, ..view }));
     }
 
     #[test]
@@ -625,6 +621,6 @@ mod tests {
         counter.lead();
         counter.has_settled("team", counted.turn, 1);
         counter.take("pods", WatchUpdate::Listed(40, Vec::new()));
-        assert!(is_due(&counter, &view));
+        assert!(counter.is_due(&view));
     }
 }

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use headroom_admission::amount::ResourceList;
-use headroom_admission::json::{Document, Node};
+use headroom_admission::json::Node;
+use headroom_objects::document;
+use headroom_objects::kinds::metadata;
 use headroom_quota_protocol::encoding::Unreadable;
 use headroom_quota_protocol::plan::{self, Plan};
 use headroom_quota_protocol::state::{self, State};
@@ -59,10 +61,6 @@ pub fn namespace_of(ledger: &str) -> Option<&str> {
     ledger.strip_prefix("ns.")
 }
 
-pub fn name_of(object: &Value) -> &str {
-    headroom_objects::kinds::metadata(object, "name")
-}
-
 /// An object of a ledger by its name, with what it keeps if that can be read.
 pub type Named = (String, Result<LedgerContent, Unreadable>);
 
@@ -87,9 +85,7 @@ pub fn read(object: Node<'_>) -> Result<LedgerContent, Unreadable> {
 }
 
 pub fn read_value(object: &Value) -> Result<LedgerContent, Unreadable> {
-    let text = object.to_string();
-    let document = Document::read(&text);
-    read(document.map_err(|_| Unreadable::new(name_of(object), "expected an object"))?.root())
+    read(document(object).map_err(|_| Unreadable::new(metadata(object, "name"), "expected an object"))?.root())
 }
 
 /// The string at a path, if there is one.

@@ -139,13 +139,12 @@ async fn publish_one(
         replica.metrics.foreign_statuses.inc();
         replica.events.record(("v1", "ResourceQuota", object), EventType::Warning, "StatusDrift", &problem).await;
     }
+    let note = |version: u64| {
+        let published = Published { status: wanted.clone(), version, ledger_revision, suspect: 0 };
+        replica.resource_quotas.inner().published.insert(key.clone(), published);
+    };
     if existing == wanted {
-        replica
-            .resource_quotas
-            .inner()
-            .published
-            .insert(key, Published { status: wanted, version, ledger_revision, suspect: 0 });
-        return;
+        return note(version);
     }
     let (namespace, name) = &key;
     let mut after = object.clone();
@@ -156,14 +155,7 @@ async fn publish_one(
     }
     let path = ApiPath::new("/api/v1").collection(Some(namespace), "resourcequotas").at(name).at("status");
     match replica.api.replace(&path, &after).await {
-        Ok(written) => {
-            let version = revision_of(&written).unwrap_or_default();
-            replica
-                .resource_quotas
-                .inner()
-                .published
-                .insert(key, Published { status: wanted, version, ledger_revision, suspect: 0 });
-        }
+        Ok(written) => note(revision_of(&written).unwrap_or_default()),
         // The watch delivers the new version.
         Err(ApiError::Conflict { .. } | ApiError::NotFound(_)) => {}
         Err(failure) => tracing::warn!(namespace, name, %failure, "cannot write the status of a quota"),

@@ -184,7 +184,7 @@ fn amounts(replica: &Replica, quota: &TenantQuota<'static>, place: ChargedNode) 
         Some(consumer(&view.plan.nodes.get(child)?.quota, used))
     });
     let held = |name: &str| {
-        let reserved = reserved.get(name).cloned().unwrap_or(headroom_admission::amount::Quantity::ZERO);
+        let reserved = reserved.get(name).cloned().unwrap_or(Quantity::ZERO);
         used.get(name).map(|used| used.plus(&reserved))
     };
     let column = |is_limit: bool| {

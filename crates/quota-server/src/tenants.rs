@@ -7,14 +7,13 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::label_selector::Labels;
 use headroom_admission::cluster::resource_quota::ResourceQuota;
 use headroom_admission::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
-use headroom_admission::json::Document;
 use headroom_api_server::parts::locked;
+use headroom_objects::document;
 use headroom_objects::kinds::{labels_of, metadata};
 use headroom_quota_protocol::message::Consumers;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::objects::name_of;
 use headroom_api_server::watch::WatchUpdate;
 
 #[derive(Debug)]
@@ -59,7 +58,7 @@ impl<Q> ParsedQuota<Q> {
 impl TenantObjects {
     /// Returns true if plans may depend on the change.
     fn put_resource_quota(&mut self, object: Value) -> bool {
-        let (namespace, name) = (metadata(&object, "namespace").to_owned(), name_of(&object).to_owned());
+        let (namespace, name) = (metadata(&object, "namespace").to_owned(), metadata(&object, "name").to_owned());
         let quota = read_resource_quota(&object);
         if let Err(problem) = &quota {
             tracing::warn!(namespace, name, problem, "a ResourceQuota cannot be read");
@@ -206,7 +205,7 @@ impl Tenants {
             WatchUpdate::Deleted(object) => {
                 let namespace = metadata(&object, "namespace");
                 if let Some(quotas) = inner.resource_quotas.get_mut(namespace) {
-                    quotas.remove(name_of(&object));
+                    quotas.remove(metadata(&object, "name"));
                     if quotas.is_empty() {
                         inner.resource_quotas.remove(namespace);
                     }
@@ -240,12 +239,12 @@ impl Tenants {
                 clear(&mut inner);
                 *is_listed(&mut inner) = true;
                 for object in objects {
-                    put(&mut inner, name_of(&object).to_owned(), Some(object));
+                    put(&mut inner, metadata(&object, "name").to_owned(), Some(object));
                 }
                 true
             }
-            WatchUpdate::Stored(object) => put(&mut inner, name_of(&object).to_owned(), Some(object)),
-            WatchUpdate::Deleted(object) => put(&mut inner, name_of(&object).to_owned(), None),
+            WatchUpdate::Stored(object) => put(&mut inner, metadata(&object, "name").to_owned(), Some(object)),
+            WatchUpdate::Deleted(object) => put(&mut inner, metadata(&object, "name").to_owned(), None),
             // Plans stay as they are, and no review is answered, until it is listed again.
             WatchUpdate::Lost(_) => {
                 *is_listed(&mut inner) = false;
@@ -262,14 +261,12 @@ impl Tenants {
 
 /// Reads a TenantQuota. An error is a message.
 pub fn read_quota(object: &Value) -> Result<TenantQuota<'static>, String> {
-    let text = object.to_string();
-    let document = Document::read(&text).map_err(|error| error.to_string())?;
+    let document = document(object)?;
     TenantQuota::read(document.root()).map(TenantQuota::into_owned).map_err(|malformed| malformed.to_string())
 }
 
 fn read_resource_quota(object: &Value) -> Result<ResourceQuota<'static>, String> {
-    let text = object.to_string();
-    let document = Document::read(&text).map_err(|error| error.to_string())?;
+    let document = document(object)?;
     let quota = ResourceQuota::read(document.root()).map_err(|malformed| malformed.to_string())?;
     Ok(quota.into_owned())
 }

@@ -82,7 +82,7 @@ impl PolicyHost {
 
     /// Calls a guest operation in a fresh instance.
     pub fn call(&self, operation: &str, payload: &[u8], access: &Access, calls: &mut dyn HostCalls) -> Called {
-        let guest_call = Arc::new(GuestCall { operation: operation.to_owned(), payload: payload.to_vec() });
+        let guest_call = GuestCall::new(operation, payload.to_vec());
         let (ask, pending) = mpsc::channel::<PendingCall>();
         let mut exchanges = Vec::new();
         let response = thread::scope(|scope| {

@@ -14,6 +14,12 @@ pub struct GuestCall {
     pub payload: Vec<u8>,
 }
 
+impl GuestCall {
+    pub fn new(operation: &str, payload: Vec<u8>) -> Arc<Self> {
+        Arc::new(Self { operation: operation.to_owned(), payload })
+    }
+}
+
 /// A call of the guest to the host.
 #[derive(Debug, Clone)]
 pub struct HostCall {

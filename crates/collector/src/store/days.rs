@@ -1,7 +1,5 @@
 //! Adds summaries, and visits them in the order in which profiles are built.
 
-use std::ops::Range;
-
 use headroom_admission::cluster::usage::Root;
 use headroom_admission::image::{Reference, Repository};
 use headroom_usage::batch::{Gathered, Place, WorkloadPlace};
@@ -117,13 +115,12 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
     Ok(())
 }
 
-type KeyText<'a> = (u8, &'a str, &'a str, &'a str, u32);
 type EachRow<'a> = dyn FnMut(Place, u32, &[u8]) -> Result<(), Damaged> + 'a;
 
 /// Skips images with an invalid name, which no admission request can have.
 fn each_day(txn: &ReadTransaction, root: Root, each: &mut EachRow<'_>) -> Result<(), Trouble> {
     let number = root.number();
-    let rows: Range<KeyText<'_>> = (number, "", "", "", 0)..(number + 1, "", "", "", 0);
+    let rows = (number, "", "", "", 0)..(number + 1, "", "", "", 0);
     for entry in txn.open_table(DAYS)?.range(rows)? {
         let (key, observed) = entry?;
         let (_, repository, reference, namespace, day) = key.value();

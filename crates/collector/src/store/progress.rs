@@ -28,16 +28,14 @@ impl Store {
             for namespace in namespaces {
                 let namespace = namespace.as_str();
                 // Adjacent windows are merged, so that a namespace that cannot be read for a month has one row, not hundreds.
-                let of_namespace = owed.range((namespace, i64::MIN)..=(namespace, i64::MAX))?;
-                let touching = of_namespace
-                    .filter_map(|entry| match entry {
-                        Ok((key, to)) if to.value() == window.from => Some(Ok(key.value().1)),
-                        Ok(_) => None,
-                        Err(error) => Some(Err(error)),
-                    })
-                    .next()
-                    .transpose()?;
-                owed.insert((namespace, touching.unwrap_or(window.from)), window.to)?;
+                let mut from = window.from;
+                for entry in owed.range((namespace, i64::MIN)..=(namespace, i64::MAX))? {
+                    let (key, to) = entry?;
+                    if to.value() == window.from {
+                        from = key.value().1;
+                    }
+                }
+                owed.insert((namespace, from), window.to)?;
             }
             txn.open_table(FACTS)?.insert(PLANNED_FACT, window.to)?;
             Ok(())

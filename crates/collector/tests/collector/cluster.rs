@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use headroom_admission::timestamp::Timestamp;
 use headroom_api_server::lease::RenewedLease;
@@ -52,8 +53,7 @@ pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) ->
 
 /// A store with the three workloads in it.
 pub async fn store() -> (tempfile::TempDir, Store) {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (folder, store) = new_store();
     let (source, all) = (Scripted::new(three_workloads()), Window { from: NOW - 30 * DAY, to: NOW });
     fill(&store, &source, &["shop", "lab"], all).await;
     (folder, store)
@@ -166,8 +166,7 @@ async fn the_refusal_of_one_object_affects_no_other() {
 
 /// A store in which one image runs in many namespaces.
 fn spread(namespaces: usize) -> (tempfile::TempDir, Store) {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (folder, store) = new_store();
     add_spread(&store, 0..namespaces, NOW);
     (folder, store)
 }
@@ -389,6 +388,14 @@ async fn quarters_are_written_before_the_first_usage_was_read() {
     assert_eq!(server.histories(), collected);
 }
 
+async fn wait_for(server: &ApiServer, what: &str, is_there: &dyn Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_there() {
+        assert!(Instant::now() < deadline, "{what}: {:?}", listed(server));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_store_is_replaced_and_filled_again() {
     let server = ApiServer::new("1");
@@ -397,12 +404,9 @@ async fn a_damaged_store_is_replaced_and_filled_again() {
     let mut rounds = rounds(&server, folder.path(), Scripted::new(three_workloads())).await;
     rounds.allow_source_change = true;
     let (stop, metrics) = (rounds.stop.clone(), rounds.metrics.clone());
-    let running = rounds.start(std::time::Duration::from_secs(3600));
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    while !server.histories().get(NGINX_IN_SHOP).is_some_and(|text| text.contains("nginx")) {
-        assert!(std::time::Instant::now() < deadline, "nothing is published");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    let running = rounds.start(Duration::from_secs(3600));
+    let is_published = || server.histories().get(NGINX_IN_SHOP).is_some_and(|text| text.contains("nginx"));
+    wait_for(&server, "a publication", &is_published).await;
     assert!(metrics.to_string().contains("headroom_collector_stores_damaged_total 1\n"));
     assert!(folder.path().join("usage.redb.damaged").exists());
     stop.cancel();
@@ -415,19 +419,13 @@ async fn a_namespace_that_turns_estimates_off_is_listed_before_the_next_round() 
     let folder = tempfile::tempdir().unwrap();
     let rounds = rounds(&server, folder.path(), Scripted::new(three_workloads())).await;
     let stop = rounds.stop.clone();
-    let running = rounds.start(std::time::Duration::from_secs(3600));
-    let wait_for = async |what: &str, is_there: &dyn Fn() -> bool| {
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-        while !is_there() {
-            assert!(std::time::Instant::now() < deadline, "{what}: {:?}", listed(&server));
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-    };
+    let running = rounds.start(Duration::from_secs(3600));
     // Each of the two images has its pool in all quarters.
-    wait_for("a publication", &|| server.histories().values().filter(|text| text.contains("own")).count() == 8).await;
+    let is_published = || server.histories().values().filter(|text| text.contains("own")).count() == 8;
+    wait_for(&server, "a publication", &is_published).await;
     let histories = server.histories();
     server.put_all("Namespace", [json!({"name": "lab", "labels": {"headroom.dev/estimates": "never"}})]);
-    wait_for("the label", &|| with_lab(&server) == QUARTERS / 4).await;
+    wait_for(&server, "the label", &|| with_lab(&server) == QUARTERS / 4).await;
     assert!(server.histories() == histories, "histories changed");
     stop.cancel();
     running.await.unwrap();

@@ -23,10 +23,9 @@ fn import(store: &Store, path: &Path) -> Result<Imported, ImportError> {
 
 /// The profiles published from a file with this text.
 fn published_of(text: &str) -> String {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, store) = new_store();
     let path = folder.path().join("usage");
     fs::write(&path, text).unwrap();
-    let store = open(folder.path());
     import(&store, &path).unwrap();
     published(&store, NOW)
 }
@@ -34,10 +33,9 @@ fn published_of(text: &str) -> String {
 /// Checks the error for a file with this text, and that it adds nothing.
 #[track_caller]
 fn check_refused(text: &str, expected: &str) {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, store) = new_store();
     let path = folder.path().join("usage.csv");
     fs::write(&path, text).unwrap();
-    let store = open(folder.path());
     let error = import(&store, &path).unwrap_err().to_string();
     assert_eq!(error.replace(&path.display().to_string(), "usage.csv"), expected);
     assert_eq!(published(&store, NOW), "", "a refused file has added something");
@@ -137,8 +135,7 @@ fn errors_name_the_line() {
 
 #[test]
 fn an_old_file_is_kept_and_does_no_harm() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (folder, store) = new_store();
     let (new, old) = (folder.path().join("new.csv"), folder.path().join("old.csv"));
     let old_line = |days: i64| format!("{},shop,web-0,web,nginx:1.20,0.5,1Mi\n", NOW - days * DAY);
     fs::write(&new, format!("{HEADER}{}", line(0, "web-0", "0.25", "1Mi"))).unwrap();
@@ -159,8 +156,7 @@ fn an_old_file_is_kept_and_does_no_harm() {
     assert_eq!(import(&store, &old).unwrap(), Imported::default());
 
     // In an empty store, an old file is an ordinary history as of its end.
-    let folder = tempfile::tempdir().unwrap();
-    let alone = open(folder.path());
+    let (folder, alone) = new_store();
     let old = folder.path().join("old.csv");
     fs::write(&old, format!("{HEADER}{}{}", old_line(400), old_line(399))).unwrap();
     assert_eq!(import(&alone, &old).unwrap().samples, 4);
@@ -171,9 +167,8 @@ fn an_old_file_is_kept_and_does_no_harm() {
 
 #[test]
 fn only_new_lines_of_a_growing_file_are_read() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, store) = new_store();
     let path = folder.path().join("usage.csv");
-    let store = open(folder.path());
     let mut whole = HEADER.to_owned();
     for minute in 0..6 {
         let new = line(minute, "web-0", &format!("0.{minute}"), "1Mi");

@@ -22,8 +22,7 @@ struct Tenant {
 
 /// The pool's history of all tags of the image.
 fn pooled(tenants: &[Tenant], pooling: &Pooling) -> Value {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     let mut batches = Vec::new();
     for (number, tenant) in tenants.iter().enumerate() {
         for pod in 0..tenant.pods {

@@ -123,8 +123,7 @@ fn profiles_have_the_percentiles_of_their_samples() {
 
 #[test]
 fn a_tag_with_a_digest_is_found_by_either_and_counted_once_in_all() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     let digest = format!("sha256:{}", "0".repeat(64));
     let images = ["nginx:1.27".to_owned(), format!("nginx:1.27@{digest}"), format!("nginx@{digest}")];
     let samples = vec![Sample { time: NOW - DAY, value: 1 << 20, seconds: 60 }];
@@ -144,8 +143,7 @@ fn hour(pod: &str, mebibytes: u64) -> Batch {
 
 #[test]
 fn each_container_of_a_workload_has_its_own_history() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     let add = |window, batches: Vec<Batch>| store.add_present(window, &gathered(ALWAYS, batches), None).unwrap();
     add(Window { from: 0, to: NOW - 60 }, vec![hour("web-7d4b9c6f5-x2x4z", 100)]);
     let text = published(&store, NOW);

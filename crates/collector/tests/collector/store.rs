@@ -27,8 +27,7 @@ fn piece(namespace: &str, from: i64, to: i64) -> Piece {
 /// As the first versions wrote one: it held what was estimated for each container, too.
 #[test]
 fn a_store_with_a_table_that_is_used_no_more_is_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (folder, store) = new_store();
     store.add_present(ALWAYS, &minute("shop", 60), None).unwrap();
     drop(store);
     let database = Database::open(folder.path().join("usage.redb")).unwrap();
@@ -92,8 +91,7 @@ fn a_store_killed_during_creation_is_created_again() {
 
 #[test]
 fn a_sources_memory_is_stored_together_with_its_samples_or_not_at_all() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     assert_eq!(store.memory().unwrap(), None);
     let window = Window { from: NOW, to: NOW + 60 };
     let seen = minute("shop", NOW);
@@ -186,8 +184,7 @@ async fn damage_anywhere_is_found_and_the_store_replaced() {
 
 #[test]
 fn a_piece_is_settled_once_and_in_parts() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     store.plan(Window { from: 0, to: 3600 }, &["lab".to_owned(), "shop".to_owned()]).unwrap();
     assert_eq!(store.owed().unwrap(), [piece("lab", 0, 3600), piece("shop", 0, 3600)]);
     let some = || minute("shop", NOW);
@@ -211,8 +208,7 @@ fn a_piece_is_settled_once_and_in_parts() {
 
 #[test]
 fn adjacent_planned_windows_of_a_namespace_are_merged() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     for hour in 0..5 {
         let window = Window { from: hour * HOUR, to: (hour + 1) * HOUR };
         let namespaces = if hour == 3 { vec![] } else { vec!["shop".to_owned()] };
@@ -224,8 +220,7 @@ fn adjacent_planned_windows_of_a_namespace_are_merged() {
 
 #[test]
 fn days_beyond_the_longest_window_are_forgotten() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     for (days_ago, namespace) in [(31, "old"), (30, "shop"), (0, "shop")] {
         let time = NOW - days_ago * DAY;
         store.add_present(Window { from: time, to: time + 60 }, &minute(namespace, time), None).unwrap();

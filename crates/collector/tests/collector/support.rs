@@ -255,6 +255,13 @@ pub fn namespaces(store: &Store) -> Vec<String> {
     namespaces.into_iter().collect()
 }
 
+/// An empty store in a folder of its own.
+pub fn new_store() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    (folder, store)
+}
+
 pub fn open(folder: &Path) -> Store {
     Store::open(&folder.join("usage.redb")).unwrap()
 }

@@ -51,8 +51,7 @@ async fn a_new_store_replaces_no_longer_history_until_it_knows_as_much() {
     let (_folder, old, server) = published_store().await;
     let (before, shop) = (server.histories(), of_shop(&server));
 
-    let folder = tempfile::tempdir().unwrap();
-    let young = open(folder.path());
+    let (folder, young) = new_store();
     let (source, hour) = last_hour();
     fill(&young, &source, &["lab"], hour).await;
     let published = publish(&young, server.start().await, NOW + HOUR).await.unwrap();
@@ -69,8 +68,7 @@ async fn a_new_store_replaces_no_longer_history_until_it_knows_as_much() {
     assert_eq!(server.histories()[&quarter], before[&quarter]);
 
     // The source is read again, as after a lost volume.
-    let folder = tempfile::tempdir().unwrap();
-    let again = open(folder.path());
+    let (_folder, again) = new_store();
     let month = Window { from: NOW - 30 * DAY, to: NOW + HOUR };
     fill(&again, &Scripted::new(three_workloads()), &["shop", "lab"], month).await;
     let published = publish(&again, server.start().await, NOW + HOUR).await.unwrap();
@@ -82,8 +80,7 @@ async fn a_new_store_replaces_no_longer_history_until_it_knows_as_much() {
 #[tokio::test(flavor = "multi_thread")]
 async fn history_of_another_store_counts_only_for_the_days_that_are_left_of_it() {
     let (_folder, _, server) = published_store().await;
-    let folder = tempfile::tempdir().unwrap();
-    let young = open(folder.path());
+    let (_folder, young) = new_store();
     let (source, _) = last_hour();
     // Like the metrics API, which has no past.
     for day in 0..12 {
@@ -98,8 +95,7 @@ async fn history_of_another_store_counts_only_for_the_days_that_are_left_of_it()
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_says_so_replaces_what_another_store_knows() {
     let (_folder, _, server) = published_store().await;
-    let folder = tempfile::tempdir().unwrap();
-    let young = open(folder.path());
+    let (_folder, young) = new_store();
     let (source, hour) = last_hour();
     fill(&young, &source, &["lab"], hour).await;
     let published = publish_replacing_other_stores(&young, server.start().await, NOW + HOUR).await;
@@ -114,8 +110,7 @@ async fn a_run_with_fewer_namespaces_replaces_nothing_of_the_others() {
     let before = server.histories();
 
     // Like the matchers `namespace="shop"`, for the whole time.
-    let folder = tempfile::tempdir().unwrap();
-    let laptop = open(folder.path());
+    let (_folder, laptop) = new_store();
     fill(&laptop, &Scripted::new(three_workloads()), &["shop"], Window { from: NOW - 30 * DAY, to: NOW }).await;
     for _ in 0..2 {
         let published = publish(&laptop, server.start().await, NOW).await.unwrap();
@@ -169,8 +164,8 @@ async fn newer_profiles_are_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_profiles_are_treated_like_a_cluster() {
     let (_old_folder, old) = store().await;
-    let (young_folder, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let young = open(young_folder.path());
+    let (_young_folder, young) = new_store();
+    let target = tempfile::tempdir().unwrap();
     let (source, hour) = last_hour();
     fill(&young, &source, &["lab"], hour).await;
     let path = target.path();
@@ -191,8 +186,7 @@ async fn profiles_not_written_by_a_collector_are_ignored() {
     let (_folder, _, server) = published_store().await;
     let by_somebody = json!({"labels": {"app.kubernetes.io/managed-by": "somebody"}, "annotations": null});
     server.edit_profile(&ProfileName::of(Root::of(JOB), "lab").to_string(), &json!({"metadata": by_somebody}));
-    let folder = tempfile::tempdir().unwrap();
-    let young = open(folder.path());
+    let (_folder, young) = new_store();
     let (source, hour) = last_hour();
     fill(&young, &source, &["lab"], hour).await;
     publish(&young, server.start().await, NOW + HOUR).await.unwrap();

@@ -17,8 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The profiles if everything is read in one window.
 async fn reference(source: &Scripted, end: i64) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     let all = Window { from: (NOW - 40 * DAY) / DAY * DAY, to: end };
     let namespaces = source.namespaces(all).await.unwrap();
     fill(&store, source, &namespaces.iter().map(String::as_str).collect::<Vec<_>>(), all).await;
@@ -32,8 +31,7 @@ fn end(source: &Scripted) -> i64 {
 }
 
 async fn check_complete(source: &Scripted, runs: usize) {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     for _ in 0..runs {
         collect(source, &store, &CancellationToken::new()).await.unwrap();
     }
@@ -63,8 +61,7 @@ async fn an_overloaded_source_gets_smaller_queries_and_nothing_is_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_hour_later_an_hour_is_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     let mut source = Scripted::new(three_workloads());
     source.workloads[2].to = NOW + DAY;
     collect(&source, &store, &CancellationToken::new()).await.unwrap();
@@ -80,8 +77,7 @@ async fn an_hour_later_an_hour_is_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_namespace_does_not_block_others_and_is_read_later() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     let source = Scripted { broken: Mutex::new(["lab"].into()), ..Scripted::new(three_workloads()) };
     let outcome = collect(&source, &store, &CancellationToken::new()).await.unwrap();
     assert_eq!(outcome.unread.keys().collect::<Vec<_>>(), ["lab"]);
@@ -99,8 +95,7 @@ async fn a_failing_namespace_does_not_block_others_and_is_read_later() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_refuses_everything_ends_the_run_with_its_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     let source = Scripted { broken: Mutex::new(["lab", "shop"].into()), ..Scripted::new(three_workloads()) };
     let error = collect(&source, &store, &CancellationToken::new()).await.unwrap_err();
     assert_eq!(error.to_string(), "no such tenant");
@@ -109,8 +104,7 @@ async fn a_source_that_refuses_everything_ends_the_run_with_its_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_run_continues_where_it_stopped() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     let source = Scripted::new(three_workloads());
     for _ in 0..5 {
         let stop = CancellationToken::new();
@@ -149,8 +143,7 @@ fn a_killed_run_loses_and_repeats_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn namespaces_are_read_concurrently() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     let names: Vec<&'static str> = (0..40).map(|number| &*format!("team-{number:02}").leak()).collect();
     let (image, from, to) = ("nginx", NOW - HOUR, NOW + HOUR);
     let workloads = names.iter().map(|namespace| Workload { namespace, pod: "web-0", image, from, to });
@@ -162,8 +155,7 @@ async fn namespaces_are_read_concurrently() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_many_images_for_memory_are_read_in_shorter_windows() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     // Each minute another build.
     let builds = |count: i64| {
         (0..count).map(|minute| {
@@ -184,8 +176,7 @@ async fn too_many_images_for_memory_are_read_in_shorter_windows() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn current_usage_is_read_once_per_step() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = open(folder.path());
+    let (_folder, store) = new_store();
     let mut source = Scripted { reach: Reach::Present, ..Scripted::new(three_workloads()) };
     source.workloads[2].to = NOW + DAY;
     for seconds in [0, 10, 59, 60, 61, 180] {

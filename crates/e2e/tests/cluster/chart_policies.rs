@@ -9,20 +9,16 @@ use serde_json::Value;
 
 /// All policies, by name.
 pub fn policies() -> BTreeMap<String, Deployment> {
-    policies_in(&std::fs::read_to_string(workspace_file("deploy/charts/headroom/files/policies.yaml")).unwrap())
-        .collect()
+    let yaml = std::fs::read_to_string(workspace_file("deploy/charts/headroom/files/policies.yaml")).unwrap();
+    let documents = serde_yaml::Deserializer::from_str(&yaml).map(|text| Value::deserialize(text).unwrap());
+    let policies = documents.filter(|document| document["kind"] == "ClusterAdmissionPolicy").map(|policy| {
+        (policy["metadata"]["name"].as_str().unwrap().to_owned(), Deployment::from_manifest(&policy).unwrap())
+    });
+    policies.collect()
 }
 
 /// The name of the validating policy that evaluates pods before they are stored.
 pub fn evaluate(policies: &BTreeMap<String, Deployment>) -> String {
     let evaluate = policies.iter().find(|(_, policy)| !policy.mutating && policy.is_about("pods"));
     evaluate.unwrap().0.clone()
-}
-
-/// The policy objects among some YAML documents.
-fn policies_in(yaml: &str) -> impl Iterator<Item = (String, Deployment)> {
-    let documents = serde_yaml::Deserializer::from_str(yaml).map(|text| Value::deserialize(text).unwrap());
-    documents.filter(|document| document["kind"] == "ClusterAdmissionPolicy").map(|policy| {
-        (policy["metadata"]["name"].as_str().unwrap().to_owned(), Deployment::from_manifest(&policy).unwrap())
-    })
 }

@@ -27,9 +27,6 @@ mod guarded_namespace;
 mod objects;
 mod quota_watch;
 
-// A test of the control plane itself.
-mod harness_control_plane;
-
 // Tests, by class and subject.
 mod admit_beside_in_tree_plugins;
 mod admit_chart_policies;

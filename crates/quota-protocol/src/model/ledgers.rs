@@ -1,7 +1,7 @@
 //! The ledgers of the model: real states, identified by number and changed only by the real functions. Results are
 //! cached, because many states of the world share a ledger.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::cache::{Cache, CachedObject};
@@ -79,6 +79,11 @@ fn kind(key: usize) -> String {
 fn footprint(charge: u8) -> Arc<Footprint> {
     let amounts = [(NAME.into(), Quantity::from_units(charge.into()))].into_iter().filter(|_| charge > 0);
     Arc::new(Footprint { amounts: amounts.collect(), ..Footprint::default() })
+}
+
+fn stored(uid: u8, version: u8, charge: u8) -> CachedObject {
+    let (uid, version) = (format!("u{uid}"), version.into());
+    CachedObject { uid, version, footprint: footprint(charge), ends: None, link: None }
 }
 
 fn key(key: usize) -> ObjectKey {
@@ -176,20 +181,13 @@ impl Ledgers {
         // A deleted object must have been stored before.
         for uid in (0..16).filter(|uid| seen.deleted & (1 << uid) != 0) {
             let gone = ObjectKey::new("k0", "n0", "gone");
-            cache.put(
-                gone.clone(),
-                CachedObject { uid: format!("u{uid}"), version: 0, footprint: footprint(0), ends: None, link: None },
-            );
+            cache.put(gone.clone(), stored(uid, 0, 0));
             cache.remove(&gone, 0);
         }
         for (at, thing) in seen.things.iter().enumerate() {
             cache.advance(&kind(at), thing.version.into());
             if let Some(uid) = thing.uid {
-                let (uid, version) = (format!("u{uid}"), thing.version.into());
-                cache.put(
-                    key(at),
-                    CachedObject { uid, version, footprint: footprint(thing.charge), ends: None, link: None },
-                );
+                cache.put(key(at), stored(uid, thing.version, thing.charge));
             }
         }
         cache
@@ -320,12 +318,8 @@ impl Ledgers {
         let cache = self.cache(seen);
         let mut released: BTreeSet<String> =
             (0..64).filter(|token| seen.released & (1 << token) != 0).map(|token| format!("t{token}")).collect();
-        let counted = |cache: &Cache| -> i64 {
-            let used = cache.count(&self.plans[ledger]);
-            used.iter().map(|used| used.get(NAME).map_or(0, Quantity::value)).sum()
-        };
-        let used: i64 = state.used.iter().map(|used| used.get(NAME).map_or(0, Quantity::value)).sum();
-        let mut increase = counted(&cache) - used;
+        let sum = |lists: &[ResourceList<'static>]| Self::amounts(lists).iter().sum::<i64>();
+        let mut increase = sum(&cache.count(&self.plans[ledger])) - sum(&state.used);
         for (at, entry) in state.entries() {
             let stored = cache.get(at);
             let Some(attempt) = &entry.attempt else { continue };
@@ -407,16 +401,10 @@ impl Ledgers {
 
 /// Recounts usage and drops the entries with these tokens, but resolves no others from the cache.
 fn recounted_by_increase(state: &State, plan: &Plan, cache: &Cache, resolved: &BTreeSet<String>) -> State {
-    let mut recounted = state.clone();
-    recounted.used = cache.count(plan);
-    let mut claims = BTreeMap::new();
-    for (key, claim) in recounted.claims {
-        let mut claim = claim;
+    let mut recounted = State { used: cache.count(plan), ..state.clone() };
+    recounted.claims.retain(|_, claim| {
         claim.entries.retain(|entry| !resolved.contains(&entry.token));
-        if !claim.entries.is_empty() {
-            claims.insert(key, claim);
-        }
-    }
-    recounted.claims = claims;
+        !claim.entries.is_empty()
+    });
     recounted
 }

@@ -1,6 +1,7 @@
 //! The rules as numbers.
 
 use crate::decision::Time;
+use crate::decision::amounts::{ComputeResource, MEBIBYTE};
 
 pub const DAY: Time = 86_400;
 
@@ -68,7 +69,7 @@ impl Default for Rules {
             worth_memory: 16 << 20,
             cpu_lacks_percent: 200,
             margin_percent: 20,
-            memory_step: crate::decision::amounts::MEBIBYTE,
+            memory_step: MEBIBYTE,
             kill_raise: 100 << 20,
             kill_counts_for: 3600,
             near_limit_percent: 90,
@@ -90,25 +91,25 @@ impl Default for Rules {
 
 impl Rules {
     /// Returns true if the difference between two requests is worth a change.
-    pub fn is_worth(&self, resource: crate::decision::ComputeResource, from: u64, to: u64) -> bool {
+    pub fn is_worth(&self, resource: ComputeResource, from: u64, to: u64) -> bool {
         let least = match resource {
-            crate::decision::ComputeResource::Cpu => self.worth_cpu,
-            crate::decision::ComputeResource::Memory => self.worth_memory,
+            ComputeResource::Cpu => self.worth_cpu,
+            ComputeResource::Memory => self.worth_memory,
         };
         from.abs_diff(to) >= least && from.abs_diff(to).saturating_mul(100) >= from.saturating_mul(self.worth_percent)
     }
 
     /// Returns true if a container needs more than its request.
-    pub fn is_lacking(&self, resource: crate::decision::ComputeResource, used: u64, request: u64) -> bool {
+    pub fn is_lacking(&self, resource: ComputeResource, used: u64, request: u64) -> bool {
         match resource {
-            crate::decision::ComputeResource::Cpu => used > percent(request, self.cpu_lacks_percent),
-            crate::decision::ComputeResource::Memory => used > request,
+            ComputeResource::Cpu => used > percent(request, self.cpu_lacks_percent),
+            ComputeResource::Memory => used > request,
         }
     }
 
     /// Returns true if the kernel is about to kill the container.
-    pub fn is_near_limit(&self, resource: crate::decision::ComputeResource, used: u64, limit: u64) -> bool {
-        resource == crate::decision::ComputeResource::Memory && used > percent(limit, self.near_limit_percent)
+    pub fn is_near_limit(&self, resource: ComputeResource, used: u64, limit: u64) -> bool {
+        resource == ComputeResource::Memory && used > percent(limit, self.near_limit_percent)
     }
 
     pub fn with_margin(&self, used: u64) -> u64 {
@@ -116,12 +117,10 @@ impl Rules {
     }
 
     /// An amount that people can read, and at least as much.
-    pub fn rounded(&self, resource: crate::decision::ComputeResource, amount: u64) -> u64 {
+    pub fn rounded(&self, resource: ComputeResource, amount: u64) -> u64 {
         match resource {
-            crate::decision::ComputeResource::Cpu => amount,
-            crate::decision::ComputeResource::Memory => {
-                amount.checked_next_multiple_of(self.memory_step).unwrap_or(amount)
-            }
+            ComputeResource::Cpu => amount,
+            ComputeResource::Memory => amount.checked_next_multiple_of(self.memory_step).unwrap_or(amount),
         }
     }
 
@@ -131,10 +130,7 @@ impl Rules {
 
     /// The memory limit after a kill at this limit.
     pub fn after_kill(&self, limit: u64) -> u64 {
-        self.rounded(
-            crate::decision::ComputeResource::Memory,
-            percent(limit, 120).max(limit.saturating_add(self.kill_raise)),
-        )
+        self.rounded(ComputeResource::Memory, percent(limit, 120).max(limit.saturating_add(self.kill_raise)))
     }
 }
 

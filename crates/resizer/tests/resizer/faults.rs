@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::api_path::ApiPath;
-use headroom_fixtures::api_server::{ApiServer, Kubelet};
-use headroom_resizer::decision::{Amounts, Marked, Mode, Rules, Time, Used};
+use headroom_fixtures::api_server::{ApiServer, Kubelet, Outcome, status};
+use headroom_resizer::decision::{Amounts, Marked, Mode, Rules, Time, Used, Workload};
 use headroom_resizer::{ContainerFacts, Round, RoundError, RoundOutcome, observed};
 use headroom_workloads::WorkloadRef;
 use serde_json::{Value, json};
@@ -30,6 +30,13 @@ fn cluster(pods: usize, server: Arc<ApiServer>) -> Arc<ApiServer> {
         server.kubelet(&path(place), Kubelet::Done);
     });
     server
+}
+
+fn refuse_resizes(server: &ApiServer, code: u16, message: &'static str) {
+    server.on_request(move |request| match request.path.ends_with("/resize") {
+        true => status(code, message).into(),
+        false => Outcome::Serve,
+    });
 }
 
 fn path(place: usize) -> String {
@@ -63,7 +70,7 @@ async fn round_measured(api: &ApiClient, now: Time, measured: Time) -> Result<Ro
         for pod in list["items"].as_array().into_iter().flatten() {
             pods.push(observed(pod, Mode::On, &known));
         }
-        Ok(headroom_resizer::decision::Workload { pods, is_rolling_out: false, objective_is_met: None })
+        Ok(Workload { pods, is_rolling_out: false, objective_is_met: None })
     };
     let (workload, rules) = (WorkloadRef::new("shop", "Deployment", "web"), Rules::default());
     let (workload, rules, record_name) = (&workload, &rules, Some("headroom-resize-earlier"));
@@ -154,10 +161,7 @@ async fn a_decrease_of_a_pod_that_is_drained_or_no_longer_measured_stays() {
 async fn a_refused_resize_is_not_tried_again_today() {
     let server = cluster(1, ApiServer::new());
     let api = client(&server);
-    server.on_request(|request| match request.path.ends_with("/resize") {
-        true => headroom_fixtures::api_server::status(422, "no").into(),
-        false => headroom_fixtures::api_server::Outcome::Serve,
-    });
+    refuse_resizes(&server, 422, "no");
     for later in 0..20 {
         round(&api, NOW + later * 3600).await.unwrap();
     }
@@ -171,10 +175,7 @@ async fn a_refused_resize_is_not_tried_again_today() {
 async fn without_pods_resize_the_round_says_so() {
     let server = cluster(1, ApiServer::new());
     let api = client(&server);
-    server.on_request(|request| match request.path.ends_with("/resize") {
-        true => headroom_fixtures::api_server::status(404, "the server could not find the requested resource").into(),
-        false => headroom_fixtures::api_server::Outcome::Serve,
-    });
+    refuse_resizes(&server, 404, "the server could not find the requested resource");
     assert_eq!(round(&api, NOW).await, Err(RoundError::NoResize));
     let (record, day) = (server.list("/api/v1/configmaps"), NOW + DAY);
     assert_eq!(round(&api, day).await, Err(RoundError::NoResize));
@@ -230,10 +231,7 @@ async fn a_change_that_cannot_be_taken_back_is_given_up_once() {
     let api = client(&server);
     round(&api, NOW).await.unwrap();
     server.kubelet(&path(0), Kubelet::Deferred);
-    server.on_request(|request| match request.path.ends_with("/resize") {
-        true => headroom_fixtures::api_server::status(403, "exceeded quota: mine").into(),
-        false => headroom_fixtures::api_server::Outcome::Serve,
-    });
+    refuse_resizes(&server, 403, "exceeded quota: mine");
     let mut noted = Vec::new();
     for later in 1..20 {
         let RoundOutcome::Done { notes, under_way } = round(&api, NOW + later * 30).await.unwrap() else { panic!() };

@@ -2,21 +2,20 @@
 //! with the same pods, namespace, controllers, certificates and processors. The servers are optimized builds in processes
 //! of their own.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use headroom_admission::amount::Quantity;
-use headroom_e2e::certificate::Authority;
+use headroom_e2e::certificate;
 use headroom_e2e::cluster::{Cluster, api, api_in, create};
-use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_e2e::control_plane::{Controllers, InTreePlugins, free_port};
 use headroom_e2e::process::Process;
+use headroom_fixtures::servers::request;
 use headroom_quota_server::objects::PLAN_LABEL;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::replicas::{free_address, install_definitions, webhooks};
 use crate::objects;
@@ -154,8 +153,8 @@ pub struct Scene {
 struct Server {
     process: Process,
     arguments: Vec<String>,
-    /// Where a replica of the ledger shows its metrics.
-    status: SocketAddr,
+    /// The port where a replica of the ledger shows its metrics.
+    status: u16,
 }
 
 impl Scene {
@@ -199,14 +198,14 @@ impl Scene {
 
     /// Starts two servers, and waits until the API server calls them.
     async fn serve(&mut self, program: &Path, arguments: &[String]) {
-        let authority = Authority::new().unwrap();
-        let certificate = authority.sign_server(&["127.0.0.1"]).unwrap();
+        let certificate = certificate::for_server(&["127.0.0.1"]).unwrap();
         let file = |name: &str| -> String { self.files.path().join(name).to_str().unwrap().to_owned() };
         std::fs::write(file("tls.crt"), certificate.certificate).unwrap();
         std::fs::write(file("tls.key"), certificate.key).unwrap();
-        let addresses = [free_address().await, free_address().await];
+        let addresses = [free_address(), free_address()];
         let labels = |server: usize| json!({SERVER: server.to_string()});
-        self.create(webhooks(&authority, addresses, &["pods", "services"], ("objectSelector", &labels))).await;
+        self.create(webhooks(&certificate.authority, addresses, &["pods", "services"], ("objectSelector", &labels)))
+            .await;
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.has_answers().await != [false, false] {
             assert!(Instant::now() < deadline, "the API server does not call the webhook");
@@ -219,9 +218,9 @@ impl Scene {
             let of_file = |flag: &str, name: &str| [flag.to_owned(), file(name)];
             let mut all = vec![kubeconfig.clone(), program.to_str().unwrap().to_owned()];
             all.extend_from_slice(arguments);
-            let status = free_address().await;
+            let status = free_port().unwrap();
             if self.row.is_of_ledger() {
-                all.extend(["--listen-status".to_owned(), status.to_string()]);
+                all.extend(["--listen-status".to_owned(), format!("127.0.0.1:{status}")]);
             }
             all.extend(["--listen".to_owned(), address.to_string()]);
             all.extend(of_file("--tls", "."));
@@ -344,21 +343,11 @@ impl Scene {
         [self.servers.iter().map(|server| server.process.cpu().unwrap()).sum(), api_server, etcd]
     }
 
-    /// The answer of a replica's status server.
-    async fn get(status: SocketAddr, path: &str) -> std::io::Result<String> {
-        let mut stream = tokio::net::TcpStream::connect(status).await?;
-        let head = format!("GET {path} HTTP/1.1\r\nHost: replica\r\nConnection: close\r\n\r\n");
-        stream.write_all(head.as_bytes()).await?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).await?;
-        Ok(text)
-    }
-
     /// The sum of a counter of all replicas.
-    async fn count(&self, counter: &str) -> u64 {
+    fn count(&self, counter: &str) -> u64 {
         let mut sum = 0;
         for Server { status, .. } in &self.servers {
-            let text = Self::get(*status, "/metrics").await.unwrap();
+            let (_, text) = request(*status, "GET", "/metrics", b"").unwrap();
             let line = text.lines().find_map(|line| line.strip_prefix(counter)).unwrap();
             sum += line.trim().parse::<u64>().unwrap();
         }
@@ -368,11 +357,11 @@ impl Scene {
     /// Creates the pods, and prints what that cost.
     async fn measure(&self, writers: usize) {
         let is_of_ledger = self.row.is_of_ledger();
-        let counts = async || match is_of_ledger {
-            true => [self.count(WRITES).await, self.count(CONFLICTS).await],
+        let counts = || match is_of_ledger {
+            true => [self.count(WRITES), self.count(CONFLICTS)],
             false => [0, 0],
         };
-        let (before, counted) = (self.cpu(), counts().await);
+        let (before, counted) = (self.cpu(), counts());
         // Any server is called for any pod, as by a Service. The seed makes the calls the same in every row.
         let mut random = fastrand::Rng::with_seed(1);
         let servers: [usize; PODS] = std::array::from_fn(|_| random.usize(..2));
@@ -388,7 +377,7 @@ impl Scene {
         let rate = PODS as f64 / began.elapsed().as_secs_f64();
         times.sort_unstable();
         let at = |percent: usize| times[(PODS - 1) * percent / 100].as_secs_f64() * 1e3;
-        let (after, recounted) = (self.cpu(), counts().await);
+        let (after, recounted) = (self.cpu(), counts());
         let cpu = |process: usize| (after[process] - before[process]).as_secs_f64() * 1e3 / PODS as f64;
         let of_ledger = |count: usize| match is_of_ledger {
             true => (recounted[count] - counted[count]).to_string(),
@@ -413,7 +402,7 @@ impl Scene {
         drop(process);
         let began = Instant::now();
         let process = self.run(&arguments);
-        while !Self::get(status, "/readyz").await.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200")) {
+        while !matches!(request(status, "GET", "/readyz", b""), Ok((200, _))) {
             assert!(began.elapsed() < Duration::from_secs(60), "{}", process.last_words());
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

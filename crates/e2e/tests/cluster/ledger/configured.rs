@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -28,6 +28,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
 use super::replicas::{LEDGER, free_address, until};
+use crate::guarded_namespace;
 
 const ACCOUNT: &str = "system:serviceaccount:headroom:headroom-ledger";
 
@@ -42,19 +43,12 @@ async fn namespace(client: &Client, name: &str) {
 }
 
 /// Retries until the outcome is as expected, because the API server sees webhooks by a watch.
-async fn eventually<T, F: Future<Output = T>>(what: &str, attempt: impl Fn() -> F, is_it: impl Fn(&T) -> bool)
-where
-    T: std::fmt::Debug,
-{
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
+async fn eventually<T: std::fmt::Debug>(what: &str, attempt: impl AsyncFn() -> T, is_it: impl Fn(&T) -> bool) {
+    guarded_namespace::eventually(what, async || {
         let outcome = attempt().await;
-        if is_it(&outcome) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{what}: {outcome:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+        is_it(&outcome).then_some(()).ok_or_else(|| format!("{outcome:?}"))
+    })
+    .await;
 }
 
 /// A replica that answers an API server, as the Helm chart runs it.
@@ -104,7 +98,7 @@ impl Configured {
             kubectl(&["create", "rolebinding", &name, &role, namespace, &user]);
         }
         let client = cluster.client().await.unwrap();
-        let address = free_address().await;
+        let address = free_address();
         let webhook = Webhook {
             service: "headroom-ledger".to_owned(),
             url: Some(format!("https://{address}")),

@@ -13,9 +13,9 @@ use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::kubeconfig::Chosen;
 use headroom_api_server::watch::{WatchUpdate, follow};
-use headroom_e2e::certificate::Authority;
+use headroom_e2e::certificate;
 use headroom_e2e::cluster::{Cluster, api_in, create, resource};
-use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_e2e::control_plane::{Controllers, InTreePlugins, free_port};
 use headroom_quota_server::objects::{ledgers, plan_name};
 use headroom_quota_server::{Options, Replica};
 use headroom_wasm_host::built::workspace_file;
@@ -44,7 +44,7 @@ pub struct Ledger {
     /// For the API server of each replica.
     kubeconfigs: Mutex<[PathBuf; 2]>,
     addresses: [SocketAddr; 2],
-    authority: Authority,
+    authority: String,
     files: TempDir,
 }
 
@@ -96,9 +96,9 @@ impl Ledger {
             Cluster::start_with(InTreePlugins::Off, Controllers::Off, &["--request-timeout=10s"]).await.unwrap();
         install_definitions(&cluster);
         let client = cluster.client().await.unwrap();
-        let ports = [free_address().await, free_address().await];
-        let (authority, files) = (Authority::new().unwrap(), tempfile::tempdir().unwrap());
-        let server = authority.sign_server(&["127.0.0.1"]).unwrap();
+        let ports = [free_address(), free_address()];
+        let files = tempfile::tempdir().unwrap();
+        let server = certificate::for_server(&["127.0.0.1"]).unwrap();
         std::fs::write(files.path().join("tls.crt"), server.certificate).unwrap();
         std::fs::write(files.path().join("tls.key"), server.key).unwrap();
         create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}})).await.unwrap();
@@ -111,7 +111,8 @@ impl Ledger {
         let kubeconfig = cluster.kubeconfig_file().unwrap();
         let kubeconfigs = Mutex::new([kubeconfig.clone(), kubeconfig]);
         let replicas = Mutex::new([None, None]);
-        let ledger = Self { cluster, client, replicas, kubeconfigs, addresses: ports, authority, files };
+        let ledger =
+            Self { cluster, client, replicas, kubeconfigs, addresses: ports, authority: server.authority, files };
         ledger.run(0).await;
         ledger.run(1).await;
         ledger
@@ -206,7 +207,7 @@ impl Ledger {
     /// Makes the API server call one address for both namespaces, as it calls a Service. Connections are forwarded to
     /// replicas that are ready.
     pub async fn serve_as_service(&self) {
-        let service = TcpListener::bind(free_address().await).await.unwrap();
+        let service = TcpListener::bind(free_address()).await.unwrap();
         let address = service.local_addr().unwrap();
         let kind = resource("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration");
         let webhooks = json!({"webhooks": self.webhooks([address; 2])["webhooks"]});
@@ -416,7 +417,6 @@ async fn listen_again(address: SocketAddr) -> TcpListener {
     }
 }
 
-/// A free address on loopback, outside the range of ephemeral ports.
 /// Installs the kinds of the ledger, and waits until the API server serves them.
 pub fn install_definitions(cluster: &Cluster) {
     let definitions = workspace_file("deploy/charts/headroom/files/ledger/crds.yaml");
@@ -426,12 +426,12 @@ pub fn install_definitions(cluster: &Cluster) {
 
 /// Webhooks that call each of two servers for the objects that its labels select.
 pub fn webhooks(
-    authority: &Authority,
+    authority: &str,
     addresses: [SocketAddr; 2],
     resources: &[&str],
     (selector, labels): (&str, &dyn Fn(usize) -> Value),
 ) -> Value {
-    let authority = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, authority.certificate());
+    let authority = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, authority);
     let webhook = |which: usize| {
         let url = format!("https://{}/review", addresses[which]);
         json!({
@@ -448,12 +448,7 @@ pub fn webhooks(
     })
 }
 
-pub async fn free_address() -> SocketAddr {
-    for _ in 0..1000 {
-        let port = fastrand::u16(10_000..30_000);
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
-            return (Ipv4Addr::LOCALHOST, port).into();
-        }
-    }
-    panic!("no port is free");
+/// A free address on loopback.
+pub fn free_address() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, free_port().unwrap()).into()
 }

@@ -211,7 +211,7 @@ fn print_module_times(wasm: &[u8], bench: &Bench, plain: Case) -> Result<(), Str
         println!("first answer: compile {compile:.0} ms, start {start:.2} ms, evaluation {evaluation:.2} ms");
     }
     // The cheapest guest call.
-    let call = Arc::new(GuestCall { operation: "protocol_version".to_owned(), payload: Vec::new() });
+    let call = GuestCall::new("protocol_version", Vec::new());
     let start = bench.fuel.measure(&call, &Arc::from([]))?.fuel;
     println!("the start of an instance and an empty call: {start} fuel");
     Ok(())

@@ -137,7 +137,7 @@ impl Bench {
         if json(&cost.response) != json(&Ok(expected.map_err(failed)?)) {
             return Err(failed("the meter's answer is not the host's".to_owned()));
         }
-        let call = guest_call(case.payload.clone());
+        let call = GuestCall::new("validate", case.payload.clone());
         let recorded = self.time.as_ref().map(|time| Recorded { time, call, exchanges: exchanges.into() });
         Ok((cost, recorded))
     }
@@ -158,7 +158,7 @@ impl Bench {
             side.exchanges.push(exchange.clone());
             exchange.answer
         };
-        let call = guest_call(case.payload.clone());
+        let call = GuestCall::new("validate", case.payload.clone());
         let Measured { fuel, memory, out_of_fuel, response, .. } =
             self.fuel.measure_within(most_fuel, &call, Box::new(host))?;
         let side = Arc::into_inner(side).ok_or("the guest is still running")?;
@@ -212,10 +212,6 @@ impl Cost {
 
 fn per_byte(amount: u64, bytes: usize) -> f64 {
     amount as f64 / bytes.max(1) as f64
-}
-
-pub fn guest_call(payload: Vec<u8>) -> Arc<GuestCall> {
-    Arc::new(GuestCall { operation: "validate".to_owned(), payload })
 }
 
 pub fn print_heading() {

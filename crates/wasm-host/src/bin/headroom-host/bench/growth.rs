@@ -8,8 +8,11 @@ const GROWTH_PERCENT: u64 = 125;
 /// Makes the plain request and its namespace's objects larger.
 pub type Growth = fn(Value, Vec<Value>, usize) -> (Value, Vec<Value>);
 
-pub const GROWTHS: [(&str, Growth); 3] =
-    [("containers", with_containers), ("LimitRanges", with_limit_ranges), ("ResourceQuotas", with_quotas)];
+pub const GROWTHS: [(&str, Growth); 3] = [
+    ("containers", with_containers),
+    ("LimitRanges", |request, objects, count| (request, with_copies_of("LimitRange", objects, count))),
+    ("ResourceQuotas", |request, objects, count| (request, with_copies_of("ResourceQuota", objects, count))),
+];
 
 /// Returns a message if the fuel for 1, 10 and 100 of something grows faster than their number.
 pub fn superlinear(what: &str, fuel: &[u64]) -> Option<String> {
@@ -26,14 +29,6 @@ pub fn with_containers(mut request: Value, objects: Vec<Value>, count: usize) ->
         *containers = copies(containers, count, "/name");
     }
     (request, objects)
-}
-
-fn with_limit_ranges(request: Value, objects: Vec<Value>, count: usize) -> (Value, Vec<Value>) {
-    (request, with_copies_of("LimitRange", objects, count))
-}
-
-fn with_quotas(request: Value, objects: Vec<Value>, count: usize) -> (Value, Vec<Value>) {
-    (request, with_copies_of("ResourceQuota", objects, count))
 }
 
 fn with_copies_of(kind: &str, objects: Vec<Value>, count: usize) -> Vec<Value> {

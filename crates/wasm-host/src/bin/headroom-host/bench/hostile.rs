@@ -36,30 +36,21 @@ pub fn budget() -> String {
     )
 }
 
-/// All rows by name, each made only when it is its turn, because some have megabytes.
-fn rows(places: &'static [rows::Place]) -> impl Iterator<Item = (String, impl Fn() -> Case)> {
-    let sizes = places.iter().flat_map(|(place, sizes, row)| sizes.iter().map(move |size| (place, *size, row)));
-    sizes.map(|(place, size, row)| {
-        let name = format!("{place}: {}", size.name());
-        let known = name.clone();
-        let case = move || {
-            let row = row(size);
-            Case { name: name.clone(), payload: row.payload(), cluster: in_namespace(row::NAMESPACE, row.objects()) }
-        };
-        (known, case)
-    })
-}
-
 /// Runs all rows. Returns the exceeded budgets.
 pub fn run(bench: &Bench) -> Result<Vec<String>, String> {
     let mut exceeded = Vec::new();
-    for (places, budget) in [(rows::PLACES, Budget::OfSize), (rows::PRODUCTS, Budget::OfProduct)] {
-        for (name, case) in rows(places) {
-            let case = case();
-            let per_byte = if places.len() == rows::PRODUCTS.len() { FUEL_PER_BYTE_OF_PRODUCT } else { STOP_PER_BYTE };
-            let most_fuel = STOP_AT_LEAST.max(per_byte * case.payload.len() as u64);
-            let cost = bench.run_within(most_fuel, &case)?;
-            exceeded.extend(excess(&name, &cost, budget));
+    for (places, budget, per_byte) in
+        [(rows::PLACES, Budget::OfSize, STOP_PER_BYTE), (rows::PRODUCTS, Budget::OfProduct, FUEL_PER_BYTE_OF_PRODUCT)]
+    {
+        for (place, sizes, row) in places {
+            for size in *sizes {
+                // Made only when it is its turn, because some have megabytes.
+                let (name, row) = (format!("{place}: {}", size.name()), row(*size));
+                let case = Case { name, payload: row.payload(), cluster: in_namespace(row::NAMESPACE, row.objects()) };
+                let most_fuel = STOP_AT_LEAST.max(per_byte * case.payload.len() as u64);
+                let cost = bench.run_within(most_fuel, &case)?;
+                exceeded.extend(excess(&case.name, &cost, budget));
+            }
         }
     }
     Ok(exceeded)

@@ -58,13 +58,8 @@ pub const PRODUCTS: &[Place] = &[
         size.names().into_iter().fold(row, |row, name| row.with_object(scoped_quota(&name, hard.clone(), Value::Null)))
     }),
     ("claims of a StatefulSet times LimitRanges", &[Many(120), Many(3_000)], |size| {
-        let claim = |name: &str| {
-            format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{"resources":{{"requests":{{"storage":"1Gi"}}}}}}}}"#)
-        };
         let items = json!([{"type": "PersistentVolumeClaim", "max": {"storage": "1Mi"}}]);
-        let row = Row::create(&STATEFUL_SET)
-            .with("object/spec/template/spec/containers", alone("{}"))
-            .with("object/spec/volumeClaimTemplates", size.list(claim));
+        let row = stateful_set(size);
         size.names().into_iter().fold(row, |row, name| row.with_object(limit_range(&name, items.clone())))
     }),
 ];
@@ -226,14 +221,7 @@ pub const PLACES: &[Place] = &[
             .with("object/spec/resources/requests", size.amounts("1"))
             .with("oldObject/spec/resources/requests", size.backwards("1"))
     }),
-    ("claims of a StatefulSet", &[Many(5_000)], |size| {
-        let claim = |name: &str| {
-            format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{"resources":{{"requests":{{"storage":"1Gi"}}}}}}}}"#)
-        };
-        Row::create(&STATEFUL_SET)
-            .with("object/spec/template/spec/containers", alone("{}"))
-            .with("object/spec/volumeClaimTemplates", size.list(claim))
-    }),
+    ("claims of a StatefulSet", &[Many(5_000)], stateful_set),
     ("devices of a resource claim, each of its own class", &[Many(5_000), Long(1_000_000)], |size| {
         let device = |name: &str| format!(r#"{{"name":"{name}","exactly":{{"deviceClassName":"{name}","count":1}}}}"#);
         Row::create(&DEVICE_CLAIM).with("object/spec/devices/requests", size.list(device))
@@ -345,6 +333,16 @@ impl Size {
 
 fn pod(containers: &str) -> Row {
     Row::create(&POD).with("object/spec/containers", containers)
+}
+
+/// A StatefulSet with so many claims.
+fn stateful_set(size: Size) -> Row {
+    let claim = |name: &str| {
+        format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{"resources":{{"requests":{{"storage":"1Gi"}}}}}}}}"#)
+    };
+    Row::create(&STATEFUL_SET)
+        .with("object/spec/template/spec/containers", alone("{}"))
+        .with("object/spec/volumeClaimTemplates", size.list(claim))
 }
 
 /// The list of one container with these resources.
