@@ -25,8 +25,14 @@ const REQUESTS: usize = 1_000;
 const NAMESPACE: &str = "default";
 const SDK: &str = "sdk";
 /// The rows, each with the namespace of its history and the number of images in it, and in the namespace of the request.
-const ROWS: [(&str, &str, usize, usize); 4] =
-    [("never", "", 0, 0), ("{}", "empty", 0, 0), ("64 images", "few", 64, 8), ("700 images", "many", 700, 200)];
+const ROWS: [(&str, &str, usize, usize); 6] = [
+    ("never", "", 0, 0),
+    ("{}", "empty", 0, 0),
+    ("1 image", "one", 1, 1),
+    ("7 images in one object", "full", 7, 7),
+    ("64 images", "few", 64, 8),
+    ("700 images", "many", 700, 200),
+];
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make bench-policy-server"]
@@ -104,9 +110,11 @@ fn id(row: &str) -> String {
 fn shares(home: &str, images: usize, of_namespace: usize) -> Vec<Share> {
     let collected_at = Timestamp::from_unix_seconds(clock::now() / 60 * 60).unwrap();
     let mut roots: BTreeMap<Root, Images> = Root::all().map(|root| (root, Images::new())).collect();
-    for number in 0..images {
-        let other = format!("registry.example.com/team/app-{number}:1.0");
-        let name = ImageName::parse(if number == 0 { "nginx:1.25" } else { &other }).unwrap();
+    let root_of = |name: &str| Root::of(ImageName::parse(name).unwrap().repository());
+    let others = (0..).map(|number| format!("registry.example.com/team/app-{number}:1.0"));
+    let others = others.filter(|name| images > 7 || root_of(name) == root_of("nginx"));
+    for (number, name) in ["nginx:1.25".to_owned()].into_iter().chain(others).take(images).enumerate() {
+        let name = ImageName::parse(&name).unwrap();
         let all = history(number as i64, collected_at);
         let tags = TagKey::of(&name).map(|tag| (tag, all.clone())).collect();
         let histories = Histories { tags, ..Histories::of(all) };
