@@ -187,7 +187,12 @@ until kubectl -n shop get serviceaccount default >/dev/null 2>&1; do sleep 0.2; 
 with_webhook
 kubectl -n shop run first --image=example/first >/dev/null || fail "in mode monitor, a pod is rejected while the policy server is down"
 
+# Pods without annotations are compared with their templates, which takes further rights.
+release upgrade headroom "$chart" --set policies.settings.annotate=false >/dev/null
+for kind in pods statefulsets.apps replicationcontrollers jobs.batch; do may yes get $kind -n default --as "$collector"; done
+may no list statefulsets.apps -n default --as "$collector"
 release upgrade headroom "$chart" --set policies.mode=protect >/dev/null
+may no get pods -A --as "$collector"
 with_webhook
 if kubectl -n shop run second --image=example/second >/dev/null 2>"$work/down"; then fail "in mode protect, a pod is admitted while the policy server is down"; fi
 grep -q 'failed calling webhook' "$work/down" || fail "the pod is rejected for another reason: $(cat "$work/down")"

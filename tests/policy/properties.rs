@@ -67,9 +67,13 @@ fn ranges() -> impl Strategy<Value = Vec<Value>> {
 }
 
 fn evaluate(pod: &Value, ranges: &[Value]) -> ValidationResponse {
+    evaluate_with(&json!({}), pod, ranges)
+}
+
+fn evaluate_with(settings: &Value, pod: &Value, ranges: &[Value]) -> ValidationResponse {
     let mut cluster = ranges.iter().cloned().fold(Cluster::new(), Cluster::with);
     let request: AdmissionRequest = request_for("CREATE", pod, None, "");
-    Runner::Native.evaluate(&request, &json!({}), &mut cluster)
+    Runner::Native.evaluate(&request, settings, &mut cluster)
 }
 
 /// Checks that every value of the author is kept.
@@ -111,10 +115,13 @@ proptest! {
     }
 
     #[test]
-    fn deciding_again_on_our_own_output_changes_nothing(pod in pod(), ranges in ranges()) {
-        let first = evaluate(&pod, &ranges);
+    fn deciding_again_on_our_own_output_changes_nothing(
+        pod in pod(), ranges in ranges(), annotates in any::<bool>(),
+    ) {
+        let settings = json!({"annotate": annotates});
+        let first = evaluate_with(&settings, &pod, &ranges);
         if let Some(after) = first.mutated_object {
-            let second = evaluate(&after, &ranges);
+            let second = evaluate_with(&settings, &after, &ranges);
             prop_assert!(second.accepted, "{:?}", second.message);
             prop_assert_eq!(second.mutated_object, None);
         }

@@ -39,6 +39,7 @@ impl<'d> Draft<'d> {
             return Err(Malformed { path: "object".to_owned(), problem: "is missing".to_owned() });
         };
         let mut decision = Decision::default();
+        decision.omits_annotations = settings.omits_annotations;
         report_missing(&mut decision, actions, context, settings);
         let Subject { pod, ranges, targets } = subject;
         let fills = actions.is_defaulted || actions.is_estimated;

@@ -10,14 +10,15 @@ use crate::json::{Malformed, Node, json_string, write_string};
 use crate::request::{Container, Pod, Value};
 use crate::sort;
 
-/// Writes `begin`, and the object with the pod's new values and their explanation, to the end of `out`. Without new
-/// values, writes nothing and returns false.
+/// Writes `begin`, and the object with the pod's new values and, if `annotates`, their explanation, to the end of `out`.
+/// Without new values, writes nothing and returns false.
 pub fn write(
     out: &mut String,
     begin: &str,
     object: Node<'_>,
     pod: &Pod<'_>,
     explanation: Option<&Explanation>,
+    annotates: bool,
 ) -> Result<bool, Malformed> {
     let mut edits = Edits::default();
     for container in &pod.containers {
@@ -33,7 +34,9 @@ pub fn write(
     {
         explanation = None;
     }
-    write_annotations(&mut edits, pod, explanation)?;
+    if annotates {
+        write_annotations(&mut edits, pod, explanation)?;
+    }
     let is_changed = edits.change(object);
     if is_changed {
         out.push_str(begin);
@@ -231,7 +234,7 @@ mod tests {
             pod.containers.first_mut().unwrap().resources.limits.set(name.into(), default());
         }
         let mut out = String::new();
-        assert!(write(&mut out, "", document.root(), &pod, None).unwrap());
+        assert!(write(&mut out, "", document.root(), &pod, None, true).unwrap());
         let changed = Document::read(&out).unwrap();
         let container = changed.root().at(&["spec", "containers"]).unwrap().unwrap().items().unwrap().next().unwrap();
         assert_eq!(container.at(&["resources", "limits"]).unwrap().unwrap().text(), expected);
@@ -260,7 +263,7 @@ mod tests {
             limits.add_missing(added);
             let once = || {
                 let start = Instant::now();
-                assert!(write(&mut String::new(), "", document.root(), &pod, None).unwrap());
+                assert!(write(&mut String::new(), "", document.root(), &pod, None, true).unwrap());
                 start.elapsed()
             };
             (0..3).map(|_| once()).min().unwrap_or_default()

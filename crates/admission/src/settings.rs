@@ -39,6 +39,8 @@ pub struct Settings<'d> {
     pub quotas: QuotaSettings<'d>,
     pub estimates: EstimateSettings<'d>,
     pub mutate_templates: bool,
+    /// True if objects get no annotations that say what was set.
+    pub omits_annotations: bool,
     pub on_missing_context: OnMissingContext,
     pub exempt: Exempt<'d>,
 }
@@ -206,6 +208,7 @@ impl<'d> Settings<'d> {
             settings.quotas = QuotaSettings::read(&mut reader);
             settings.estimates = EstimateSettings::read(&mut reader);
             settings.mutate_templates = reader.flag("mutateTemplates", false);
+            settings.omits_annotations = !reader.flag("annotate", true);
             settings.on_missing_context = reader.choice(
                 "onMissingContext",
                 &[("deny", OnMissingContext::Deny), ("warn", OnMissingContext::Warn)],

@@ -25,8 +25,10 @@ pub struct Decision<'d> {
     pub estimates: Vec<estimate::EstimateReport<'d>>,
     /// The changed pod, if it may be changed.
     pub pod: Option<Pod<'d>>,
-    /// That pod's annotation.
+    /// The sources of our values in that pod, for its annotation and the audit log.
     pub explanation: Option<Explanation>,
+    /// True if the pod gets no annotations.
+    pub omits_annotations: bool,
     /// The request's charges to the namespace's quotas if it is admitted.
     pub charges: Vec<quota::QuotaCharge<'d>>,
     /// The most that the pods of a workload add to them at any moment of the rollout.
@@ -174,13 +176,16 @@ impl<'d> Decision<'d> {
     /// The object as the request's own validation would find it: with our changes even if it is not admitted.
     pub fn filled_object(&self, object: Node<'_>) -> Result<Option<String>, Malformed> {
         let (Some(pod), mut text) = (&self.pod, String::new()) else { return Ok(None) };
-        Ok(patch::write(&mut text, "", object, pod, self.explanation.as_ref())?.then_some(text))
+        Ok(patch::write(&mut text, "", object, pod, self.explanation.as_ref(), !self.omits_annotations)?
+            .then_some(text))
     }
 
     /// Writes that object after `begin`; writes nothing and returns false if there is none.
     pub fn write_changed_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
         match &self.pod {
-            Some(pod) if self.is_admitted() => patch::write(out, begin, object, pod, self.explanation.as_ref()),
+            Some(pod) if self.is_admitted() => {
+                patch::write(out, begin, object, pod, self.explanation.as_ref(), !self.omits_annotations)
+            }
             _ => Ok(false),
         }
     }

@@ -2,7 +2,8 @@
 //! that is a controller.
 //!
 //! Only pods without a node are watched, as metadata: each passes there once, whatever becomes of it later. Everybody may write
-//! annotations, so what they say is only quoted, in the namespace of the pod, and no namespace delays the others.
+//! annotations, so what they say is only quoted, in the namespace of the pod, and no namespace delays the others. Where the policy
+//! writes none, one pod of each template is read and compared with it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -10,17 +11,18 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use headroom_admission::amount::Requirement;
 use headroom_admission::annotations::headroom_annotation::{self, NAME, REPORTED};
 use headroom_admission::json::Node;
 use headroom_admission::request::is_of_estimate;
 use headroom_api_server::ApiPath;
-use headroom_api_server::api_client::{ApiClient, ListOptions, value};
+use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_api_server::derived_name::DerivedName;
 use headroom_api_server::event::{EventType, Recorder};
 use headroom_api_server::parts::locked;
 use headroom_api_server::watch::{WatchUpdate, follow_selected};
 use headroom_objects::kinds::{ApiKind, metadata};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +37,13 @@ const LONGEST_REFERENCE: usize = 1_024;
 /// The most messages that are remembered. A forgotten one is sent again, and the API server refuses it: it has an Event of that name.
 const REMEMBERED: usize = 10_000;
 
+/// Shows what was set in a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Evidence {
+    Annotations,
+    Templates,
+}
+
 /// A message for a workload.
 #[derive(Debug, PartialEq, Eq)]
 struct Note {
@@ -42,13 +51,17 @@ struct Note {
     controller: Value,
     /// The pod template and the estimated amounts. Each combination gets one Event.
     subject: String,
+    /// Empty if the pod is still to be compared with its template.
     message: String,
+    pod: String,
 }
 
 /// Reports estimates until `stop`.
-pub async fn report(api: ApiClient, stop: CancellationToken) {
+pub async fn report(api: ApiClient, evidence: Evidence, stop: CancellationToken) {
     let queue = Arc::new(Queue::default());
-    let read = |pod: Node<'_>| value(pod).and_then(|pod| Some((metadata(&pod, "namespace").to_owned(), note(&pod)?)));
+    let read = |pod: Node<'_>| {
+        value(pod).and_then(|pod| Some((metadata(&pod, "namespace").to_owned(), note(&pod, evidence)?)))
+    };
     let seen = {
         let queue = Arc::clone(&queue);
         move |seen| match seen {
@@ -61,15 +74,16 @@ pub async fn report(api: ApiClient, stop: CancellationToken) {
     let telling = async {
         let mut last = String::new();
         loop {
-            let note;
+            let mut note;
             (last, note) = queue.next(&last).await;
-            let Some(owner) = owner_of(&api, &last, &note.controller).await else { continue };
+            let reason = if note.message.is_empty() { "ResourcesSet" } else { "RequestsEstimated" };
+            let Some(owner) = owner_of(&api, &last, &mut note).await else { continue };
             let text = |field| owner.get(field).and_then(Value::as_str).unwrap_or_default();
             // Another collector, or this one before it was started again, has told the same under this name.
             let name = DerivedName::of("headroom-estimated", &format!("{} {}", text("uid"), note.subject)).to_string();
             let about = json!({"metadata": {"namespace": last, "name": text("name"), "uid": text("uid")}});
             let about = (text("apiVersion"), text("kind"), &about);
-            if recorder.record_as(&name, about, EventType::Normal, "RequestsEstimated", &note.message).await {
+            if recorder.record_as(&name, about, EventType::Normal, reason, &note.message).await {
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -134,7 +148,7 @@ impl Waiting {
 }
 
 /// The message about a new pod for its workload; none if nothing was estimated, or no controller made the pod.
-fn note(pod: &Value) -> Option<Note> {
+fn note(pod: &Value, evidence: Evidence) -> Option<Note> {
     let about = pod.get("metadata")?;
     let annotation = |name: &str| about.get("annotations")?.get(name)?.as_str();
     let (mut subject, mut message) = (String::new(), String::new());
@@ -158,20 +172,75 @@ fn note(pod: &Value) -> Option<Note> {
     let label = |name: &str| about.get("labels")?.get(name)?.as_str();
     let template = label("pod-template-hash").or_else(|| label("controller-revision-hash")).unwrap_or_default();
     let subject = format!("{template} {subject}");
-    (!message.is_empty()).then_some(Note { controller, subject, message })
+    let is_told = evidence == Evidence::Templates || !message.is_empty();
+    is_told.then(|| Note { controller, subject, message, pod: metadata(pod, "name").to_owned() })
 }
 
-/// The workload that people know: the controller's own controller if that is a ReplicaSet or a Job that has one.
-async fn owner_of(api: &ApiClient, namespace: &str, controller: &Value) -> Option<Value> {
+/// The workload that people know: the controller's own controller if that is a ReplicaSet or a Job that has one. Compares the pod
+/// with its template if the message is empty; none if there is nothing to say.
+async fn owner_of(api: &ApiClient, namespace: &str, note: &mut Note) -> Option<Value> {
+    let (controller, compares) = (&note.controller, note.message.is_empty());
     let text = |field| controller.get(field).and_then(Value::as_str).unwrap_or_default();
     let kind = ApiKind::new(text("apiVersion"), text("kind"));
-    if !matches!((kind.group.as_str(), kind.kind.as_str()), ("apps", "ReplicaSet") | ("batch", "Job")) {
+    let has_owner = matches!((kind.group.as_str(), kind.kind.as_str()), ("apps", "ReplicaSet") | ("batch", "Job"));
+    if !compares && !has_owner {
         return Some(controller.clone());
     }
     let path = ApiPath::of_version(text("apiVersion")).collection(Some(namespace), &kind.plural).at(text("name"));
-    let read = api.get_metadata(&path).await;
-    let read = read.inspect_err(|failure| tracing::debug!(%path, %failure, "cannot read a controller")).ok()?;
-    Some(controller_of(&read).unwrap_or(controller).clone())
+    let failed = |failure: &ApiError| tracing::debug!(%path, %failure, "cannot read a pod or its controller");
+    let read = if compares { api.get(&path).await } else { api.get_metadata(&path).await };
+    let read = read.inspect_err(failed).ok()?;
+    let owner = controller_of(&read).filter(|_| has_owner).unwrap_or(controller).clone();
+    if compares {
+        let pod = ApiPath::new("/api/v1").collection(Some(namespace), "pods").at(&note.pod);
+        let set = set_beside_template(&api.get(&pod).await.inspect_err(failed).ok()?, &read)?;
+        note.subject.push_str(&set);
+        note.message =
+            format!("its pods have what its template does not (from an estimate, a LimitRange or a webhook): {set}");
+    }
+    Some(owner)
+}
+
+/// Requests and limits of a pod's containers for which the template of its controller has others or none; none if there are none,
+/// or if that is not the pod's template.
+fn set_beside_template(pod: &Value, controller: &Value) -> Option<String> {
+    // A StatefulSet may still create pods of an earlier template.
+    let revision = controller.pointer("/status/updateRevision");
+    if revision.is_some_and(|revision| pod.pointer("/metadata/labels/controller-revision-hash") != Some(revision)) {
+        return None;
+    }
+    let (spec, template) = (pod.get("spec")?, controller.pointer("/spec/template/spec")?);
+    let mut found = Vec::new();
+    for list in ["initContainers", "containers"] {
+        let written: BTreeMap<&str, &Value> = containers(template, list).collect();
+        for (name, container) in containers(spec, list) {
+            let template = written.get(name).copied();
+            for requirement in Requirement::BOTH {
+                for (resource, amount) in amounts(container, requirement).into_iter().flatten() {
+                    let of_template = |requirement| amounts(template?, requirement)?.get(resource);
+                    // The API server copies a limit into the request, but not in templates.
+                    if of_template(requirement).or_else(|| of_template(Requirement::Limit)) == Some(amount) {
+                        continue;
+                    }
+                    let amount = amount.as_str().unwrap_or_default();
+                    let before = of_template(requirement).and_then(Value::as_str);
+                    let before = before.map(|before| format!(" in place of {before}")).unwrap_or_default();
+                    found.push(format!("{name} {resource} {requirement} {amount}{before}"));
+                }
+            }
+        }
+    }
+    (!found.is_empty()).then(|| found.join(", "))
+}
+
+/// The containers of a pod's list, by name.
+fn containers<'a>(spec: &'a Value, list: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let list = spec.get(list).and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|container| Some((container.get("name")?.as_str()?, container)))
+}
+
+fn amounts(container: &Value, requirement: Requirement) -> Option<&Map<String, Value>> {
+    container.get("resources")?.get(requirement.field())?.as_object()
 }
 
 /// The reference to an object's controller.
@@ -196,13 +265,21 @@ mod tests {
             let labels = json!({"pod-template-hash": "5d"});
             let mut pod =
                 json!({"metadata": {"annotations": annotations, "labels": labels, "ownerReferences": owners}});
-            let found = note(&pod);
+            let found = note(&pod, Evidence::Annotations);
             assert_eq!(found.as_ref().map(|note| note.message.replace(HISTORY, "H")).as_deref(), expected, "{set}");
-            assert!(found.is_none_or(|note| note.controller["uid"] == "2" && note.subject.starts_with("5d ")));
+            // Without a message the pod is compared with its template, if that is where to look.
+            let compared = note(&pod, Evidence::Templates).unwrap();
+            assert_eq!(compared.message.is_empty(), expected.is_none(), "{set}");
+            assert!(
+                [found, Some(compared)]
+                    .into_iter()
+                    .flatten()
+                    .all(|note| note.controller["uid"] == "2" && note.subject.starts_with("5d "))
+            );
             pod["metadata"]["ownerReferences"] = json!([{"kind": "Other", "uid": "1"}]);
-            assert_eq!(note(&pod), None, "nobody's pod");
+            assert_eq!(note(&pod, Evidence::Templates), None, "nobody's pod");
             pod["metadata"]["ownerReferences"] = json!([{"controller": true, "name": "x".repeat(LONGEST_REFERENCE)}]);
-            assert_eq!(note(&pod), None, "of no name");
+            assert_eq!(note(&pod, Evidence::Templates), None, "of no name");
         };
         check("", "", None);
         check("no JSON", "", None);
@@ -228,11 +305,43 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_pod_is_compared_with_the_template_that_it_is_made_of() {
+        let check = |template: Value, pod: Value, expected: Option<&str>| {
+            let spec = |resources: Value, sidecar: Value| json!({"initContainers": [{"name": "setup", "resources": sidecar}], "containers": [{"name": "web", "resources": resources}]});
+            let own = json!({"limits": {"cpu": "1"}});
+            let mut pod = json!({"metadata": {"labels": {"controller-revision-hash": "a"}}, "spec": spec(pod, json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}))});
+            let mut controller =
+                json!({"spec": {"template": {"spec": spec(template, own)}}, "status": {"updateRevision": "a"}});
+            assert_eq!(set_beside_template(&pod, &controller).as_deref(), expected, "{pod}");
+            controller["status"]["updateRevision"] = json!("b");
+            assert_eq!(set_beside_template(&pod, &controller), None, "of another revision");
+            controller["spec"] = json!({"selector": {}});
+            controller["status"] = json!({});
+            assert_eq!(set_beside_template(&pod, &controller), None, "without a template");
+            pod["spec"] = Value::Null;
+            assert_eq!(set_beside_template(&pod, &controller), None, "nothing to read");
+        };
+        let written = json!({"requests": {"cpu": "100m"}, "limits": {"memory": "1Gi"}});
+        let copied = json!({"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"memory": "1Gi"}});
+        check(written.clone(), copied, None);
+        check(json!({}), written.clone(), Some("web cpu request 100m, web memory limit 1Gi"));
+        let raised = json!({"requests": {"cpu": "335m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "2Gi"}});
+        check(
+            written,
+            raised,
+            Some(
+                "web cpu request 335m in place of 100m, web memory request 200Mi, web cpu limit 1, web memory limit 2Gi in place of 1Gi",
+            ),
+        );
+    }
+
     #[tokio::test]
     async fn each_is_told_once_and_no_namespace_delays_another() {
         let queue = Queue::default();
         let add = |namespace: &str, subject: &str| {
-            let note = Note { controller: Value::Null, subject: subject.to_owned(), message: String::new() };
+            let (subject, message, pod) = (subject.to_owned(), String::new(), String::new());
+            let note = Note { controller: Value::Null, subject, message, pod };
             queue.add(namespace.to_owned(), note);
         };
         (0..1_000).for_each(|number| add("noisy", &number.to_string()));

@@ -138,6 +138,25 @@ impl Rule for Vpa {
     }
 }
 
+/// A cluster without any tool: what the first pods request, all later ones do.
+#[derive(Default)]
+pub struct Unchanged(Option<Amounts>);
+
+impl Rule for Unchanged {
+    fn start(&self, _: i64, estimate: Amounts) -> Amounts {
+        self.0.unwrap_or(estimate)
+    }
+
+    fn learn(&mut self, _: i64, _: Sample, _: Option<&Running>) {}
+
+    fn act(&mut self, _: i64, estimate: Amounts, running: &mut BTreeMap<usize, Running>) -> Done {
+        if !running.is_empty() {
+            self.0.get_or_insert(estimate);
+        }
+        Done::default()
+    }
+}
+
 /// The loop of this project.
 #[derive(Default)]
 pub struct Loop {

@@ -7,7 +7,7 @@ use headroom_resizer::decision::{Amounts, ComputeResource, Rules};
 use headroom_usage::DAY;
 
 use super::days::{Pod, Sample};
-use super::rules::{Loop, Rule, Running, Vpa};
+use super::rules::{Loop, Rule, Running, Unchanged, Vpa};
 use crate::replay::requests::Requests;
 use crate::replay::traces::TraceColumn;
 
@@ -33,8 +33,9 @@ const P90_LEAN: &str = "percentile: {cpu: p90 of recent}, margin: {cpu: 10%}";
 const P80_LEAN: &str = "percentile: {cpu: p80 of recent}, margin: {cpu: 10%}";
 
 /// The yardstick is the first.
-pub const VARIANTS: [Variant; 11] = [
+pub const VARIANTS: [Variant; 12] = [
     of("vpa, in place", "", || Box::<Vpa>::default()),
+    of("no tool", "", || Box::<Unchanged>::default()),
     of("headroom resize", "", || own(|_| ())),
     of("  limits: scale", "", || own(|of| of.scales_limits = true)),
     of("limit = request", "", || own(|of| of.limit_is_request = true)),

@@ -14,7 +14,7 @@ use headroom_api_server::parts::UNBOUNDED;
 use headroom_api_server::watch::OLD;
 use headroom_api_server::{probes, signals};
 use headroom_collector::collect_loop::{Feed, Rounds};
-use headroom_collector::estimate_events;
+use headroom_collector::estimate_events::{self, Evidence};
 use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::Destination;
@@ -117,9 +117,10 @@ struct Options {
     /// Number of days before now that the first run reads
     #[arg(long, global = true, value_name = "DAYS", default_value_t = DAYS_KEPT, value_parser = clap::value_parser!(u32).range(1..=DAYS_KEPT as i64))]
     days: u32,
-    /// With --every, write Events to workloads about what was estimated for their pods
-    #[arg(long, global = true)]
-    events: bool,
+    /// With --every, write Events to workloads about what was set in their pods: by the policy's annotations, or, where it writes
+    /// none, by a comparison with the template
+    #[arg(long, global = true, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "annotations")]
+    events: Option<Evidence>,
     /// Serve /healthz, /readyz and /metrics at this address, such as 0.0.0.0:8080
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
@@ -185,8 +186,8 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         }
         Destination::Folder(_) | Destination::Stdout => None,
     };
-    if let (true, Some(_), Destination::Cluster(cluster)) = (options.events, options.every, &destination) {
-        let telling = estimate_events::report(cluster.api.clone(), stop.clone());
+    if let (Some(evidence), Some(_), Destination::Cluster(cluster)) = (options.events, options.every, &destination) {
+        let telling = estimate_events::report(cluster.api.clone(), evidence, stop.clone());
         parts.run("watch of new pods", OLD, &stop, telling);
     }
     let rounds = Rounds {

@@ -16,7 +16,7 @@ use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::lease::Timing;
 use headroom_api_server::parts::Parts;
 use headroom_collector::collect_loop::{Feed, RoundError, Rounds};
-use headroom_collector::estimate_events;
+use headroom_collector::estimate_events::{self, Evidence};
 use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::lease::lease;
@@ -26,7 +26,7 @@ use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
 use headroom_e2e::cluster::{Cluster, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
-use headroom_e2e::policy_server::Deployment;
+use headroom_e2e::policy_server::{Deployment, Host};
 use headroom_output::progress::Progress;
 use headroom_usage::profile::{Dropped, Histories, History, ImageHistory, Percentiles, Share, Usage, WindowUsage};
 use headroom_wasm_host::built::workspace_file;
@@ -35,7 +35,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::chart::apply;
-use crate::guarded_namespace::{ID, eventually, guard, inject_sidecars, resources};
+use crate::guarded_namespace::{Guarded, ID, eventually, guard, guard_in, inject_sidecars, resources};
 use crate::objects::{limit_range, pod};
 
 const COLLECTOR: &str = "system:serviceaccount:headroom:headroom-collector";
@@ -203,6 +203,31 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     assert_eq!(annotation(&twice)["web"], annotation(&known)["web"]);
 
     // The Deployment gets one Event, written with the rights of the collector.
+    let (described, _) = told(&shop, namespace, collector.clone(), Evidence::Annotations).await;
+    assert_eq!(described.matches("RequestsEstimated").count(), 1, "{described}");
+    let text = "estimated for its pods: web cpu request 33";
+    assert!(
+        described.contains(text) && described.contains("of recent registry.example.com/shop/web:1 in this namespace"),
+        "{described}"
+    );
+
+    // Where pods are not marked, it is told by comparison with its template.
+    assert_eq!(apply(&shop.cluster, &["--set", "policies.settings.annotate=false"], is_of_collector), 7);
+    let settings = json!({"annotate": false, "estimates": {"namespace": "headroom"}});
+    let deployments = BTreeMap::from([(ID.to_owned(), Deployment::mutating(settings))]);
+    let (_server, namespace) = guard_in(&shop.cluster, deployments, Host::Kubewarden).await;
+    collect(collector.clone(), folder.path(), &samples(&namespace)).await.unwrap();
+    let (described, pod) = told(&shop, &namespace, collector, Evidence::Templates).await;
+    assert_eq!(pod.metadata.annotations, None);
+    within(&resources(&pod)["requests"]["cpu"], "330m", "340m");
+    assert_eq!(described.matches("ResourcesSet").count(), 1, "{described}");
+    let text =
+        "its pods have what its template does not (from an estimate, a LimitRange or a webhook): web cpu request 33";
+    assert!(described.contains(text) && !described.contains("RequestsEstimated"), "{described}");
+}
+
+/// Creates two pods of a Deployment. Returns the Deployment as kubectl describes it once the collector has told it of them, and a pod.
+async fn told(shop: &Guarded, namespace: &str, collector: Client, evidence: Evidence) -> (String, DynamicObject) {
     let web = shop.create(crate::objects::deployment(namespace, 2, json!({}))).await.unwrap();
     let owned_by = |owner: &DynamicObject, kind: &str| {
         let (name, uid) = (&owner.metadata.name, &owner.metadata.uid);
@@ -214,29 +239,25 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     set["metadata"]["ownerReferences"] = owned_by(&web, "Deployment");
     let set = shop.create(set).await.unwrap();
     let stop = tokio_util::sync::CancellationToken::new();
-    let telling = tokio::spawn(estimate_events::report(ApiClient::new(collector), stop.clone()));
-    for name in ["web-5d-1", "web-5d-2"] {
+    let telling = tokio::spawn(estimate_events::report(ApiClient::new(collector), evidence, stop.clone()));
+    let of_set = |name: &str| {
         let mut pod = pod(namespace, name, json!({}));
         pod["metadata"]["ownerReferences"] = owned_by(&set, "ReplicaSet");
         pod["metadata"]["labels"] = json!({"pod-template-hash": "5d"});
-        shop.create(pod).await.unwrap();
-    }
-    let described = || shop.kubectl(&["describe", "deployment", "web"]);
+        pod
+    };
+    shop.create(of_set("web-5d-1")).await.unwrap();
+    let pod = shop.create(of_set("web-5d-2")).await.unwrap();
+    let described = || kubectl(&shop.cluster, &["describe", "deployment", "web", "-n", namespace]);
     eventually("an Event", async || {
         let text = described();
-        if text.contains("RequestsEstimated") { Ok(()) } else { Err(text) }
+        if text.contains("headroom-collector") { Ok(()) } else { Err(text) }
     })
     .await;
     tokio::time::sleep(Duration::from_secs(8)).await;
-    let described = described();
-    assert_eq!(described.matches("RequestsEstimated").count(), 1, "{described}");
-    let text = "estimated for its pods: web cpu request 33";
-    assert!(
-        described.contains(text) && described.contains("of recent registry.example.com/shop/web:1 in this namespace"),
-        "{described}"
-    );
     stop.cancel();
     telling.await.unwrap();
+    (described(), pod)
 }
 
 /// A share with this many images, one of them in this many namespaces, all at one root.

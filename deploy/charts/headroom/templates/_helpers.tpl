@@ -79,6 +79,11 @@ without an answer rejects. Kubewarden's controller reads no `matchLabels` of a c
 {{- if $found -}}true{{- end -}}
 {{- end }}
 
+{{/* "true" if the policies write no annotations, so that Events are about what pods have and their templates do not. */}}
+{{- define "headroom.omitsAnnotations" -}}
+{{- if not (dig "annotate" true .Values.policies.settings) -}}true{{- end -}}
+{{- end }}
+
 {{/*
 Whether the policies hold the pods of workloads against TenantQuotas, too.
 */}}
@@ -183,7 +188,7 @@ spec:
         - --every={{ $collector.every }}
         - --listen=0.0.0.0:8080
         {{- if $collector.events }}
-        - --events
+        - --events{{ if include "headroom.omitsAnnotations" . }}=templates{{ end }}
         {{- end }}
         {{- end }}
         - --store=/var/lib/headroom/usage.redb

@@ -143,6 +143,27 @@ impl Case {
         assert!(outcome.annotation("headroom.dev/resources").is_none_or(|text| text.len() <= 1024), "{outcome:#?}");
         let again = situation.evaluate_again(&outcome);
         assert!(again.admitted && !again.changed, "evaluated again: {again:#?} for {self:#?}");
+        self.check_unannotated(situation, &outcome);
+    }
+
+    /// Checks that without annotations the same is set and said, and that the validating policy then decides alike.
+    fn check_unannotated(&self, mut situation: Situation, annotated: &Outcome) {
+        situation.settings["annotate"] = json!(false);
+        let bare = situation.evaluate();
+        assert!(
+            bare.admitted && without_annotations(&bare) == without_annotations(annotated),
+            "{bare:#?} for {self:#?}"
+        );
+        let annotations = |object: &Value| {
+            ["/metadata/annotations", "/spec/template/metadata/annotations"].map(|at| object.pointer(at).cloned())
+        };
+        assert_eq!(annotations(&bare.object), annotations(&situation.request["object"]), "{self:#?}");
+        let again = situation.evaluate_again(&bare);
+        assert!(again.admitted && !again.changed, "evaluated again: {again:#?} for {self:#?}");
+        situation.settings["role"] = json!("validate");
+        situation.settings.as_object_mut().unwrap().remove("mutateTemplates");
+        let of_both = [&bare, annotated].map(|outcome| situation.evaluate_again(outcome));
+        assert_eq!(of_both[0].message, of_both[1].message, "{self:#?}");
     }
 
     fn situation(&self) -> Situation {
@@ -245,6 +266,15 @@ impl Case {
             && self.reads.iter().all(reads)
             && self.reads_only.as_ref().is_none_or(reads_only)
     }
+}
+
+/// The object without annotations, and what was said.
+fn without_annotations(outcome: &Outcome) -> (Value, &[String], &BTreeMap<&'static str, String>) {
+    let mut object = outcome.object.clone();
+    for at in ["/metadata", "/spec/template/metadata"] {
+        object.pointer_mut(at).and_then(|metadata| metadata.as_object_mut()?.remove("annotations"));
+    }
+    (object, &outcome.warnings, &outcome.audit)
 }
 
 /// Expands `cpu memory` or `cpu memory samples` of a window, or its resources, each a text for [`usage`] or one amount

@@ -87,13 +87,23 @@ proptest! {
         second in item("Container"),
         cpu in 0_u32..3_000,
         repairs in any::<bool>(),
+        annotates in any::<bool>(),
+        follows_plugin in any::<bool>(),
     ) {
         let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": main, "initContainers": init}});
-        let situation = Situation::of_pod(pod)
-            .with_settings(json!({"limitRanges": {"raiseDefaultLimits": repairs}}))
+        let mut situation = Situation::of_pod(pod)
+            .with_settings(json!({"annotate": annotates, "limitRanges": {"raiseDefaultLimits": repairs}}))
             .with_limits(json!([of_container, of_pod]))
             .with_limits(json!([second]))
             .with_profile(own(nginx(window(100, &format!("{cpu}m"), "1Mi"))));
+        if follows_plugin {
+            // Our defaults are LimitRanger's, and so is our annotation of them.
+            let mut plugin = without_estimates(&situation);
+            plugin.settings["annotate"] = json!(true);
+            situation.request["object"] = plugin.evaluate().object;
+            let annotations = situation.request["object"].pointer_mut("/metadata/annotations");
+            annotations.and_then(|annotations| annotations.as_object_mut()?.remove("headroom.dev/resources"));
+        }
         let outcome = situation.evaluate();
         if without_estimates(&situation).evaluate().admitted {
             prop_assert!(outcome.admitted, "{}", outcome.message);
