@@ -43,7 +43,10 @@ async fn namespace(client: &Client, name: &str) {
 }
 
 /// Retries until the outcome is as expected, because the API server sees webhooks by a watch.
-async fn eventually<T: std::fmt::Debug>(what: &str, attempt: impl AsyncFn() -> T, is_it: impl Fn(&T) -> bool) {
+async fn eventually<T, F: Future<Output = T>>(what: &str, attempt: impl Fn() -> F, is_it: impl Fn(&T) -> bool)
+where
+    T: std::fmt::Debug,
+{
     guarded_namespace::eventually(what, async || {
         let outcome = attempt().await;
         is_it(&outcome).then_some(()).ok_or_else(|| format!("{outcome:?}"))
