@@ -24,37 +24,6 @@ pub fn matches(pattern: &str, text: &str) -> bool {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(pattern: &str, matching: &[&str], others: &[&str]) {
-        for text in matching {
-            assert!(matches(pattern, text), "{pattern} should match {text}");
-        }
-        for text in others {
-            assert!(!matches(pattern, text), "{pattern} should not match {text}");
-        }
-    }
-
-    #[test]
-    fn without_a_wildcard_only_the_same_text_matches() {
-        check("web", &["web"], &["", "we", "webs", "a-web"]);
-        check("", &[""], &["a"]);
-    }
-
-    #[test]
-    fn a_wildcard_matches_any_run_of_characters() {
-        check("*", &["", "a", "a/b:c"], &[]);
-        check("istio-*", &["istio-", "istio-proxy"], &["istio", "an-istio-proxy"]);
-        check("*-proxy", &["-proxy", "istio-proxy"], &["proxy", "istio-proxy-2"]);
-        check("a*b*c", &["abc", "a1b2c", "abbcc", "abcbc"], &["ab", "acb", "abcd"]);
-        check("**", &["", "x"], &[]);
-    }
-
-    #[test]
-    fn pieces_may_not_overlap() {
-        check("ab*ba", &["abba", "abxba"], &["aba"]);
-        check("*aa*aa", &["aaaa", "aabaa"], &["aaa"]);
-    }
-
     #[test]
     fn agrees_with_the_definition_on_every_short_text() {
         /// The definition, tried in every way.
@@ -76,7 +45,7 @@ mod tests {
             words
         }
         let texts = words("ab", 5);
-        for pattern in words("ab*", 5) {
+        for pattern in words("ab*", 6) {
             for text in &texts {
                 assert_eq!(matches(&pattern, text), model(pattern.as_bytes(), text.as_bytes()), "{pattern} on {text}");
             }

@@ -11,6 +11,8 @@ use std::fmt;
 
 pub mod pattern;
 
+use crate::truncate::on_one_line;
+
 pub use pattern::ImagePattern;
 
 /// The registry of a name without one, and the folder in it of a name without one.
@@ -304,38 +306,24 @@ impl ParseImageNameError {
 impl fmt::Display for ParseImageNameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { excerpt, fault } = self;
-        match fault {
-            NameFault::Empty => write!(f, "the image name is empty"),
-            NameFault::Id => write!(f, "`{excerpt}` is an image ID, not an image name: write repository and digest"),
-            NameFault::Registry => {
-                write!(f, "`{excerpt}` is not an image name: its registry must be a host name, with or without a port")
+        let rule = match fault {
+            NameFault::Empty => return f.write_str("the image name is empty"),
+            NameFault::Id => {
+                return write!(f, "`{excerpt}` is an image ID, not an image name: write repository and digest");
             }
-            NameFault::UpperCase => {
-                write!(f, "`{excerpt}` is not an image name: a repository is written in lower case")
+            NameFault::Registry => "its registry must be a host name, with or without a port",
+            NameFault::UpperCase => "a repository is written in lower case",
+            NameFault::Path => {
+                "each part of a repository is letters and digits, with `.`, `_`, `__` or `-` between them"
             }
-            NameFault::Path => write!(
-                f,
-                "`{excerpt}` is not an image name: each part of a repository is letters and digits, \
-                 with `.`, `_`, `__` or `-` between them"
-            ),
-            NameFault::Tag => write!(
-                f,
-                "`{excerpt}` is not an image name: a tag is 1 to {MAX_TAG_LENGTH} letters, digits, `_`, `.` and `-`, \
+            NameFault::Tag => &format!(
+                "a tag is 1 to {MAX_TAG_LENGTH} letters, digits, `_`, `.` and `-`, \
                  and begins with a letter, a digit or `_`"
             ),
-            NameFault::Digest => {
-                write!(
-                    f,
-                    "`{excerpt}` is not an image name: a digest is `sha256:` and 64 lower-case hexadecimal digits"
-                )
-            }
-            NameFault::TooLong => {
-                write!(
-                    f,
-                    "`{excerpt}` is not an image name: a repository has at most {MAX_REPOSITORY_LENGTH} characters"
-                )
-            }
-        }
+            NameFault::Digest => "a digest is `sha256:` and 64 lower-case hexadecimal digits",
+            NameFault::TooLong => &format!("a repository has at most {MAX_REPOSITORY_LENGTH} characters"),
+        };
+        write!(f, "`{excerpt}` is not an image name: {rule}")
     }
 }
 
@@ -343,13 +331,7 @@ impl std::error::Error for ParseImageNameError {}
 
 /// The beginning of an untrusted text for a message, on one line.
 fn excerpt(text: &str) -> String {
-    const LONGEST_EXCERPT: usize = 100;
-    let mut excerpt: String =
-        text.chars().take(LONGEST_EXCERPT).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if text.chars().nth(LONGEST_EXCERPT).is_some() {
-        excerpt.push('…');
-    }
-    excerpt
+    on_one_line(text, 100)
 }
 
 #[cfg(test)]
@@ -362,11 +344,6 @@ mod tests {
     fn check(text: &str, repository: &str, tag: Option<&str>, digest: Option<&str>) {
         let name = ImageName::parse(text).unwrap();
         assert_eq!((name.repository(), name.tag(), name.digest()), (repository, tag, digest), "{text}");
-    }
-
-    #[track_caller]
-    fn check_invalid(text: &str, message: &str) {
-        assert_eq!(ImageName::parse(text).unwrap_err().to_string(), message);
     }
 
     #[test]
@@ -443,6 +420,8 @@ mod tests {
 
     #[test]
     fn the_error_of_an_invalid_name_explains_what_is_wrong() {
+        let check_invalid =
+            |text: &str, message: &str| assert_eq!(ImageName::parse(text).unwrap_err().to_string(), message);
         check_invalid("", "the image name is empty");
         check_invalid(HEX, &format!("`{HEX}` is an image ID, not an image name: write repository and digest"));
         check_invalid("Nginx", "`Nginx` is not an image name: a repository is written in lower case");

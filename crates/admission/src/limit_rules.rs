@@ -83,7 +83,7 @@ pub fn bounded(
 ) -> Result<(), Malformed> {
     let amounts_of = |range: &Range<'_>| -> usize {
         let items = range.items().iter().filter(|item| item.kind == kind);
-        items.map(|item| 1 + item.lists().map(|list| list.len()).sum::<usize>()).sum()
+        items.map(|item| 1 + item.lists().map(|(_, list)| list.len()).iter().sum::<usize>()).sum()
     };
     let amounts: usize = ranges.iter().map(amounts_of).sum();
     let most = PAIRS.max(node.text().len() / BYTES_OF_PAIR);

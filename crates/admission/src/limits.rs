@@ -192,12 +192,7 @@ fn check<'d, M: Bounded<'d>>(breaches: &mut Breaches<'d>, range: &Range<'d>, ite
         found(resource, below_min(subject, resource, min));
     }
     for (resource, max) in item.max.iter() {
-        let fault = if subject.has_limits() {
-            above_max(subject, resource, max)
-        } else {
-            above_max_claim(subject, resource, max)
-        };
-        found(resource, fault);
+        found(resource, above_max(subject, resource, max));
     }
     if subject.has_limits() {
         for (resource, ratio) in item.max_ratio.iter() {
@@ -207,47 +202,23 @@ fn check<'d, M: Bounded<'d>>(breaches: &mut Breaches<'d>, range: &Range<'d>, ite
 }
 
 fn below_min<'d, M: Bounded<'d>>(subject: &M, resource: &str, min: &Quantity) -> Option<LimitFault> {
-    let Some(request) = subject.amount(Requirement::Request, resource) else {
+    if subject.amount(Requirement::Request, resource).is_none() {
         return Some(LimitFault::NoRequestForMin { min: min.clone() });
-    };
-    if request < min {
-        return Some(LimitFault::BelowMin {
-            min: min.clone(),
-            requirement: Requirement::Request,
-            found: request.clone(),
-        });
     }
-    let limit = subject.amount(Requirement::Limit, resource)?;
-    (limit < min).then(|| LimitFault::BelowMin {
-        min: min.clone(),
-        requirement: Requirement::Limit,
-        found: limit.clone(),
+    [Requirement::Request, Requirement::Limit].into_iter().find_map(|requirement| {
+        let found = subject.amount(requirement, resource)?;
+        (found < min).then(|| LimitFault::BelowMin { min: min.clone(), requirement, found: found.clone() })
     })
 }
 
 fn above_max<'d, M: Bounded<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<LimitFault> {
-    let Some(limit) = subject.amount(Requirement::Limit, resource) else {
-        return Some(LimitFault::NoLimitForMax { max: max.clone() });
-    };
-    if limit > max {
-        return Some(LimitFault::AboveMax { max: max.clone(), requirement: Requirement::Limit, found: limit.clone() });
+    let requirement = if subject.has_limits() { Requirement::Limit } else { Requirement::Request };
+    if subject.amount(requirement, resource).is_none() {
+        return Some(LimitFault::NoValueForMax { max: max.clone(), requirement });
     }
-    let request = subject.amount(Requirement::Request, resource)?;
-    (request > max).then(|| LimitFault::AboveMax {
-        max: max.clone(),
-        requirement: Requirement::Request,
-        found: request.clone(),
-    })
-}
-
-fn above_max_claim<'d, M: Bounded<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<LimitFault> {
-    let Some(request) = subject.amount(Requirement::Request, resource) else {
-        return Some(LimitFault::NoRequestForMax { max: max.clone() });
-    };
-    (request > max).then(|| LimitFault::AboveMax {
-        max: max.clone(),
-        requirement: Requirement::Request,
-        found: request.clone(),
+    [Requirement::Limit, Requirement::Request].into_iter().find_map(|requirement| {
+        let found = subject.amount(requirement, resource)?;
+        (found > max).then(|| LimitFault::AboveMax { max: max.clone(), requirement, found: found.clone() })
     })
 }
 

@@ -162,7 +162,7 @@ impl<'d> Filling<'_, 'd> {
             for resource in resources() {
                 let mut unknown =
                     |why: NoRecommendation| made.unknown.push(Unknown { container: index, resource, why });
-                if is_of_the_pod(pod, resource) {
+                if pod.resources.contains(resource.name()) {
                     unknown(NoRecommendation::PodLevelResources);
                     continue;
                 }
@@ -215,10 +215,6 @@ fn only_authored<'d>(pod: &Pod<'d>) -> Pod<'d> {
         }
     }
     pod
-}
-
-fn is_of_the_pod(pod: &Pod<'_>, resource: Resource) -> bool {
-    Requirement::BOTH.iter().any(|requirement| pod.resources.of(*requirement).contains(resource.name()))
 }
 
 fn measurements(chosen: &Chosen<'_>, container: usize, resource: Resource, window: Window) -> Option<Measurements> {

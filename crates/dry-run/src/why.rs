@@ -8,7 +8,7 @@ mod refusals;
 use headroom_admission::timestamp::Timestamp;
 use headroom_admission::truncate::on_one_line;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata, number, text};
 use headroom_objects::shell::ShellCommand;
 use serde::Serialize;
 use serde_json::Value;
@@ -240,10 +240,6 @@ impl Search<'_> {
     }
 }
 
-fn number(object: &Value, at: &str) -> Option<u64> {
-    object.pointer(at).and_then(Value::as_u64)
-}
-
 /// The number of replicas that are ready, and of those that are wanted; none for kinds that count none.
 fn replicas(workload: &Value, kind: &ApiKind) -> Option<[u64; 2]> {
     let ready = number(workload, "/status/readyReplicas").or(number(workload, "/status/numberReady")).unwrap_or(0);
@@ -273,12 +269,4 @@ fn state(workload: &Value, kind: &ApiKind) -> String {
             replicas(workload, kind).map(text).unwrap_or_default()
         }
     }
-}
-
-fn text<'v>(object: &'v Value, at: &str) -> &'v str {
-    object.pointer(at).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn items<'v>(object: &'v Value, at: &str) -> impl Iterator<Item = &'v Value> {
-    object.pointer(at).and_then(Value::as_array).into_iter().flatten()
 }

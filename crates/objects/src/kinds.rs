@@ -98,8 +98,7 @@ impl ApiKind {
 
     /// The kind of an object.
     pub fn of(object: &Value) -> Self {
-        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-        Self::new(text("apiVersion"), text("kind"))
+        Self::new(text(object, "/apiVersion"), text(object, "/kind"))
     }
 
     /// The kind of a qualified name such as `deployments.apps`, if quotas count it or need it to count others.
@@ -149,6 +148,20 @@ fn plural(kind: &str) -> String {
 /// A text in an object's metadata, empty if it is not there.
 pub fn metadata<'o>(object: &'o Value, field: &str) -> &'o str {
     object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A text in an object, empty if it is not there.
+pub fn text<'o>(object: &'o Value, at: &str) -> &'o str {
+    object.pointer(at).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub fn number(object: &Value, at: &str) -> Option<u64> {
+    object.pointer(at).and_then(Value::as_u64)
+}
+
+/// The items of a list in an object, none if it is not there.
+pub fn items<'o>(object: &'o Value, at: &str) -> impl Iterator<Item = &'o Value> + use<'o> {
+    object.pointer(at).and_then(Value::as_array).into_iter().flatten()
 }
 
 pub fn labels_of(object: &Value) -> Labels {

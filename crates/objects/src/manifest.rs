@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::kinds::{metadata, text};
+
 /// An object, and its place in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
@@ -102,14 +104,12 @@ fn problem_of(object: &Value) -> Option<String> {
     if !object.is_object() {
         return Some("expected a Kubernetes object with `apiVersion` and `kind`".to_owned());
     }
-    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     for field in ["apiVersion", "kind"] {
-        if text(field).is_empty() {
+        if text(object, &format!("/{field}")).is_empty() {
             return Some(format!("`{field}` is missing: expected a Kubernetes object"));
         }
     }
-    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    name.contains(documents::TEMPLATE).then(|| documents::UNRENDERED.to_owned())
+    metadata(object, "name").contains(documents::TEMPLATE).then(|| documents::UNRENDERED.to_owned())
 }
 
 /// `app.yaml:12`

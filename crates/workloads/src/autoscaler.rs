@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use headroom_admission::amount::Quantity;
+use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, metadata, number};
 use serde_json::Value;
 
 use crate::kinds::DEPLOYMENT;
@@ -79,7 +79,6 @@ impl HorizontalAutoscaler {
     }
 
     fn of_object(object: &Value) -> Self {
-        let number = |at: &str| object.pointer(at).and_then(Value::as_u64);
         let metrics = object.pointer("/spec/metrics").cloned().unwrap_or_default();
         let measured = object.pointer("/status/currentMetrics").and_then(Value::as_array);
         let measured: Vec<_> = measured.into_iter().flatten().filter_map(measured_metric).collect();
@@ -87,9 +86,7 @@ impl HorizontalAutoscaler {
         let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
         let tolerance = |direction: &str| {
             let tolerance = object.pointer(&format!("/spec/behavior/{direction}/tolerance"));
-            let text = tolerance.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-            let tolerance = text.and_then(|text| Quantity::from_json_text(&text).ok());
-            tolerance.map_or(TOLERANCE, |tolerance| tolerance.milli_value().unsigned_abs())
+            tolerance.and_then(amount_of).map_or(TOLERANCE, |tolerance| tolerance.milli_value().unsigned_abs())
         };
         let (target, target_api_version) = target_of(object, "/spec/scaleTargetRef", "");
         Self {
@@ -98,10 +95,10 @@ impl HorizontalAutoscaler {
             controller: Owner::of(object),
             target,
             target_api_version,
-            least: number("/spec/minReplicas").unwrap_or(1),
-            most: number("/spec/maxReplicas"),
-            current: number("/status/currentReplicas"),
-            wanted: number("/status/desiredReplicas"),
+            least: number(object, "/spec/minReplicas").unwrap_or(1),
+            most: number(object, "/spec/maxReplicas"),
+            current: number(object, "/status/currentReplicas"),
+            wanted: number(object, "/status/desiredReplicas"),
             by_utilization: targets.filter_map(|(place, of)| UtilizationTarget::of(place, of, &measured)).collect(),
             metrics,
             tolerance: [tolerance("scaleUp"), tolerance("scaleDown")],
@@ -111,7 +108,6 @@ impl HorizontalAutoscaler {
 
     /// The HorizontalPodAutoscaler that KEDA makes for a ScaledObject.
     fn of_scaled_object(object: &Value) -> Self {
-        let number = |at: &str| object.pointer(at).and_then(Value::as_u64);
         let target = |(place, trigger): (usize, &Value)| {
             let text = |path: &str| trigger.pointer(path).and_then(Value::as_str);
             let percent: u64 = text("/metadata/value")?.parse().ok()?;
@@ -129,8 +125,8 @@ impl HorizontalAutoscaler {
             controller: Some(Owner { api_version: kind.api_version(), kind: kind.kind, name }),
             target: workload,
             target_api_version,
-            least: number("/spec/minReplicaCount").unwrap_or(0),
-            most: Some(number("/spec/maxReplicaCount").unwrap_or(MOST_OF_KEDA)),
+            least: number(object, "/spec/minReplicaCount").unwrap_or(0),
+            most: Some(number(object, "/spec/maxReplicaCount").unwrap_or(MOST_OF_KEDA)),
             current: None,
             wanted: None,
             metrics: Value::Null,

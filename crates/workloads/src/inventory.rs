@@ -23,7 +23,7 @@ use crate::owner::{Owner, PodOwners, WorkloadRef};
 use crate::pod::pod_of;
 use crate::refusal::{PodRefusal, events_of};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, ReadError};
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata};
 
 /// A workload whose containers get recommendations.
 #[derive(Debug, Clone)]
@@ -130,9 +130,8 @@ impl WorkloadEntry {
     /// True if there are fewer pods than its object asks for, of the kinds that have no condition for that.
     fn lacks_pods(&self, object: &Value) -> bool {
         let number = |at: &str| object.pointer(at).and_then(Value::as_u64);
-        let active = || object.pointer("/status/active").and_then(Value::as_array).map_or(0, |jobs| jobs.len() as u64);
         match PodKind::named(&self.key.kind).map(|kind| kind.growth) {
-            Some(Growth::CronJob) => self.running.pods < active(),
+            Some(Growth::CronJob) => self.running.pods < items(object, "/status/active").count() as u64,
             Some(Growth::StatefulSet | Growth::DaemonSet | Growth::Job) => kinds::counts(&ApiKind::of(object))
                 .is_some_and(|[wanted, present]| number(present).unwrap_or(0) < number(wanted).unwrap_or(1)),
             _ => false,

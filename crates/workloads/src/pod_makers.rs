@@ -37,7 +37,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::{DEPLOYMENT, REPLICA_SET};
-use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
+use headroom_objects::kinds::{ApiKind, items, lifecycle, metadata};
 use headroom_objects::manifest::documents;
 
 /// Pods of one template.
@@ -614,8 +614,7 @@ fn is_template(value: &Value) -> bool {
 }
 
 fn has_image(value: &Value) -> bool {
-    let containers = value.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
-    containers.filter_map(|container| container.get("image")).any(Value::is_string)
+    items(value, "/spec/containers").filter_map(|container| container.get("image")).any(Value::is_string)
 }
 
 fn is_object(value: &Value) -> bool {

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use headroom_admission::amount::{Quantity, Requirement};
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::metadata;
+use headroom_objects::kinds::{items, metadata, text};
 use headroom_objects::manifest::documents;
 use serde::Deserialize;
 use serde_json::Value;
@@ -188,18 +188,10 @@ impl ConfigMaps {
     }
 }
 
-fn list<'v>(of: &'v Value, at: &str) -> impl Iterator<Item = &'v Value> {
-    of.pointer(at).and_then(Value::as_array).into_iter().flatten()
-}
-
-fn text<'v>(of: &'v Value, at: &str) -> &'v str {
-    of.pointer(at).and_then(Value::as_str).unwrap_or_default()
-}
-
 /// The volumes of a pod with their names, and the parts of those that have several.
 fn volumes(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    list(pod, "/volumes").flat_map(|volume| {
-        let parts = [volume].into_iter().chain(list(volume, "/projected/sources"));
+    items(pod, "/volumes").flat_map(|volume| {
+        let parts = [volume].into_iter().chain(items(volume, "/projected/sources"));
         parts.map(|part| (text(volume, "/name"), part))
     })
 }
@@ -207,22 +199,22 @@ fn volumes(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
 /// The settings of a container in the spec of a pod; none in a pod of very many, each of which may have to do with all variables,
 /// volumes and ConfigMaps.
 pub fn settings(pod: &Value, container: &Value, namespace: &str, configs: &ConfigMaps) -> Vec<Setting> {
-    let count = |at: &str| pod.pointer(at).and_then(Value::as_array).map_or(0, Vec::len);
+    let count = |at: &str| items(pod, at).count();
     if count("/containers") + count("/initContainers") > MOST_CONTAINERS {
         return Vec::new();
     }
-    let words = list(container, "/command").chain(list(container, "/args")).filter_map(Value::as_str);
-    let own = list(container, "/env").map(|of| (assigned(text(of, "/name"), text(of, "/value")), ""));
-    let values = list(container, "/env").filter_map(|of| {
+    let words = items(container, "/command").chain(items(container, "/args")).filter_map(Value::as_str);
+    let own = items(container, "/env").map(|of| (assigned(text(of, "/name"), text(of, "/value")), ""));
+    let values = items(container, "/env").filter_map(|of| {
         let [map, key] = ["name", "key"].map(|at| text(of, &format!("/valueFrom/configMapKeyRef/{at}")));
         Some((assigned(text(of, "/name"), configs.of(namespace, map)?.get(key)?), map))
     });
-    let all = list(container, "/envFrom").flat_map(|from| {
+    let all = items(container, "/envFrom").flat_map(|from| {
         let [prefix, map] = [text(from, "/prefix"), text(from, "/configMapRef/name")];
         let values = configs.of(namespace, map).into_iter().flatten();
         values.map(move |(key, value)| (assigned(&format!("{prefix}{key}"), value), map))
     });
-    let mounted: BTreeSet<&str> = list(container, "/volumeMounts").map(|mount| text(mount, "/name")).collect();
+    let mounted: BTreeSet<&str> = items(container, "/volumeMounts").map(|mount| text(mount, "/name")).collect();
     let files = volumes(pod).filter(|(name, _)| mounted.contains(name)).flat_map(|(_, volume)| {
         let map = text(volume, "/configMap/name");
         configs.of(namespace, map).into_iter().flatten().map(move |(_, file)| (file.clone(), map))
@@ -245,10 +237,10 @@ pub fn settings(pod: &Value, container: &Value, namespace: &str, configs: &Confi
         let settings = in_text(text).into_iter();
         found.extend(settings.map(|(text, told, row)| Setting { text: text + &place, told, grows: grows(row) }));
     }
-    let containers = list(pod, "/containers").chain(list(pod, "/initContainers"));
-    let variables = containers.flat_map(|of| list(of, "/env").map(move |made| (text(of, "/name"), made)));
+    let containers = items(pod, "/containers").chain(items(pod, "/initContainers"));
+    let variables = containers.flat_map(|of| items(of, "/env").map(move |made| (text(of, "/name"), made)));
     let variables = variables.map(|(of, made)| (of, text(made, "/name"), made.pointer("/valueFrom/resourceFieldRef")));
-    let files = volumes(pod).flat_map(|(_, volume)| list(volume, "/downwardAPI/items"));
+    let files = volumes(pod).flat_map(|(_, volume)| items(volume, "/downwardAPI/items"));
     let files = files.map(|made| ("", text(made, "/path"), made.get("resourceFieldRef")));
     for (of, name, field) in variables.chain(files) {
         let of_field = |at: &str| field.map_or("", |field| text(field, at));

@@ -9,7 +9,7 @@ use crate::owner::{WorkloadRef, workload_above};
 use crate::pod::pod_of;
 use crate::refusal::{PodRefusal, events_of};
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::ApiKind;
+use headroom_objects::kinds::{ApiKind, number};
 
 /// The Events that are read of a namespace.
 const MAX_EVENTS: usize = 1_000;
@@ -104,9 +104,8 @@ pub fn with_status(mut workload: Value, cluster: &mut dyn ClusterReader) -> Valu
 /// `2 of 3 replicas exist`, or `0 of 3 replicas are updated`
 pub fn state(workload: &Value) -> String {
     let [wanted, present] = counts(&ApiKind::of(workload)).unwrap_or_default();
-    let number = |at: &str| workload.pointer(at).and_then(Value::as_u64);
-    let (wanted, present) = (number(wanted).unwrap_or(1), number(present).unwrap_or(0));
-    match number("/status/updatedReplicas") {
+    let (wanted, present) = (number(workload, wanted).unwrap_or(1), number(workload, present).unwrap_or(0));
+    match number(workload, "/status/updatedReplicas") {
         Some(updated) if updated < present => format!("{updated} of {wanted} replicas are updated"),
         None if present >= wanted => format!("0 of {wanted} replicas are updated"),
         _ => format!("{present} of {wanted} replicas exist"),

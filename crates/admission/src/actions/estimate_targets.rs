@@ -123,9 +123,7 @@ pub fn all(
     }
     // A value that the author sets at pod level is shared by the containers; a container's request could only
     // contradict it.
-    let is_of_pod = |resource: Resource| {
-        Requirement::BOTH.iter().any(|requirement| pod.resources.of(*requirement).contains(resource.name()))
-    };
+    let is_of_pod = |resource: Resource| pod.resources.contains(resource.name());
     let wanted = Resource::ALL.map(|resource| *settings.resources.of(resource) && !is_of_pod(resource));
     let by_name = (mode == EstimateMode::Always).then(|| ContainerIndex::of(&pod.containers));
     // The API server refuses two containers with one name; until then our annotation covers only the first.

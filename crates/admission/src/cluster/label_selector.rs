@@ -5,7 +5,6 @@ mod kubectl;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::problem::FieldProblem;
 use crate::json::{Malformed, Node};
@@ -34,27 +33,16 @@ pub enum Operator {
     Unknown,
 }
 
-impl From<&str> for Operator {
-    fn from(text: &str) -> Self {
-        match text {
-            "In" => Self::In,
-            "NotIn" => Self::NotIn,
-            "Exists" => Self::Exists,
-            "DoesNotExist" => Self::DoesNotExist,
-            _ => Self::Unknown,
-        }
-    }
+impl Operator {
+    /// The operators by their names in selectors.
+    pub const BY_NAME: [(&str, Self); 4] =
+        [("In", Self::In), ("NotIn", Self::NotIn), ("Exists", Self::Exists), ("DoesNotExist", Self::DoesNotExist)];
 }
 
-impl fmt::Display for Operator {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::In => "In",
-            Self::NotIn => "NotIn",
-            Self::Exists => "Exists",
-            Self::DoesNotExist => "DoesNotExist",
-            Self::Unknown => "Unknown",
-        })
+impl From<&str> for Operator {
+    fn from(text: &str) -> Self {
+        let known = Self::BY_NAME.into_iter().find(|(name, _)| *name == text);
+        known.map_or(Self::Unknown, |(_, operator)| operator)
     }
 }
 

@@ -71,9 +71,15 @@ impl<'d> Item<'d> {
         }
     }
 
-    /// All lists of amounts.
-    pub fn lists(&self) -> impl Iterator<Item = &ResourceList<'d>> {
-        [&self.min, &self.max, &self.default_limit, &self.default_request, &self.max_ratio].into_iter()
+    /// All lists of amounts, with the names of their fields.
+    pub fn lists(&self) -> [(&'static str, &ResourceList<'d>); 5] {
+        [
+            ("max", &self.max),
+            ("min", &self.min),
+            ("default", &self.default_limit),
+            ("defaultRequest", &self.default_request),
+            ("maxLimitRequestRatio", &self.max_ratio),
+        ]
     }
 
     /// Reads an entry of `spec.limits`.
@@ -102,16 +108,8 @@ impl<'d> Item<'d> {
         if self.kind != CONTAINER {
             return;
         }
-        fill_from(&mut self.default_limit, &self.max);
-        fill_from(&mut self.default_request, &self.default_limit);
-        fill_from(&mut self.default_request, &self.min);
-    }
-}
-
-fn fill_from<'d>(list: &mut ResourceList<'d>, source: &ResourceList<'d>) {
-    for (name, quantity) in source.iter() {
-        if !list.contains(name) {
-            list.set(name.clone(), quantity.clone());
-        }
+        self.default_limit.complete_with(&self.max);
+        self.default_request.complete_with(&self.default_limit);
+        self.default_request.complete_with(&self.min);
     }
 }

@@ -102,8 +102,10 @@ impl<'d> ResourceQuota<'d> {
 
     /// All requirements that an object must match: each scope with `Exists`, then the selector's expressions.
     pub fn requirements(&self) -> impl Iterator<Item = Cow<'_, ScopeRequirement<'d>>> {
-        let scopes = self.scopes.iter().map(|scope| Cow::Owned(ScopeRequirement::exists(scope.clone())));
-        scopes.chain(self.selector.iter().map(Cow::Borrowed))
+        let exists = |scope: &Cow<'d, str>| {
+            Cow::Owned(ScopeRequirement { scope: scope.clone(), operator: "Exists".into(), values: Vec::new() })
+        };
+        self.scopes.iter().map(exists).chain(self.selector.iter().map(Cow::Borrowed))
     }
 }
 
@@ -113,10 +115,6 @@ fn amounts<'d>(node: Node<'d>, name: &str) -> Result<ResourceList<'d>, Malformed
 }
 
 impl<'d> ScopeRequirement<'d> {
-    fn exists(scope: Cow<'d, str>) -> Self {
-        Self { scope, operator: Cow::Borrowed("Exists"), values: Vec::new() }
-    }
-
     pub fn into_owned(self) -> ScopeRequirement<'static> {
         let owned = |text: Cow<'d, str>| Cow::Owned(text.into_owned());
         let values = self.values.into_iter().map(owned).collect();

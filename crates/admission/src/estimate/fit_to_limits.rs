@@ -193,9 +193,7 @@ fn is_about_an_amount(fault: &LimitFault) -> bool {
     match fault {
         LimitFault::BelowMin { .. } | LimitFault::AboveMax { .. } | LimitFault::AboveRatio { .. } => true,
         LimitFault::NoValueForRatio { requirement, .. } => *requirement == Requirement::Request,
-        LimitFault::NoRequestForMin { .. } | LimitFault::NoLimitForMax { .. } | LimitFault::NoRequestForMax { .. } => {
-            false
-        }
+        LimitFault::NoRequestForMin { .. } | LimitFault::NoValueForMax { .. } => false,
     }
 }
 

@@ -38,9 +38,7 @@ pub struct RejectedHistory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum HistoryRejection {
     NoHistory,
-    FewSamples { found: u64, needed: u64 },
-    FewNamespaces { found: u64, needed: u64 },
-    FewPods { found: u64, needed: u64 },
+    TooFew { noun: &'static str, found: u64, needed: u64 },
     SmallQuorum { found: u64, needed: u64 },
     Disagreement,
     Unusable,
@@ -65,13 +63,9 @@ impl fmt::Display for RejectedHistory {
         write!(f, "{window} {key} {owner}: ")?;
         match why {
             HistoryRejection::NoHistory => f.write_str("none"),
-            HistoryRejection::FewSamples { found, needed } => {
-                write!(f, "{}, {needed} needed", count_of(*found, "sample"))
+            HistoryRejection::TooFew { noun, found, needed } => {
+                write!(f, "{}, {needed} needed", count_of(*found, noun))
             }
-            HistoryRejection::FewNamespaces { found, needed } => {
-                write!(f, "{}, {needed} needed", count_of(*found, "namespace"))
-            }
-            HistoryRejection::FewPods { found, needed } => write!(f, "{}, {needed} needed", count_of(*found, "pod")),
             HistoryRejection::SmallQuorum { found, needed } => {
                 write!(f, "agreed on by {}, {needed} needed", count_of(*found, "namespace"))
             }
@@ -297,22 +291,18 @@ fn too_little(
     owner: HistoryOwner,
     settings: &EstimateSettings<'_>,
 ) -> Result<Option<HistoryRejection>, Unusable> {
-    if observed.samples < step.samples {
-        return Ok(Some(HistoryRejection::FewSamples { found: observed.samples, needed: step.samples }));
-    }
-    if owner == HistoryOwner::OwnNamespace {
-        return Ok(None);
+    let too_few = |noun, found, needed| (found < needed).then_some(HistoryRejection::TooFew { noun, found, needed });
+    let few_samples = too_few("sample", observed.samples, step.samples);
+    if few_samples.is_some() || owner == HistoryOwner::OwnNamespace {
+        return Ok(few_samples);
     }
     let (namespaces, pods) = (observed.namespaces()?, observed.pods()?);
-    let (found, needed) = (namespaces, LEAST_NAMESPACES);
-    if found < needed {
-        return Ok(Some(HistoryRejection::FewNamespaces { found, needed }));
+    let few_sources = too_few("namespace", namespaces, LEAST_NAMESPACES).or_else(|| too_few("pod", pods, LEAST_PODS));
+    if few_sources.is_some() {
+        return Ok(few_sources);
     }
-    if pods < LEAST_PODS {
-        return Ok(Some(HistoryRejection::FewPods { found: pods, needed: LEAST_PODS }));
-    }
-    if quorum < needed {
-        return Ok(Some(HistoryRejection::SmallQuorum { found: quorum, needed }));
+    if quorum < LEAST_NAMESPACES {
+        return Ok(Some(HistoryRejection::SmallQuorum { found: quorum, needed: LEAST_NAMESPACES }));
     }
     let mut figures = settings.percentile.of(observed.resource).iter();
     Ok((!figures.any(|figure| observed.has(figure.percentile))).then_some(HistoryRejection::Disagreement))

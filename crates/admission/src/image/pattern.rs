@@ -69,17 +69,14 @@ enum PatternFault {
 impl fmt::Display for ParseImagePatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { excerpt, fault } = self;
-        match fault {
-            PatternFault::Empty => write!(
-                f,
-                "`{excerpt}` matches no image: write a repository, and a tag after a `:`, such as `nginx:{DEFAULT_TAG}` or `*/team/*`"
-            ),
-            PatternFault::Character => write!(
-                f,
-                "`{excerpt}` matches no image: image names are letters, digits and `.:/_-@`, and `*` stands for any of them"
-            ),
-            PatternFault::UpperCase => write!(f, "`{excerpt}` matches no image: a repository is written in lower case"),
-        }
+        let rule = match fault {
+            PatternFault::Empty => {
+                &format!("write a repository, and a tag after a `:`, such as `nginx:{DEFAULT_TAG}` or `*/team/*`")
+            }
+            PatternFault::Character => "image names are letters, digits and `.:/_-@`, and `*` stands for any of them",
+            PatternFault::UpperCase => "a repository is written in lower case",
+        };
+        write!(f, "`{excerpt}` matches no image: {rule}")
     }
 }
 

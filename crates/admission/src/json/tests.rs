@@ -97,18 +97,6 @@ fn an_error_has_path_and_problem() {
     assert_eq!(annotation.path(), "metadata.annotations[a.b/c]");
 }
 
-#[test]
-fn managed_fields_are_read_like_any_other_list() {
-    for text in [r#"{"managedFields":[}}"#, r#"{"managedFields":[{}"#, r#"{"metadata":{"managedFields":[1 2]}}"#] {
-        assert!(Document::read(text).is_err(), "{text}");
-    }
-    let text = r#"{"managedFields":[{"f:a":{"k:{\"x\":\"]\"}":{}}},{}],"list":["managedFields",[{"a":1}]]}"#;
-    let document = Document::read(text).unwrap();
-    assert_eq!(document.root().list("managedFields").unwrap().count(), 2);
-    let nested = document.root().list("list").unwrap().nth(1).unwrap();
-    assert_eq!(nested.items().unwrap().next().unwrap().get("a").unwrap().unwrap().integer().unwrap(), 1);
-}
-
 /// A trailing `null` removes an earlier value, both for a lookup and for a reader of all fields.
 #[test]
 fn the_last_field_of_a_name_counts() {

@@ -93,8 +93,7 @@ pub enum BoundTarget<'d> {
 pub enum LimitFault {
     NoRequestForMin { min: Quantity },
     BelowMin { min: Quantity, requirement: Requirement, found: Quantity },
-    NoLimitForMax { max: Quantity },
-    NoRequestForMax { max: Quantity },
+    NoValueForMax { max: Quantity, requirement: Requirement },
     AboveMax { max: Quantity, requirement: Requirement, found: Quantity },
     NoValueForRatio { ratio: Quantity, requirement: Requirement },
     AboveRatio { ratio: Quantity, request: Quantity, limit: Quantity },
@@ -106,10 +105,7 @@ impl LimitFault {
         match self {
             Self::BelowMin { requirement, .. } | Self::AboveMax { requirement, .. } => Some(*requirement),
             Self::AboveRatio { .. } => Some(Requirement::Limit),
-            Self::NoRequestForMin { .. }
-            | Self::NoLimitForMax { .. }
-            | Self::NoRequestForMax { .. }
-            | Self::NoValueForRatio { .. } => None,
+            Self::NoRequestForMin { .. } | Self::NoValueForMax { .. } | Self::NoValueForRatio { .. } => None,
         }
     }
 }
@@ -125,11 +121,8 @@ impl fmt::Display for Breach<'_> {
             LimitFault::BelowMin { min, requirement, found } => {
                 write!(f, "minimum {resource} usage per {kind} is {min}, but {requirement} is {found}")
             }
-            LimitFault::NoLimitForMax { max } => {
-                write!(f, "maximum {resource} usage per {kind} is {max}.  No limit is specified")
-            }
-            LimitFault::NoRequestForMax { max } => {
-                write!(f, "maximum {resource} usage per {kind} is {max}.  No request is specified")
+            LimitFault::NoValueForMax { max, requirement } => {
+                write!(f, "maximum {resource} usage per {kind} is {max}.  No {requirement} is specified")
             }
             LimitFault::AboveMax { max, requirement, found } => {
                 write!(f, "maximum {resource} usage per {kind} is {max}, but {requirement} is {found}")
@@ -160,8 +153,9 @@ impl Breach<'_> {
             LimitFault::BelowMin { min, requirement, found } => {
                 format!("raise the {sum}{resource} {requirement}{plural} from {found} to at least {min}")
             }
-            LimitFault::NoLimitForMax { max } => format!("set a {resource} limit of at most {max}"),
-            LimitFault::NoRequestForMax { max } => format!("set a {resource} request of at most {max}"),
+            LimitFault::NoValueForMax { max, requirement } => {
+                format!("set a {resource} {requirement} of at most {max}")
+            }
             LimitFault::AboveMax { max, requirement, found } => {
                 format!("lower the {sum}{resource} {requirement}{plural} from {found} to at most {max}")
             }
@@ -198,7 +192,7 @@ mod tests {
         let breach = || Breach {
             kind: "Container".into(),
             resource: "cpu".into(),
-            fault: LimitFault::NoRequestForMax { max: Quantity::ZERO },
+            fault: LimitFault::NoRequestForMin { min: Quantity::ZERO },
             subject: BoundTarget::Container("web".into()),
             origin: None,
             range: RangeName::Rule("small".into()),

@@ -88,8 +88,7 @@ impl<'d> Breach<'d> {
 
     /// True if the pods are all created in the end, or may be.
     pub fn only_warns(&self) -> bool {
-        self.forecast()
-            .is_some_and(|forecast| forecast.is_uncertain || matches!(forecast.rollout, RolloutForecast::Slower { .. }))
+        self.only_slows() || self.forecast().is_some_and(|forecast| forecast.is_uncertain)
     }
 
     /// True if no pod is refused for good.

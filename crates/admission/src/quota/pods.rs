@@ -1,17 +1,8 @@
-//! The usage of a pod: its totals, and one pod, as long as it is live.
+//! The pods that quotas count: those that are live.
 
-use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
-use crate::request::{self, Pod, pod_totals};
+use crate::request;
 use crate::timestamp::Timestamp;
-
-/// Requests and limits in total.
-pub(super) fn totals<'d>(pod: &Pod<'d>) -> Result<(ResourceList<'d>, ResourceList<'d>), Malformed> {
-    Ok((
-        pod_totals::as_quotas_see_it(pod, Requirement::Request)?,
-        pod_totals::as_quotas_see_it(pod, Requirement::Limit)?,
-    ))
-}
 
 /// A pod is live until it has ended, or until its deletion is overdue. Like Kubernetes, this adds the grace period to
 /// a time that already includes it.

@@ -8,20 +8,16 @@ use std::borrow::Cow;
 
 use super::charged_names::{self, Charged, ChargedKind, DEVICE_CLASS, IMPLICIT_DEVICE_CLASS, Measure, STORAGE_CLASS};
 use super::{QuotaObject, pods};
-use crate::amount::{Quantity, ResourceList};
+use crate::amount::{Quantity, Requirement, ResourceList};
 use crate::json::Malformed;
+use crate::request::pod_totals;
 use crate::timestamp::Timestamp;
 
 pub use devices::Devices;
 
 /// The usage of one object, looked up by the names of quotas.
 #[derive(Debug, Clone)]
-pub struct ObjectUsage<'d> {
-    amounts: UsedAmounts<'d>,
-}
-
-#[derive(Debug, Clone)]
-enum UsedAmounts<'d> {
+pub enum ObjectUsage<'d> {
     Pod { is_live: bool, requests: ResourceList<'d>, limits: ResourceList<'d> },
     Service { node_ports: Quantity, load_balancers: Quantity },
     Claim { class: Option<Cow<'d, str>>, storage: Option<Quantity> },
@@ -35,26 +31,25 @@ impl<'d> ObjectUsage<'d> {
     /// The usage of an object at the time `now`. Without a time, a pod whose deletion is overdue still counts.
     pub fn of(object: &QuotaObject<'_, 'd>, now: Option<Timestamp>) -> Result<Self, Malformed> {
         let source = &object.source;
-        let amounts = match (object.kind.measure, object.pod) {
-            (Measure::Pod, Some(pod)) if pods::is_live(source, now)? => {
-                let (requests, limits) = pods::totals(pod)?;
-                UsedAmounts::Pod { is_live: true, requests, limits }
-            }
+        Ok(match (object.kind.measure, object.pod) {
+            (Measure::Pod, Some(pod)) if pods::is_live(source, now)? => Self::Pod {
+                is_live: true,
+                requests: pod_totals::as_quotas_see_it(pod, Requirement::Request)?,
+                limits: pod_totals::as_quotas_see_it(pod, Requirement::Limit)?,
+            },
             (Measure::Pod, _) => {
-                UsedAmounts::Pod { is_live: false, requests: ResourceList::default(), limits: ResourceList::default() }
+                Self::Pod { is_live: false, requests: ResourceList::default(), limits: ResourceList::default() }
             }
             (Measure::Service, _) => {
                 let (node_ports, load_balancers) = service::usage(object)?;
-                UsedAmounts::Service { node_ports, load_balancers }
+                Self::Service { node_ports, load_balancers }
             }
             (Measure::Claim, _) => {
-                let (class, storage) = claim::usage(source)?;
-                UsedAmounts::Claim { class, storage }
+                Self::Claim { class: claim::storage_class(source)?, storage: claim::storage(source)? }
             }
-            (Measure::ResourceClaim, _) => UsedAmounts::Devices(Devices::of_claim(object)?),
-            (Measure::Count, _) => UsedAmounts::Count,
-        };
-        Ok(Self { amounts })
+            (Measure::ResourceClaim, _) => Self::Devices(Devices::of_claim(object)?),
+            (Measure::Count, _) => Self::Count,
+        })
     }
 
     /// The amount that is used; none if the object uses none.
@@ -62,19 +57,19 @@ impl<'d> ObjectUsage<'d> {
         if charged == Charged::Object {
             return Some(ONE);
         }
-        match &self.amounts {
-            UsedAmounts::Pod { is_live, requests, limits } => match charged {
+        match self {
+            Self::Pod { is_live, requests, limits } => match charged {
                 Charged::LivePod => is_live.then_some(ONE),
                 Charged::Request(name) => requests.get(name).cloned(),
                 Charged::Limit(name) => limits.get(name).cloned(),
                 _ => None,
             },
-            UsedAmounts::Service { node_ports, load_balancers } => match charged {
+            Self::Service { node_ports, load_balancers } => match charged {
                 Charged::NodePorts => Some(node_ports.clone()),
                 Charged::LoadBalancers => Some(load_balancers.clone()),
                 _ => None,
             },
-            UsedAmounts::Claim { class, storage } => {
+            Self::Claim { class, storage } => {
                 let is_of = |wanted: Option<&str>| wanted.is_none() || wanted == class.as_deref();
                 match charged {
                     Charged::Claim(wanted) => is_of(wanted).then_some(ONE),
@@ -82,8 +77,8 @@ impl<'d> ObjectUsage<'d> {
                     _ => None,
                 }
             }
-            UsedAmounts::Devices(devices) => devices.amount(charged),
-            UsedAmounts::Count => None,
+            Self::Devices(devices) => devices.amount(charged),
+            Self::Count => None,
         }
     }
 
@@ -91,29 +86,29 @@ impl<'d> ObjectUsage<'d> {
     pub fn list(&self, kind: ChargedKind<'_>) -> ResourceList<'d> {
         let mut names: Vec<String> = vec![kind.count_name()];
         let mut add = |name: &str| names.push(name.to_owned());
-        match &self.amounts {
-            UsedAmounts::Pod { requests, limits, .. } => {
+        match self {
+            Self::Pod { requests, limits, .. } => {
                 add("pods");
                 requests.names().chain(limits.names()).for_each(|name| names.extend(charged_names::candidates(name)));
             }
-            UsedAmounts::Service { .. } => {
+            Self::Service { .. } => {
                 ["services", "services.nodeports", "services.loadbalancers"].iter().for_each(|name| add(name))
             }
-            UsedAmounts::Claim { class, .. } => {
+            Self::Claim { class, .. } => {
                 for name in ["persistentvolumeclaims", "requests.storage"] {
                     names.push(name.to_owned());
                     names.extend(class.iter().map(|class| format!("{class}{STORAGE_CLASS}{name}")));
                 }
             }
-            UsedAmounts::Devices(devices) => {
+            Self::Devices(devices) => {
                 for class in devices.classes() {
                     names.push(format!("{class}{DEVICE_CLASS}"));
                     names.push(format!("requests.{IMPLICIT_DEVICE_CLASS}{class}"));
                 }
                 names.extend(devices.extended_resources().map(|extended| format!("requests.{extended}")));
             }
-            UsedAmounts::Count if kind.has_plain_name() => add(kind.resource),
-            UsedAmounts::Count => {}
+            Self::Count if kind.has_plain_name() => add(kind.resource),
+            Self::Count => {}
         }
         let amount = |name: &String| self.amount(kind.charged_under(name)?);
         names.into_iter().filter_map(|name| amount(&name).map(|amount| (Cow::Owned(name), amount))).collect()
@@ -122,11 +117,11 @@ impl<'d> ObjectUsage<'d> {
     /// True if any amount is negative. Quotas refuse such an object, and so does the API server later.
     pub fn has_negatives(&self) -> bool {
         let any = |list: &ResourceList<'_>| list.iter().any(|(_, amount)| amount.is_negative());
-        match &self.amounts {
-            UsedAmounts::Pod { requests, limits, .. } => any(requests) || any(limits),
-            UsedAmounts::Claim { storage, .. } => storage.as_ref().is_some_and(Quantity::is_negative),
-            UsedAmounts::Devices(devices) => devices.has_negatives(),
-            UsedAmounts::Service { .. } | UsedAmounts::Count => false,
+        match self {
+            Self::Pod { requests, limits, .. } => any(requests) || any(limits),
+            Self::Claim { storage, .. } => storage.as_ref().is_some_and(Quantity::is_negative),
+            Self::Devices(devices) => devices.has_negatives(),
+            Self::Service { .. } | Self::Count => false,
         }
     }
 }

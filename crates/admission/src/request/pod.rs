@@ -124,6 +124,11 @@ impl<'d> Resources<'d> {
         self.of(requirement).get(name).map(|value| &value.quantity)
     }
 
+    /// True if a request or a limit is set.
+    pub fn contains(&self, name: &str) -> bool {
+        self.requests.contains(name) || self.limits.contains(name)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.limits.is_empty()
     }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::reader::in_backticks;
 use super::{MODES, Mode, SettingsReader};
 use crate::cluster::resource_quota::ScopeRequirement;
+use crate::cluster::resource_quota::validate::SCOPES;
 
 #[derive(Debug, Clone)]
 pub struct QuotaSettings<'d> {
@@ -113,16 +114,7 @@ impl<'d> LimitedResource<'d> {
 
 impl<'d> ScopeRequirement<'d> {
     fn from_settings(section: &mut SettingsReader<'_, 'd>) -> Self {
-        const SCOPES: [&str; 7] = [
-            "Terminating",
-            "NotTerminating",
-            "BestEffort",
-            "NotBestEffort",
-            "PriorityClass",
-            "CrossNamespacePodAffinity",
-            "VolumeAttributesClass",
-        ];
-        let scope = section.word("scopeName", &SCOPES);
+        let scope = section.word("scopeName", &SCOPES.map(|(scope, _)| scope));
         let operator = section.word("operator", &["In", "NotIn", "Exists", "DoesNotExist"]);
         let values = section.strings("values");
         if matches!(operator.as_ref(), "In" | "NotIn") && values.is_empty() {

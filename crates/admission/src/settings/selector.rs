@@ -4,13 +4,6 @@ use super::SettingsReader;
 use crate::cluster::label_selector::{LabelSelector, Operator, Requirement};
 use crate::json::{Malformed, Node};
 
-const OPERATORS: &[(&str, Operator)] = &[
-    ("In", Operator::In),
-    ("NotIn", Operator::NotIn),
-    ("Exists", Operator::Exists),
-    ("DoesNotExist", Operator::DoesNotExist),
-];
-
 /// True if a selector from an object selects a namespace. An invalid selector selects nothing.
 pub fn selects_namespace(selector: Node<'_>, namespace: Option<Node<'_>>) -> Result<bool, Malformed> {
     let mut problems = Vec::new();
@@ -27,7 +20,7 @@ pub(super) fn read<'d>(reader: &mut SettingsReader<'_, 'd>) -> LabelSelector<'d>
     requirements.extend(reader.sections("matchExpressions", |expression| {
         let requirement = Requirement {
             key: expression.string("key").unwrap_or_default(),
-            operator: expression.choice("operator", OPERATORS, Operator::Exists),
+            operator: expression.choice("operator", &Operator::BY_NAME, Operator::Exists),
             values: expression.strings("values"),
         };
         if requirement.key.is_empty() {

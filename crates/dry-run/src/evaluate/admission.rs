@@ -18,7 +18,7 @@ use super::{ObjectDecision, ObjectWarning, evaluate};
 use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
-use headroom_objects::kinds::{labels_of, metadata};
+use headroom_objects::kinds::{items, labels_of, metadata};
 
 const KUBEWARDEN: &str = "policies.kubewarden.io/v1";
 /// Kubewarden's kinds of policies: cluster-wide and in a namespace, alone and in groups.
@@ -355,11 +355,10 @@ impl Policy {
     }
 
     fn has_rule(&self, group: &str, resource: &str, operation: &str) -> bool {
-        let rules = self.object.pointer("/spec/rules").and_then(Value::as_array);
-        rules.into_iter().flatten().any(|rule| {
+        items(&self.object, "/spec/rules").any(|rule| {
             let holds = |field: &str, wanted: &str| {
-                let listed = rule.get(field).and_then(Value::as_array).into_iter().flatten();
-                listed.filter_map(Value::as_str).any(|one| one == "*" || one == "*/*" || one == wanted)
+                let mut listed = items(rule, &format!("/{field}")).filter_map(Value::as_str);
+                listed.any(|one| one == "*" || one == "*/*" || one == wanted)
             };
             holds("apiGroups", group) && holds("resources", resource) && holds("operations", operation)
         })

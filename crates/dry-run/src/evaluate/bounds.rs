@@ -53,9 +53,7 @@ impl Edge {
     fn of(fault: &LimitFault) -> Self {
         match fault {
             LimitFault::NoRequestForMin { .. } | LimitFault::BelowMin { .. } => Self::Min,
-            LimitFault::NoLimitForMax { .. } | LimitFault::NoRequestForMax { .. } | LimitFault::AboveMax { .. } => {
-                Self::Max
-            }
+            LimitFault::NoValueForMax { .. } | LimitFault::AboveMax { .. } => Self::Max,
             LimitFault::NoValueForRatio { .. } | LimitFault::AboveRatio { .. } => Self::Ratio,
         }
     }

@@ -5,7 +5,7 @@ use headroom_admission::amount::Quantity;
 use serde_json::Value;
 
 use super::validation::pod_in;
-use headroom_objects::kinds::ApiKind;
+use headroom_objects::kinds::{ApiKind, items};
 use headroom_workloads::pod_makers::PodTemplate;
 
 const BYTES: [&str; 3] = ["memory", "ephemeral-storage", "storage"];
@@ -32,8 +32,7 @@ pub fn byte_warnings(object: &Value, templates: &[PodTemplate]) -> Vec<String> {
 fn resources_in<'s>(spec: &'s Value, path: &str) -> Vec<(&'s Value, String)> {
     let of_pod = spec.get("resources").map(|resources| (resources, format!("{path}.resources")));
     let containers = ["initContainers", "containers"].into_iter().flat_map(|list| {
-        let containers = spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate();
-        containers.filter_map(move |(index, container)| {
+        items(spec, &format!("/{list}")).enumerate().filter_map(move |(index, container)| {
             Some((container.get("resources")?, format!("{path}.{list}[{index}].resources")))
         })
     });

@@ -3,7 +3,7 @@
 //! The manifest's fields replace the object's, what was in the manifest that was applied last and is in this one no more
 //! goes, and the rest stays: what the API server filled in, and what others wrote.
 
-use headroom_admission::amount::Quantity;
+use headroom_objects::cluster_reader::folder::amount_of;
 use serde_json::{Map, Value};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -145,15 +145,7 @@ fn key_of(new: &[Value], there: &[Value]) -> Option<&'static str> {
 }
 
 fn is_same_amount(a: &Value, b: &Value) -> bool {
-    let amount = |value: &Value| match value {
-        Value::String(text) => Quantity::from_json_text(text).ok(),
-        Value::Number(number) => Quantity::from_json_text(&number.to_string()).ok(),
-        _ => None,
-    };
-    match (amount(a), amount(b)) {
-        (Some(a), Some(b)) => a == b,
-        _ => false,
-    }
+    amount_of(a).is_some_and(|a| amount_of(b) == Some(a))
 }
 
 #[cfg(test)]

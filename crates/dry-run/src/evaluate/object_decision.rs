@@ -5,14 +5,13 @@ use std::fmt;
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::lookup::{HostCall, Lookup, Missing};
 use headroom_admission::quota;
-use headroom_admission::request::Pod;
-use headroom_admission::request::{Requirement, Role, ValueOrigin};
+use headroom_admission::request::{Pod, Requirement, Role, ValueOrigin};
 use headroom_admission::verdict::{self, Cause, Decision, Violation};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::bounds::{CheckedBound, Edge};
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata};
 
 /// The decision on one object. As JSON it is what `check` and `why` print, and what the page shows.
 #[derive(Debug, Clone, Serialize)]
@@ -294,8 +293,6 @@ pub enum SetBy {
 
 /// Resources that are shown even if they are unset.
 const EXPECTED: [&str; 2] = ["cpu", "memory"];
-/// The reason for a request that the API server copied from an author's limit, in the core's words.
-const COPIED: &str = "copied from the limit in the manifest";
 /// The reason for a value that the manifest does not have, and the object that is there keeps.
 const KEPT: &str = "set in the live object";
 
@@ -436,7 +433,7 @@ impl ObjectDecision {
                 }
                 value.reason = KEPT.to_owned();
                 if value.requirement == Requirement::Request && is_written(Requirement::Limit, &value.resource) {
-                    (value.set_by, value.reason) = (SetBy::AuthorsLimit, COPIED.to_owned());
+                    (value.set_by, value.reason) = (SetBy::AuthorsLimit, ValueOrigin::AuthorsLimit.to_string());
                 }
             }
         }
@@ -659,8 +656,7 @@ fn values_of(pod: &Pod<'_>) -> Vec<ContainerValues> {
 /// container that the author did not write, which is there already.
 fn is_written(object: &Value, (name, role): (&str, Role), requirement: Requirement, resource: &str) -> bool {
     let list = if role == Role::Main { "/spec/containers" } else { "/spec/initContainers" };
-    let containers = object.pointer(list).and_then(Value::as_array).into_iter().flatten();
-    let mut same = containers.filter(|have| have.get("name").and_then(Value::as_str) == Some(name));
+    let mut same = items(object, list).filter(|have| have.get("name").and_then(Value::as_str) == Some(name));
     let Some(container) = same.next() else { return true };
     let resources = container.get("resources");
     resources.and_then(|resources| resources.get(requirement.field())?.get(resource)).is_some()

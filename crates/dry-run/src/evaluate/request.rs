@@ -4,7 +4,7 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::request::kinds::PodKind;
 use serde_json::{Value, json};
 
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata};
 
 /// No real request has it. Equal to no object's own, which would make it an audit scanner's request.
 pub const UID: &str = "00000000-0000-4000-8000-000000000000";
@@ -120,17 +120,13 @@ pub fn drop_node_ports(service: &mut Value, there: &Value) {
     if has_use(service) || !has_use(there) {
         return;
     }
-    let had: Vec<i64> = ports(there).filter_map(|port| port.get("nodePort")?.as_i64()).collect();
+    let had: Vec<i64> = items(there, "/spec/ports").filter_map(|port| port.get("nodePort")?.as_i64()).collect();
     let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut).into_iter().flatten();
     for port in ports.filter_map(Value::as_object_mut) {
         if port.get("nodePort").and_then(Value::as_i64).is_some_and(|own| had.contains(&own)) {
             port.remove("nodePort");
         }
     }
-}
-
-fn ports(service: &Value) -> impl Iterator<Item = &Value> {
-    service.pointer("/spec/ports").and_then(Value::as_array).into_iter().flatten()
 }
 
 #[cfg(test)]

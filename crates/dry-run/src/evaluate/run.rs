@@ -21,10 +21,10 @@ use super::{kubectl_apply, request, tenant_quotas, validation};
 use crate::Overlay;
 use crate::overlay::tenants::TENANT_QUOTA;
 use autoscaled::Autoscaled;
-use headroom_objects::cluster_reader::folder::in_namespace;
+use headroom_objects::cluster_reader::folder::{amount_of, in_namespace};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject};
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
-use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET};
+use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET, pod_at};
 use headroom_workloads::pod_makers::{self, MadePods, PodMaker, PodTemplate, Update};
 use headroom_workloads::pod_of;
 use headroom_workloads::running;
@@ -180,8 +180,8 @@ impl Run {
         let mut object =
             if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
         if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
-            self.drop_unknown_fields(&mut object, &pointer(of));
-            self.add_overhead(&mut object, &pointer(of));
+            self.drop_unknown_fields(&mut object, &pod_at(of));
+            self.add_overhead(&mut object, &pod_at(of));
         }
         request::round_amounts(&mut object, &kind);
         let (there, note) = if there.is_some() { (there, None) } else { self.find(&kind, &object) };
@@ -190,7 +190,7 @@ impl Run {
             Some(there) => {
                 let mut there = running::with_status(there, &mut self.cluster);
                 if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
-                    self.add_overhead(&mut there, &pointer(of));
+                    self.add_overhead(&mut there, &pod_at(of));
                 }
                 let before = self.applied.get(&key_of(&kind, &object)).map(CompressedObject::value);
                 let mut applied = kubectl_apply::applied(&object, &there, before);
@@ -436,11 +436,6 @@ fn key_of(kind: &ApiKind, object: &Value) -> (String, String, String) {
     (kind.qualified(), metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
 }
 
-/// The place of the pods in the objects of a kind.
-fn pointer(kind: &PodKind) -> String {
-    kind.path.iter().map(|part| format!("/{part}")).collect()
-}
-
 /// The names of the containers of an object's pods that another object's pods do not have.
 fn containers_only_in(object: &Value, other: &Value) -> Vec<String> {
     let names = |object: &Value| -> Vec<String> {
@@ -451,14 +446,6 @@ fn containers_only_in(object: &Value, other: &Value) -> Vec<String> {
     };
     let others = names(other);
     names(object).into_iter().filter(|name| !others.contains(name)).collect()
-}
-
-fn amount_of(value: &Value) -> Option<Quantity> {
-    match value {
-        Value::String(text) => Quantity::from_json_text(text).ok(),
-        Value::Number(number) => Quantity::from_json_text(&number.to_string()).ok(),
-        _ => None,
-    }
 }
 
 /// True for the kinds that Headroom evaluates in any case; others only count for quotas that name them.

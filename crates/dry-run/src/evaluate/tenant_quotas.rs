@@ -181,22 +181,14 @@ pub fn forecast(
     cluster: &mut Overlay,
 ) -> Result<TenantOutcome, String> {
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    let (request, new, old) = (document(request)?, document(new)?, old.map(document).transpose()?);
     let quotas = bounding(namespace, cluster)?;
-    forecast_by(&quotas, &document(request)?, &document(new)?, old.map(document).transpose()?.as_ref())
-}
-
-fn forecast_by(
-    quotas: &[ResourceQuota<'_>],
-    request: &Document<'_>,
-    new: &Document<'_>,
-    old: Option<&Document<'_>>,
-) -> Result<TenantOutcome, String> {
     let malformed = |error: Malformed| error.to_string();
     let request = Request::read(request.root()).map_err(malformed)?;
     let Some(rollout) = rollout(&request).map_err(malformed)? else { return Ok(TenantOutcome::default()) };
     let new = Pod::read(new.root(), None).map_err(malformed)?;
-    let old = old.map(|old| Pod::read(old.root(), None)).transpose().map_err(malformed)?;
-    let bounds = Bounds { quotas, limited_resources: &[], now: Timestamp::from_unix_seconds(clock::now()) };
+    let old = old.as_ref().map(|old| Pod::read(old.root(), None)).transpose().map_err(malformed)?;
+    let bounds = Bounds { quotas: &quotas, limited_resources: &[], now: Timestamp::from_unix_seconds(clock::now()) };
     let found = forecast::check(&rollout, &new, old.as_ref(), &bounds, &[]).map_err(malformed)?;
     Ok(TenantOutcome {
         refusals: found.breaches.iter().map(|breach| vec![breach.advice()]).collect(),

@@ -1,7 +1,7 @@
 //! Updates that controllers have not carried out yet.
 
 use headroom_objects::cluster_reader::ClusterReader;
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, metadata, number};
 use headroom_workloads::kinds::{DAEMON_SET, DEPLOYMENT, REPLICA_SET, counts};
 use headroom_workloads::running::earlier_template;
 use serde_json::{Value, json};
@@ -17,7 +17,6 @@ pub fn unfinished(request: &Value, cluster: &mut dyn ClusterReader) -> Option<Va
     let is_kept = old.get("status").is_some_and(|status| !status.is_null())
         && object.pointer("/spec/template") == old.pointer("/spec/template")
         && object.pointer("/spec/paused") != Some(&json!(true));
-    let number = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_u64);
     let (wanted, before) = (number(object, wanted_at).unwrap_or(1), number(old, wanted_at).unwrap_or(1));
     let present = number(old, present_at).unwrap_or(0);
     let updated = number(old, "/status/updatedReplicas").unwrap_or(0);

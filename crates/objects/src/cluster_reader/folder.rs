@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use headroom_admission::amount::ResourceList;
+use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::cluster::limit_range::LimitRange;
 use headroom_admission::json::Malformed;
 use serde_json::{Map, Value, json};
@@ -193,6 +193,15 @@ fn imply_defaults(object: &mut Value) -> Result<(), Malformed> {
         }
     }
     Ok(())
+}
+
+/// An amount as objects have it, a text or a number.
+pub fn amount_of(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => Quantity::from_json_text(text).ok(),
+        Value::Number(number) => Quantity::from_json_text(&number.to_string()).ok(),
+        _ => None,
+    }
 }
 
 /// A resource list as the API writes it.

@@ -21,10 +21,6 @@ struct ServedVersion {
 /// Each object is looked up several times.
 static ROWS: LazyLock<Vec<ServedVersion>> = LazyLock::new(|| rows_of(TABLE).collect());
 
-fn rows() -> impl Iterator<Item = &'static ServedVersion> {
-    ROWS.iter()
-}
-
 fn rows_of(table: &'static str) -> impl Iterator<Item = ServedVersion> {
     table.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let (version, kinds) = line.split_once(": ")?;
@@ -55,7 +51,7 @@ impl ServedVersion {
 
 /// True if Kubernetes itself serves the group, and not a CustomResourceDefinition.
 pub fn is_built_in(group: &str) -> bool {
-    rows().any(|row| row.is_of(group))
+    ROWS.iter().any(|row| row.is_of(group))
 }
 
 /// Says in kubectl's words that a release does not serve a kind of a built-in group; the newest release unless given.
@@ -65,7 +61,7 @@ pub fn unserved(kind: &ApiKind, release: Option<u16>) -> Option<String> {
         return None;
     }
     let api_version = kind.api_version();
-    let row = rows().find(|row| row.api_version == api_version && row.has(&kind.kind));
+    let row = ROWS.iter().find(|row| row.api_version == api_version && row.has(&kind.kind));
     let advice = match row {
         Some(ServedVersion { introduced, .. }) if release.is_some_and(|release| release < *introduced) => {
             format!("; it is new in Kubernetes 1.{introduced}")
@@ -76,7 +72,7 @@ pub fn unserved(kind: &ApiKind, release: Option<u16>) -> Option<String> {
         }
         Some(_) => return None,
         None => {
-            let of_group = || rows().filter(|row| row.is_of(&kind.group));
+            let of_group = || ROWS.iter().filter(|row| row.is_of(&kind.group));
             let others = || of_group().filter(|row| row.has(&kind.kind));
             let served = others().find(|row| row.removed.is_none());
             let removed = others().find_map(|row| Some((row.api_version, row.removed?)));
@@ -128,6 +124,6 @@ mod tests {
     #[test]
     fn every_line_of_the_table_is_read() {
         let lines = TABLE.lines().filter(|line| !line.starts_with('#')).count();
-        assert_eq!((rows().count(), TABLE.contains(&format!("up to 1.{NEWEST}."))), (lines, true));
+        assert_eq!((ROWS.iter().count(), TABLE.contains(&format!("up to 1.{NEWEST}."))), (lines, true));
     }
 }

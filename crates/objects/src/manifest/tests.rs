@@ -46,16 +46,6 @@ fn a_list_stands_for_its_items() {
 }
 
 #[test]
-fn anchors_and_merge_keys_are_followed() {
-    let found = read(
-        "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: &labels {app: web}}\n\
-         spec: {selector: *labels, more: {<<: *labels, tier: front}}\n",
-    )
-    .unwrap();
-    assert_eq!(found[0].2["spec"], json!({"selector": {"app": "web"}, "more": {"app": "web", "tier": "front"}}));
-}
-
-#[test]
 fn a_long_list_is_read_and_a_bomb_of_anchors_is_not() {
     let long = format!("apiVersion: v1\nkind: Pod\nmany: [{}]\n", "0,".repeat(LEAST_BUDGET + 1));
     assert_eq!(read(&long).unwrap()[0].2["many"].as_array().unwrap().len(), LEAST_BUDGET + 1);
@@ -77,16 +67,6 @@ fn nested_anchors_keep_no_more_than_the_text_is_long() {
     assert!(read(&nested(2, LEAST_BUDGET)).is_ok());
     let refused = read(&nested(110, LEAST_BUDGET)).unwrap_err();
     assert!(refused.contains("anchors nested too deep for their size"), "{refused}");
-}
-
-#[test]
-fn scalars_keep_what_kubernetes_would_make_of_them() {
-    let found =
-        read("apiVersion: v1\nkind: Pod\ncpu: 1\nhalf: 0.5\nmemory: 1Gi\nquoted: '1'\nmode: 0644\ntag: \"0644\"\n");
-    let object = &found.unwrap()[0].2;
-    let told = [&object["cpu"], &object["half"], &object["memory"], &object["quoted"]];
-    assert_eq!(told, [&json!(1), &json!(0.5), &json!("1Gi"), &json!("1")]);
-    assert_eq!((&object["mode"], &object["tag"]), (&json!(420), &json!("0644")));
 }
 
 #[test]

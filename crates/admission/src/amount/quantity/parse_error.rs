@@ -42,13 +42,7 @@ impl ParseQuantityError {
     pub fn meant(&self) -> Vec<String> {
         let Problem::UnknownSuffix { start } = self.problem else { return Vec::new() };
         let (Some(number), Some(suffix)) = (self.text.get(..start), self.text.get(start..)) else { return Vec::new() };
-        let suffixes = match meant_by(suffix) {
-            Some(Meant::Nothing) => vec![""],
-            Some(Meant::One(suffix)) => vec![suffix],
-            Some(Meant::Either(decimal, binary)) => vec![decimal, binary],
-            None => Vec::new(),
-        };
-        suffixes.iter().map(|suffix| format!("{number}{suffix}")).collect()
+        meant_by(suffix).iter().map(|suffix| format!("{number}{suffix}")).collect()
     }
 }
 
@@ -64,12 +58,10 @@ impl fmt::Display for ParseQuantityError {
                 let suffix = text.get(*start..).unwrap_or_default();
                 write!(f, "`{}` is not a suffix, ", Quoted(suffix))?;
                 match meant_by(suffix) {
-                    Some(Meant::Nothing) => write!(f, "write the number alone"),
-                    Some(Meant::One(suffix)) => write!(f, "write `{suffix}`"),
-                    Some(Meant::Either(decimal, binary)) => {
-                        write!(f, "write `{decimal}` or `{binary}`")
-                    }
-                    None => write!(f, "allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei and exponents such as `e3`"),
+                    [""] => write!(f, "write the number alone"),
+                    [suffix] => write!(f, "write `{suffix}`"),
+                    [decimal, binary] => write!(f, "write `{decimal}` or `{binary}`"),
+                    _ => write!(f, "allowed are n u m k M G T P E, Ki Mi Gi Ti Pi Ei and exponents such as `e3`"),
                 }
             }
             Problem::ExponentOutOfBounds => write!(f, "its exponent must be from -{MAX_EXPONENT} to {MAX_EXPONENT}"),
@@ -104,35 +96,31 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-enum Meant {
-    Nothing,
-    One(&'static str),
-    Either(&'static str, &'static str),
-}
+const SUFFIXES: &[&str] = &["n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// The suffix that was probably meant by `gb`, `K`, `Gib` or ` Mi`.
-fn meant_by(suffix: &str) -> Option<Meant> {
+/// The suffixes that were probably meant by `gb`, `K`, `Gib` or ` Mi`: an empty one for the number alone, none if it is
+/// not known.
+fn meant_by(suffix: &str) -> &'static [&'static str] {
     let unspaced: String = suffix.chars().filter(|char| !char.is_whitespace()).collect();
     // Only a blank was wrong, so case still distinguishes milli from mega.
-    let spaced_out = ["n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    if let Some(known) = spaced_out.into_iter().find(|known| *known == unspaced) {
-        return Some(Meant::One(known));
+    if let Some(known) = SUFFIXES.iter().find(|known| **known == unspaced) {
+        return std::slice::from_ref(known);
     }
     let lower = unspaced.to_ascii_lowercase();
     let letters = lower.strip_suffix("bytes").or_else(|| lower.strip_suffix('b')).unwrap_or(&lower);
     match letters {
-        "" | "core" | "cores" => Some(Meant::Nothing),
-        "k" => Some(Meant::Either("k", "Ki")),
-        "m" => Some(Meant::Either("M", "Mi")),
-        "g" => Some(Meant::Either("G", "Gi")),
-        "t" => Some(Meant::Either("T", "Ti")),
-        "p" => Some(Meant::Either("P", "Pi")),
-        "ki" => Some(Meant::One("Ki")),
-        "mi" => Some(Meant::One("Mi")),
-        "gi" => Some(Meant::One("Gi")),
-        "ti" => Some(Meant::One("Ti")),
-        "pi" => Some(Meant::One("Pi")),
-        "ei" => Some(Meant::One("Ei")),
-        _ => None,
+        "" | "core" | "cores" => &[""],
+        "k" => &["k", "Ki"],
+        "m" => &["M", "Mi"],
+        "g" => &["G", "Gi"],
+        "t" => &["T", "Ti"],
+        "p" => &["P", "Pi"],
+        "ki" => &["Ki"],
+        "mi" => &["Mi"],
+        "gi" => &["Gi"],
+        "ti" => &["Ti"],
+        "pi" => &["Pi"],
+        "ei" => &["Ei"],
+        _ => &[],
     }
 }

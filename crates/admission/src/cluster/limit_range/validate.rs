@@ -1,8 +1,7 @@
 //! Validates a LimitRange as the API server does, with the same texts. All problems are collected.
 
 use super::{CLAIM, CONTAINER, Item, LimitRange, POD};
-use crate::amount::is_native;
-use crate::amount::{Quantity, ResourceList};
+use crate::amount::{Quantity, is_native};
 use crate::cluster::problem::FieldProblem;
 use crate::find;
 use crate::sort;
@@ -57,21 +56,10 @@ impl Check<'_, '_> {
         }
     }
 
-    fn lists(&self) -> [(&'static str, &ResourceList<'_>); 5] {
-        let item = self.item;
-        [
-            ("max", &item.max),
-            ("min", &item.min),
-            ("default", &item.default_limit),
-            ("defaultRequest", &item.default_request),
-            ("maxLimitRequestRatio", &item.max_ratio),
-        ]
-    }
-
     /// Every resource name in the item once, sorted.
     fn item_names(&self) -> Vec<String> {
         let mut names: Vec<String> =
-            self.lists().iter().flat_map(|(_, list)| list.names()).map(ToString::to_string).collect();
+            self.item.lists().iter().flat_map(|(_, list)| list.names()).map(ToString::to_string).collect();
         sort::by_text(&mut names, |name| name);
         names.dedup();
         names
@@ -80,7 +68,7 @@ impl Check<'_, '_> {
     fn names(&mut self) {
         let of_containers = matches!(self.item.kind.as_ref(), CONTAINER | POD);
         let mut found = Vec::new();
-        for (field, list) in self.lists() {
+        for (field, list) in self.item.lists() {
             for name in list.names() {
                 let problem = if of_containers { container_name_problem(name) } else { other_name_problem(name) };
                 found.extend(problem.map(|detail| (format!("{field}[{name}]"), detail)));

@@ -40,7 +40,8 @@ impl Problems {
             if quantity.is_negative() {
                 self.add(&place, "must be greater than or equal to 0");
             }
-            if counts_whole(name) && *quantity != quantity.rounded_up_to_units() {
+            // Counts, and devices by their names in containers.
+            if (COUNTED.contains(&name.as_ref()) || is_device(name)) && *quantity != quantity.rounded_up_to_units() {
                 self.add(&place, "must be an integer");
             }
         }
@@ -98,7 +99,7 @@ const STORAGE_NAMES: [&str; 4] =
     ["requests.storage", "ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage"];
 
 /// The scopes, and the standard names that a quota may bound under each.
-const SCOPES: [(&str, &[&str]); 7] = [
+pub const SCOPES: [(&str, &[&str]); 7] = [
     ("Terminating", POD_NAMES),
     ("NotTerminating", POD_NAMES),
     ("BestEffort", &["pods"]),
@@ -122,11 +123,6 @@ fn name_problem(name: &str) -> Option<&'static str> {
         return (!is_qualified(name)).then_some("must be a standard resource type or fully qualified");
     }
     (!is_standard(name)).then_some("must be a standard resource for quota")
-}
-
-/// True if amounts of a name must be integers: counts, and devices by their names in containers.
-fn counts_whole(name: &str) -> bool {
-    COUNTED.contains(&name) || is_device(name)
 }
 
 #[cfg(test)]

@@ -6,13 +6,8 @@ use crate::amount::{Quantity, read_quantity};
 use crate::json::{Malformed, Node};
 use crate::request::Object;
 
-/// The storage class and the storage.
-pub(super) fn usage<'d>(claim: &Object<'d>) -> Result<(Option<Cow<'d, str>>, Option<Quantity>), Malformed> {
-    Ok((storage_class(claim)?, storage(claim)?))
-}
-
 /// The requested storage in whole bytes, or the allocated storage if that is more.
-fn storage(claim: &Object<'_>) -> Result<Option<Quantity>, Malformed> {
+pub(super) fn storage(claim: &Object<'_>) -> Result<Option<Quantity>, Malformed> {
     let asked = claim.spec_at(&["resources", "requests", "storage"])?.map(read_quantity).transpose()?;
     let allocated = claim.status_at(&["allocatedResources", "storage"])?.map(read_quantity).transpose()?;
     let Some(asked) = asked.map(|asked| asked.rounded_up_to_units()) else { return Ok(None) };
@@ -20,7 +15,7 @@ fn storage(claim: &Object<'_>) -> Result<Option<Quantity>, Malformed> {
 }
 
 /// The annotation has precedence over the field. An empty class is none.
-fn storage_class<'d>(claim: &Object<'d>) -> Result<Option<Cow<'d, str>>, Malformed> {
+pub(super) fn storage_class<'d>(claim: &Object<'d>) -> Result<Option<Cow<'d, str>>, Malformed> {
     let annotation = claim.node.at(&["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"])?;
     let class = match annotation {
         Some(annotation) => Some(annotation.str()?),

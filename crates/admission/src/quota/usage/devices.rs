@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use crate::amount::{ByResource, Quantity, ResourceList};
 use crate::cluster::devices::DeviceClass;
 use crate::json::{Malformed, Node};
-use crate::quota::QuotaObject;
 use crate::quota::charged_names::{Charged, IMPLICIT_DEVICE_CLASS};
+use crate::quota::{QuotaObject, free};
 
 /// The most devices that a request for all devices of a class may be allocated.
 const ALL: i64 = 32;
@@ -64,11 +64,7 @@ impl<'d> Devices<'d> {
 }
 
 fn less(count: &Quantity, charged: Option<&Quantity>) -> Quantity {
-    match charged {
-        Some(charged) if charged < count => count.minus(charged),
-        Some(_) => Quantity::ZERO,
-        None => count.clone(),
-    }
+    charged.map_or_else(|| count.clone(), |charged| free(count, charged))
 }
 
 /// The number of devices requested of each class.

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::Quota;
 use crate::claims::{claims, is_like};
 use crate::harness::{Answer, answer};
 
@@ -51,21 +52,6 @@ struct Case {
     read_again: Option<Vec<String>>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Quota {
-    #[serde(default = "team")]
-    name: String,
-    #[serde(default)]
-    scopes: Vec<String>,
-    hard: Value,
-    used: Value,
-}
-
-fn team() -> String {
-    "team".to_owned()
-}
-
 impl Case {
     fn check(&self) {
         let Answer { accepted, message, warnings, used, read_again, .. } = self.evaluate();
@@ -90,13 +76,7 @@ impl Case {
             request["oldObject"] = pod;
         }
         request.as_object_mut().unwrap().extend(self.request.clone());
-        let quotas = |quotas: &[Quota]| {
-            let quota = |Quota { name, scopes, hard, used }: &Quota| {
-                let spec = json!({"scopes": scopes, "hard": hard});
-                json!({"metadata": {"name": name}, "spec": spec, "status": {"hard": hard, "used": used}})
-            };
-            json!({"items": quotas.iter().map(quota).collect::<Vec<_>>()})
-        };
+        let quotas = |quotas: &[Quota]| json!({"items": quotas.iter().map(Quota::object).collect::<Vec<_>>()});
         let gpu = json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}});
         let classes = self.classes_problem.as_ref().map_or_else(|| json!({"items": [gpu]}), |problem| json!(problem));
         let lists = json!({

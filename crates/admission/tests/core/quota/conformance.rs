@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use headroom_admission::amount::ResourceList;
 use headroom_admission::cluster::resource_quota::{ResourceQuota, ScopeRequirement, validate};
 use headroom_admission::json::Document;
-use headroom_admission::quota::{ChargedKind, DeviceContext, Measure, ObjectUsage, QuotaObject, scope};
-use headroom_admission::request::{self, Pod};
+use headroom_admission::quota::stored::Stored;
+use headroom_admission::quota::{ChargedKind, ObjectUsage, QuotaObject, scope};
 use headroom_fixtures::conformance::{Check, cases};
 use serde_json::{Map, Value, json};
 
@@ -81,10 +81,7 @@ fn each_request_of_a_sequence_sees_the_usage_after_the_earlier_ones() {
 fn with_object<T>(resource: &str, object: &Value, examine: impl FnOnce(&QuotaObject<'_, '_>) -> T) -> T {
     let text = object.to_string();
     let document = Document::read(&text).unwrap();
-    let kind = ChargedKind::from_qualified(resource);
-    let source = request::Object::stored(document.root()).unwrap();
-    let pod = (kind.measure == Measure::Pod).then(|| Pod::read(source.node, source.status).unwrap());
-    examine(&QuotaObject { kind, source, pod: pod.as_ref(), replaces: None, devices: DeviceContext::NONE })
+    examine(&Stored::read(ChargedKind::from_qualified(resource), document.root()).unwrap().object())
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::cluster::resource_quota::ResourceQuota;
 use headroom_admission::json::Document;
-use headroom_admission::quota::{ObjectUsage, QuotaObject};
-use headroom_admission::request::{self, Pod};
+use headroom_admission::quota::stored::Stored;
+use headroom_admission::quota::{ChargedKind, ObjectUsage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -56,10 +56,8 @@ fn evaluate(request: &Value, quotas: &[Value]) -> Answer {
 }
 
 fn ample() -> Value {
-    let hard: Value =
-        NAMES.iter().map(|name| ((*name).to_owned(), json!("1P"))).collect::<serde_json::Map<_, _>>().into();
-    let used: Value =
-        NAMES.iter().map(|name| ((*name).to_owned(), json!("0"))).collect::<serde_json::Map<_, _>>().into();
+    let each = |amount: &str| Value::from_iter(NAMES.map(|name| (name, amount)));
+    let (hard, used) = (each("1P"), each("0"));
     json!({"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}})
 }
 
@@ -73,27 +71,11 @@ fn any_json() -> impl Strategy<Value = Value> {
         prop::sample::select(vec!["Exists", "In", "BestEffort", "Terminating", "PriorityClass"]).prop_map(Value::from),
     ];
     leaf.prop_recursive(5, 48, 6, |inner| {
-        let name = prop::sample::select(vec![
-            "metadata",
-            "name",
-            "namespace",
-            "spec",
-            "status",
-            "hard",
-            "used",
-            "scopes",
-            "scopeSelector",
-            "matchExpressions",
-            "scopeName",
-            "operator",
-            "values",
-            "pods",
-            "requests.cpu",
-            "memory",
-        ]);
+        let name = "metadata|name|namespace|spec|status|hard|used|pods|requests\\.cpu|memory\
+            |scopes|scopeSelector|matchExpressions|scopeName|operator|values";
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::hash_map(name.prop_map(str::to_owned), inner, 0..6)
+            prop::collection::hash_map(name, inner, 0..6)
                 .prop_map(|fields| Value::Object(fields.into_iter().collect())),
         ]
     })
@@ -124,10 +106,8 @@ proptest! {
         let quota = ResourceQuota::read(quota.root()).unwrap();
         let mut recounted = ResourceList::default();
         for pod in pods {
-            let source = request::Object::stored(pod.root()).unwrap();
-            let pod = Pod::read(source.node, source.status).unwrap();
-            let object = QuotaObject::of_pod(&pod, source);
-            let usage = ObjectUsage::of(&object, None).unwrap().list(object.kind);
+            let stored = Stored::read(ChargedKind::from_qualified("pods"), pod.root()).unwrap();
+            let usage = ObjectUsage::of(&stored.object(), None).unwrap().list(stored.object().kind);
             usage.iter().filter(|(name, _)| quota.hard.contains(name)).for_each(|(name, more)| recounted.add(name, more));
         }
         for name in quota.hard.names() {

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::Quota;
 use crate::claims::{claims, is_like};
 use crate::harness::answer;
 
@@ -87,16 +88,6 @@ struct Case {
     refused: Option<String>,
     /// The most that the pods add to the quotas.
     adds: Option<Vec<String>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Quota {
-    name: String,
-    #[serde(default)]
-    scopes: Vec<String>,
-    hard: Value,
-    used: Value,
 }
 
 fn deployment() -> Vec<String> {
@@ -196,11 +187,7 @@ impl Case {
             hard: json!({"requests.cpu": "4"}),
             used: json!({"requests.cpu": self.used}),
         };
-        let quota = |Quota { name, scopes, hard, used }: &Quota| {
-            let spec = json!({"scopes": scopes, "hard": hard});
-            json!({"metadata": {"name": name}, "spec": spec, "status": {"hard": hard, "used": used}})
-        };
-        let quotas: Vec<Value> = self.quotas.as_ref().unwrap_or(&vec![team]).iter().map(quota).collect();
+        let quotas: Vec<Value> = self.quotas.as_ref().unwrap_or(&vec![team]).iter().map(Quota::object).collect();
         let scaled = self.scale.map(|_| {
             let mut scaled = self.before(kind, &self.scaled);
             scaled["metadata"]["labels"] = json!({"tier": "free"});

@@ -4,6 +4,7 @@
 //! Each is made with its pod, which does not run without it, and charged as the claims of a StatefulSet are.
 
 use headroom_admission::amount::Quantity;
+use headroom_admission::quota::forecast::most_that_hold;
 use serde_json::{Value, json};
 
 use super::Run;
@@ -141,10 +142,5 @@ fn fitting(amount: &ChargedAmount, count: u64) -> u64 {
         return count;
     };
     let room = hard.minus(&before);
-    let (mut fits, mut exceeds) = (0, count.saturating_add(1));
-    while exceeds - fits > 1 {
-        let middle = fits + (exceeds - fits) / 2;
-        if one.times_count(middle) <= room { fits = middle } else { exceeds = middle }
-    }
-    fits
+    most_that_hold(count, |claims| one.times_count(claims) <= room)
 }

@@ -7,7 +7,7 @@ use headroom_admission::request::kinds::PodKind;
 use headroom_admission::request::rollout;
 use serde_json::{Value, json};
 
-use super::{Run, pointer};
+use super::Run;
 use crate::evaluate::object_decision::{ObjectCharge, ObjectDecision, ObjectWarning, Topic};
 use crate::evaluate::settle::{Removed, Settled, settle};
 use crate::evaluate::unfinished::unfinished;
@@ -15,8 +15,8 @@ use crate::evaluate::{request, validation};
 use crate::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
-use headroom_objects::kinds::{ApiKind, metadata};
-use headroom_workloads::kinds::{CRON_JOB, counts};
+use headroom_objects::kinds::{ApiKind, metadata, number};
+use headroom_workloads::kinds::{CRON_JOB, counts, pod_at};
 use headroom_workloads::pod_of;
 use headroom_workloads::refusal::PodRefusal;
 use headroom_workloads::running;
@@ -150,7 +150,6 @@ impl Run {
         let object = request.get("object").cloned().unwrap_or_default();
         let old = request.get("oldObject").filter(|old| old.is_object()).cloned();
         let [wanted_at, present_at] = counts(&ApiKind::of(&object)).unwrap_or_default();
-        let number = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_u64);
         let read = document(request)?;
         let read = Request::read(read.root()).and_then(|request| rollout::rollout(&request));
         let rollout = read.map_err(|malformed| malformed.to_string())?;
@@ -233,7 +232,7 @@ impl Run {
     pub fn preview_as_new(&mut self, object: &Value) -> ObjectDecision {
         let (kind, mut object) = (ApiKind::of(object), running::with_status(object.clone(), &mut self.cluster));
         if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
-            self.add_overhead(&mut object, &pointer(of));
+            self.add_overhead(&mut object, &pod_at(of));
         }
         let object = &object;
         let request = request::create(object.clone(), &kind, &self.namespace);
