@@ -51,7 +51,7 @@ async fn a_new_store_replaces_no_longer_history_until_it_knows_as_much() {
     let (_folder, old, server) = published_store().await;
     let (before, shop) = (server.histories(), of_shop(&server));
 
-    let (folder, young) = new_store();
+    let (_folder, young) = new_store();
     let (source, hour) = last_hour();
     fill(&young, &source, &["lab"], hour).await;
     let published = publish(&young, server.start().await, NOW + HOUR).await.unwrap();
