@@ -37,9 +37,9 @@ const LONGEST_REFERENCE: usize = 1_024;
 /// The most messages that are remembered. A forgotten one is sent again, and the API server refuses it: it has an Event of that name.
 const REMEMBERED: usize = 10_000;
 
-/// Shows what was set in a pod.
+/// The place that tells what was set in a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Evidence {
+pub enum ReadFrom {
     Annotations,
     Templates,
 }
@@ -57,10 +57,10 @@ struct Note {
 }
 
 /// Reports estimates until `stop`.
-pub async fn report(api: ApiClient, evidence: Evidence, stop: CancellationToken) {
+pub async fn report(api: ApiClient, read_from: ReadFrom, stop: CancellationToken) {
     let queue = Arc::new(Queue::default());
     let read = |pod: Node<'_>| {
-        value(pod).and_then(|pod| Some((metadata(&pod, "namespace").to_owned(), note(&pod, evidence)?)))
+        value(pod).and_then(|pod| Some((metadata(&pod, "namespace").to_owned(), note(&pod, read_from)?)))
     };
     let seen = {
         let queue = Arc::clone(&queue);
@@ -148,7 +148,7 @@ impl Waiting {
 }
 
 /// The message about a new pod for its workload; none if nothing was estimated, or no controller made the pod.
-fn note(pod: &Value, evidence: Evidence) -> Option<Note> {
+fn note(pod: &Value, read_from: ReadFrom) -> Option<Note> {
     let about = pod.get("metadata")?;
     let annotation = |name: &str| about.get("annotations")?.get(name)?.as_str();
     let (mut subject, mut message) = (String::new(), String::new());
@@ -172,7 +172,7 @@ fn note(pod: &Value, evidence: Evidence) -> Option<Note> {
     let label = |name: &str| about.get("labels")?.get(name)?.as_str();
     let template = label("pod-template-hash").or_else(|| label("controller-revision-hash")).unwrap_or_default();
     let subject = format!("{template} {subject}");
-    let is_told = evidence == Evidence::Templates || !message.is_empty();
+    let is_told = read_from == ReadFrom::Templates || !message.is_empty();
     is_told.then(|| Note { controller, subject, message, pod: metadata(pod, "name").to_owned() })
 }
 
@@ -265,10 +265,10 @@ mod tests {
             let labels = json!({"pod-template-hash": "5d"});
             let mut pod =
                 json!({"metadata": {"annotations": annotations, "labels": labels, "ownerReferences": owners}});
-            let found = note(&pod, Evidence::Annotations);
+            let found = note(&pod, ReadFrom::Annotations);
             assert_eq!(found.as_ref().map(|note| note.message.replace(HISTORY, "H")).as_deref(), expected, "{set}");
             // Without a message the pod is compared with its template, if that is where to look.
-            let compared = note(&pod, Evidence::Templates).unwrap();
+            let compared = note(&pod, ReadFrom::Templates).unwrap();
             assert_eq!(compared.message.is_empty(), expected.is_none(), "{set}");
             assert!(
                 [found, Some(compared)]
@@ -277,9 +277,9 @@ mod tests {
                     .all(|note| note.controller["uid"] == "2" && note.subject.starts_with("5d "))
             );
             pod["metadata"]["ownerReferences"] = json!([{"kind": "Other", "uid": "1"}]);
-            assert_eq!(note(&pod, Evidence::Templates), None, "nobody's pod");
+            assert_eq!(note(&pod, ReadFrom::Templates), None, "nobody's pod");
             pod["metadata"]["ownerReferences"] = json!([{"controller": true, "name": "x".repeat(LONGEST_REFERENCE)}]);
-            assert_eq!(note(&pod, Evidence::Templates), None, "of no name");
+            assert_eq!(note(&pod, ReadFrom::Templates), None, "of no name");
         };
         check("", "", None);
         check("no JSON", "", None);

@@ -180,7 +180,7 @@ impl<'a> ChargedRequests<'a> {
     ) -> Self {
         let mut charged =
             Self { tenants, selectors: BTreeMap::new(), names: BTreeSet::new(), rules: Value::Null, matches };
-        let expression = |Requirement { key, operator, values }: &Requirement<'_>| json!({"key": key, "operator": operator.to_string(), "values": values});
+        let expression = |Requirement { key, operator, values }: &Requirement<'_>| json!({"key": key, "operator": operator.name(), "values": values});
         let mut nodes = Vec::new();
         for tree in trees(quotas).0 {
             for (at, (quota, _)) in tree.quotas.iter().enumerate() {

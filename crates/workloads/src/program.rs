@@ -302,7 +302,7 @@ mod tests {
         // Nor may all of a pod's do so.
         let of = |number: usize| json!({"name": number.to_string(), "envFrom": [from]});
         let pod = json!({"containers": (0..20_000).map(of).collect::<Vec<_>>()});
-        let all = list(&pod, "/containers").map(|container| settings(&pod, container, "evil", &configs).len());
+        let all = items(&pod, "/containers").map(|container| settings(&pod, container, "evil", &configs).len());
         assert_eq!(all.sum::<usize>(), 0);
     }
 

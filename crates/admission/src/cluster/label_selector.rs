@@ -37,6 +37,11 @@ impl Operator {
     /// The operators by their names in selectors.
     pub const BY_NAME: [(&str, Self); 4] =
         [("In", Self::In), ("NotIn", Self::NotIn), ("Exists", Self::Exists), ("DoesNotExist", Self::DoesNotExist)];
+
+    pub fn name(self) -> &'static str {
+        let known = Self::BY_NAME.into_iter().find(|(_, operator)| *operator == self);
+        known.map_or("Unknown", |(name, _)| name)
+    }
 }
 
 impl From<&str> for Operator {

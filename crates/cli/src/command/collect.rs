@@ -14,7 +14,7 @@ use headroom_api_server::parts::UNBOUNDED;
 use headroom_api_server::watch::OLD;
 use headroom_api_server::{probes, signals};
 use headroom_collector::collect_loop::{Feed, Rounds};
-use headroom_collector::estimate_events::{self, Evidence};
+use headroom_collector::estimate_events::{self, ReadFrom};
 use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::Destination;
@@ -120,7 +120,7 @@ struct Options {
     /// With --every, write Events to workloads about what was set in their pods: by the policy's annotations, or, where it writes
     /// none, by a comparison with the template
     #[arg(long, global = true, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "annotations")]
-    events: Option<Evidence>,
+    events: Option<ReadFrom>,
     /// Serve /healthz, /readyz and /metrics at this address, such as 0.0.0.0:8080
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
@@ -186,8 +186,8 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         }
         Destination::Folder(_) | Destination::Stdout => None,
     };
-    if let (Some(evidence), Some(_), Destination::Cluster(cluster)) = (options.events, options.every, &destination) {
-        let telling = estimate_events::report(cluster.api.clone(), evidence, stop.clone());
+    if let (Some(read_from), Some(_), Destination::Cluster(cluster)) = (options.events, options.every, &destination) {
+        let telling = estimate_events::report(cluster.api.clone(), read_from, stop.clone());
         parts.run("watch of new pods", OLD, &stop, telling);
     }
     let rounds = Rounds {

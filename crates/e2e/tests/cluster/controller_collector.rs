@@ -16,7 +16,7 @@ use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::lease::Timing;
 use headroom_api_server::parts::Parts;
 use headroom_collector::collect_loop::{Feed, RoundError, Rounds};
-use headroom_collector::estimate_events::{self, Evidence};
+use headroom_collector::estimate_events::{self, ReadFrom};
 use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::Pooling;
 use headroom_collector::publish::lease::lease;
@@ -203,7 +203,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     assert_eq!(annotation(&twice)["web"], annotation(&known)["web"]);
 
     // The Deployment gets one Event, written with the rights of the collector.
-    let (described, _) = told(&shop, namespace, collector.clone(), Evidence::Annotations).await;
+    let (described, _) = told(&shop, namespace, collector.clone(), ReadFrom::Annotations).await;
     assert_eq!(described.matches("RequestsEstimated").count(), 1, "{described}");
     let text = "estimated for its pods: web cpu request 33";
     assert!(
@@ -217,7 +217,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     let deployments = BTreeMap::from([(ID.to_owned(), Deployment::mutating(settings))]);
     let (_server, namespace) = guard_in(&shop.cluster, deployments, Host::Kubewarden).await;
     collect(collector.clone(), folder.path(), &samples(&namespace)).await.unwrap();
-    let (described, pod) = told(&shop, &namespace, collector, Evidence::Templates).await;
+    let (described, pod) = told(&shop, &namespace, collector, ReadFrom::Templates).await;
     assert_eq!(pod.metadata.annotations, None);
     within(&resources(&pod)["requests"]["cpu"], "330m", "340m");
     assert_eq!(described.matches("ResourcesSet").count(), 1, "{described}");
@@ -227,7 +227,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
 }
 
 /// Creates two pods of a Deployment. Returns the Deployment as kubectl describes it once the collector has told it of them, and a pod.
-async fn told(shop: &Guarded, namespace: &str, collector: Client, evidence: Evidence) -> (String, DynamicObject) {
+async fn told(shop: &Guarded, namespace: &str, collector: Client, read_from: ReadFrom) -> (String, DynamicObject) {
     let web = shop.create(crate::objects::deployment(namespace, 2, json!({}))).await.unwrap();
     let owned_by = |owner: &DynamicObject, kind: &str| {
         let (name, uid) = (&owner.metadata.name, &owner.metadata.uid);
@@ -239,7 +239,7 @@ async fn told(shop: &Guarded, namespace: &str, collector: Client, evidence: Evid
     set["metadata"]["ownerReferences"] = owned_by(&web, "Deployment");
     let set = shop.create(set).await.unwrap();
     let stop = tokio_util::sync::CancellationToken::new();
-    let telling = tokio::spawn(estimate_events::report(ApiClient::new(collector), evidence, stop.clone()));
+    let telling = tokio::spawn(estimate_events::report(ApiClient::new(collector), read_from, stop.clone()));
     let of_set = |name: &str| {
         let mut pod = pod(namespace, name, json!({}));
         pod["metadata"]["ownerReferences"] = owned_by(&set, "ReplicaSet");
