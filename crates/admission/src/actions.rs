@@ -129,7 +129,7 @@ impl Actions {
         }
     }
 
-    /// Keeps only the part of this policy, where two policies share the work.
+    /// Leaves out the work of the other policy, where one fills in and one rejects (the setting `role`).
     fn restrict_to(&mut self, role: Role) {
         let is_workload = matches!(self.kind, RequestKind::Workload | RequestKind::Scale);
         match role {
@@ -151,6 +151,7 @@ impl Actions {
                 self.is_estimated &= evaluates;
             }
             Role::Validate => {
+                // Pods come filled in; resizes are not sent to the policy that fills in.
                 self.is_defaulted &= self.kind == RequestKind::Resize;
                 self.is_estimated = false;
             }

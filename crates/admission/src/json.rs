@@ -71,9 +71,9 @@ impl Document<'static> {
         Self::of(Cow::Owned(owned(bytes)?))
     }
 
-    /// Reads the first of a list's items, of which `inside` chooses the parts: from a part and the name of a field to the part
-    /// in it, beginning with [`Part::List`]. None if there is no item. What is not chosen is skipped unread, which costs a
-    /// fifth; if that is not possible, everything is read.
+    /// Reads the first item of a list, and of it the parts that `inside` chooses; none if it is empty. `inside` takes
+    /// a part, first [`Part::List`], and a field's name, and returns the part that the field is. The rest is skipped at
+    /// a fifth of the cost; a text that cannot be read in this way is read whole.
     pub fn own_first_item(
         bytes: Vec<u8>,
         inside: &mut dyn FnMut(Part, &str) -> Part,

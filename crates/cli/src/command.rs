@@ -10,6 +10,7 @@ use clap::Parser;
 use headroom_output::{Exit, complain};
 use tokio::net::TcpListener;
 
+mod decision;
 pub mod manifests;
 mod rbac_hint;
 

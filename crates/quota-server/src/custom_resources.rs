@@ -236,6 +236,7 @@ pub fn definitions() -> serde_json::Result<[Value; 2]> {
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
+            // Under `properties` such a name may be a field's, and its value a schema.
             fields.retain(|name, value| match name.as_str() {
                 "nullable" => !value.is_boolean(),
                 "title" => !value.is_string(),

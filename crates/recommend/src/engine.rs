@@ -350,6 +350,7 @@ struct Evaluator<'a> {
 }
 
 impl Evaluator<'_> {
+    /// Evaluates an object as if it were created, by `settings`; the engine's own name the resources to recommend.
     fn evaluate(
         &self,
         settings: &ParsedSettings,

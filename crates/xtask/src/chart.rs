@@ -401,8 +401,8 @@ fn check_updates(chart: &Chart, faults: &mut Faults) -> Result<()> {
         for workload in ["deployments", "statefulsets", "daemonsets", "cronjobs"] {
             faults.check(updates.contains(workload), || format!("{choice}: updates of {workload} are not checked"));
         }
-        let is_read = |read: &&Value| !items(&check["contextAwareResources"]).contains(*read);
-        let unread: Vec<&Value> = items(&fill["contextAwareResources"]).iter().filter(is_read).collect();
+        let is_unread = |read: &&Value| !items(&check["contextAwareResources"]).contains(*read);
+        let unread: Vec<&Value> = items(&fill["contextAwareResources"]).iter().filter(is_unread).collect();
         faults.check(unread.is_empty(), || format!("{choice}: the validating policy cannot read {unread:?}"));
         faults.equal(&choice, &check["settings"]["estimates"], &fill["settings"]["estimates"]);
     }

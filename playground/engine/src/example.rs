@@ -66,7 +66,7 @@ impl Example {
         Ok(Some(Self { name: name.to_owned(), title, group, shows: shows.clone(), namespace, panels }))
     }
 
-    /// As the page plays it.
+    /// The input that the page gives to the engine for this example, with all of its objects in detail.
     pub fn play(&self) -> Play {
         Play {
             panels: self.panels.clone().into_iter().collect(),

@@ -75,20 +75,6 @@ export interface File {
   text: string;
 }
 
-/** The usage of a quota under one name. */
-export interface Level {
-  /** The amount that is used after all admitted objects, pods of workloads included. */
-  after: string;
-  /** The amount that is used before the objects are applied. */
-  before: string;
-  hard: string;
-  name: string;
-  namespace: string;
-  quota: string;
-  /** Both in thousandths of `hard`; none where that is nothing. */
-  share: [number, number] | null;
-}
-
 /** The effect of LimitRanges and settings together in a namespace, shown by a container that sets nothing. */
 export interface Limits {
   namespace: string;
@@ -156,7 +142,7 @@ export interface Outcome {
   details: Detail[];
   /** The parts of the panels that cannot be used. */
   problems: Problem[];
-  quotas: Level[];
+  quotas: QuotaChange[];
   /** Every object that was read, in order. */
   rows: Row[];
 }
@@ -168,7 +154,7 @@ export interface Overview {
   namespaces: string[];
   objects: number;
   quotaManifests: string;
-  quotas: Level[];
+  quotas: QuotaChange[];
   settings: string;
 }
 
@@ -187,13 +173,27 @@ export interface Problem {
   text: string;
 }
 
+/** The usage of a quota under one name: after all admitted objects, pods of workloads included. */
+export interface QuotaChange {
+  /** The amount that is used before the objects are applied. */
+  before: string;
+  /** None if only usage is known. */
+  hard: string | null;
+  /** Empty for a TenantQuota. */
+  namespace: string;
+  quota: string;
+  resource: string;
+  /** Both in thousandths of `hard`; none where that is nothing. */
+  share: [number, number] | null;
+  used: string;
+}
+
 /** A bound or usage of a quota that would change. */
 export interface QuotaEffect {
-  /** None for a quota that is new. */
+  /** None if only usage is known. */
   hard: string | null;
   /** The rest of the bound then; below zero if there is too little. */
   left: string | null;
-  name: string;
   /** Empty for a TenantQuota. */
   namespace: string;
   /** None if it is not bounded any more. */
@@ -203,6 +203,7 @@ export interface QuotaEffect {
   quota: string;
   /** The usage if all were recreated. */
   remade: string;
+  resource: string;
   used: string;
 }
 

@@ -594,7 +594,8 @@ export function unmeasured(problem) {
   const list = JSON.parse(cluster());
   const { spec } = list.items.at(-1);
   for (const line of spec.advice.lines) {
-    for (const name of ["course", "saved", "savedAMonth", "evidence", "recommended", "recommendedLimit"]) delete line[name];
+    for (const name of ["course", "saved", "savedAMonth", "evidence", "recommended", "recommendedLimit"])
+      delete line[name];
     Object.assign(line, { usage: [], flags: [] });
   }
   const risks = spec.advice.risks.filter(({ risk }) => risk === "noRequest");

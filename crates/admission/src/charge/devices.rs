@@ -82,8 +82,8 @@ pub fn claim_of(pod: Node<'_>) -> Result<Option<Cow<'_, str>>, Malformed> {
     name.map(Node::str).transpose()
 }
 
-/// The resources that its pod was charged, for the object of a request or the one that it replaces; nothing unless the
-/// claim is certainly the pod's. `pod` and `claims` are what the lookups found.
+/// The resources that the pod of `claim` was charged; nothing unless the claim is certainly the pod's. `claim` is the
+/// object of the request or the one that it replaces; `pod` and `claims` are what the lookups found.
 pub fn of_pod<'d>(
     request: &Request<'_>,
     claim: &request::Object<'_>,

@@ -1,5 +1,5 @@
 //! Finds the images whose histories are needed, and the objects to read: the quarter of each image's root, and the page
-//! that it points to if it has no room for the image.
+//! that it points to if it has no room for the image. [`crate::cluster::usage::profile_layout`] explains these words.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -54,7 +54,7 @@ impl<'d> HistoryLookups<'d> {
         self.lookups(request, settings, |place| Some(ProfileName::of(place.root(), &request.namespace)))
     }
 
-    /// The roots to read in place of quarters that the collector did not write yet.
+    /// The objects of the layout before quarters, for images whose quarter the collector has not written yet.
     pub fn older_roots(
         &self,
         request: &'d Request<'d>,
@@ -74,6 +74,7 @@ impl<'d> HistoryLookups<'d> {
         self.elsewhere(request, settings, context, true)
     }
 
+    /// The objects that those in `context` point to: pages, or with `is_page` false the older roots.
     fn elsewhere(
         &self,
         request: &'d Request<'d>,

@@ -169,6 +169,7 @@ impl<'d> TemplateChange<'_, 'd> {
         Ok(Some(Rollout { wanted, present, current, terminating: 0, controller, noun, assumption, is_uncertain }))
     }
 
+    /// Pods of the old template are replaced down to the partition; with `OnDelete`, only missing pods are created.
     fn stateful_set(&self) -> Result<Option<Rollout>, Malformed> {
         let strategy = self.object.spec_at(&["updateStrategy"])?;
         let kind = strategy.map(|strategy| strategy.string("type")).transpose()?.flatten();

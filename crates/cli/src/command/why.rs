@@ -3,8 +3,6 @@
 //! [`headroom_dry_run::why`] finds what the cluster knows; what recorded usage adds is here. An object that exists is decided about as
 //! if it were recreated, without its own usage; a workload whose pods are blocked now as it is.
 
-pub(super) mod decision;
-
 use anyhow::bail;
 use clap::ArgGroup;
 use headroom_admission::timestamp::Timestamp;
@@ -26,6 +24,7 @@ use serde_json::{Value, json};
 use super::cluster_args::{
     About, ObjectFormat, OfflineFlag, Opened, TargetArgs, add_admission, find, is_kind, named, one_by_one,
 };
+use super::decision;
 use super::manifests::{self, Manifests};
 use super::recommend::{self, NamedStore, Recommended, UsageArgs};
 use super::source::Address;

@@ -407,10 +407,11 @@ impl ObjectDecision {
                 self.in_all.push(bound);
                 continue;
             };
-            let of = if bound.edge == Edge::Min { Requirement::Request } else { Requirement::Limit };
+            // A minimum bounds the request; a maximum and a ratio bound the limit.
+            let bounded = if bound.edge == Edge::Min { Requirement::Request } else { Requirement::Limit };
             let containers = self.containers.iter_mut().filter(|container| container.name == name);
             let mut values = containers.flat_map(|container| &mut container.values);
-            if let Some(value) = values.find(|value| value.requirement == of && value.resource == bound.resource) {
+            if let Some(value) = values.find(|value| value.requirement == bounded && value.resource == bound.resource) {
                 value.checks.push(bound);
             }
         }
@@ -682,6 +683,7 @@ impl SetBy {
         }
     }
 
+    /// The step of admission that set the value, as the output names it.
     pub fn step(self) -> &'static str {
         match self {
             Self::Author => "authored",

@@ -128,7 +128,7 @@ impl Simulation {
         names
     }
 
-    /// Looks at everything again as it would be.
+    /// Evaluates all subjects again, in the cluster as it would be, and compares them with those of `begin`.
     pub fn end(&self, admission: &Admission, cluster: &mut Overlay) -> Effects {
         let then: Vec<Looked> = self.subjects.found.iter().map(|subject| look(subject, admission, cluster)).collect();
         let quotas = self.levels(cluster);
@@ -140,6 +140,7 @@ impl Simulation {
             }
             effects.subjects.push(effect);
         }
+        // Only resources whose requests change in sum.
         let changes = std::mem::take(&mut effects.requests).into_iter();
         effects.requests = ResourceList::in_order(changes.filter(|(_, change)| !change.is_zero()));
         effects.quotas = self.quota_effects(&quotas, &then);

@@ -159,22 +159,23 @@ impl StoreReader {
         ContainerRef::of(row, &self.names.usage)
     }
 
-    /// Asks about each day before the end of a window, newest last, and hands over each number with the end of its day.
+    /// Asks about each day before the end of a window, newest last, and hands over each number with the end of its day,
+    /// in Unix seconds.
     async fn daily(
         &self,
         question: &PromQl,
         window: Window,
         each: &mut (dyn FnMut(ContainerRef, i64, f64) + Send),
     ) -> Result<(), SourceError> {
-        // As in each window, the last step looks back on what is before the end.
-        let back = i64::from(self.step_seconds);
+        // A window is asked last one step before its end, so each day is asked one step before its own.
+        let step = i64::from(self.step_seconds);
         let days = (window.seconds() + DAY - 1).div_euclid(DAY).max(1);
-        let ends = Window { from: window.to - (days - 1) * DAY - back, to: window.to + DAY - back };
+        let ends = Window { from: window.to - (days - 1) * DAY - step, to: window.to + DAY - step };
         let day = u32::try_from(DAY).unwrap_or(u32::MAX);
         self.api
             .range(question, ends, day, &mut |row| {
                 let container = self.container(&row);
-                row.points().iter().for_each(|(time, number)| each(container.clone(), time + back, *number));
+                row.points().iter().for_each(|(time, number)| each(container.clone(), time + step, *number));
             })
             .await
     }

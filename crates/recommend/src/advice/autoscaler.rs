@@ -118,7 +118,7 @@ pub fn kept_targets(workload: &WorkloadRef, autoscalers: &Autoscalers) -> Vec<Ke
     autoscalers.horizontal(workload).iter().filter_map(kept).flatten().collect()
 }
 
-/// The effect on each target that would scale differently.
+/// The effect on each target that would scale differently. [`kept_targets`] has those of autoscalers with a controller.
 pub fn effects(
     workload: &WorkloadRef,
     autoscalers: &Autoscalers,
@@ -138,11 +138,13 @@ pub fn effects(
                 continue;
             }
             let now = target.measured.unwrap_or(target.percent);
-            let far = target.measured.filter(|now| !autoscaler.is_tolerated(*now, target.percent));
-            let bound = far.and_then(|now| match now < target.percent {
+            // At a bound and off its target, the bound decides how many pods run, not the request.
+            let off_target = target.measured.filter(|now| !autoscaler.is_tolerated(*now, target.percent));
+            let bound = off_target.and_then(|now| match now < target.percent {
                 true => (pods == least && pods > 1).then_some("minReplicas"),
                 false => (pods == most).then_some("maxReplicas"),
             });
+            // The autoscaler's own formula: pods times utilization by target, rounded up, if it is not tolerated.
             let wanted = match autoscaler.is_tolerated(share(now, &before, &after), target.percent) {
                 true => pods,
                 false => share(pods.saturating_mul(now), &before, &after).div_ceil(target.percent.max(1)),

@@ -391,6 +391,7 @@ impl Inserted<'_> {
         lines
     }
 
+    /// The text on one line, as `resources: {requests: {cpu: 100m}}`; with all names and amounts in quotes for JSON.
     fn flow(&self, is_json: bool) -> String {
         let key = |name: &str| if is_json { format!("\"{name}\"") } else { name.to_owned() };
         let amount = |amount: String| match is_json || is_number(&amount) {

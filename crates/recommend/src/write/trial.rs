@@ -249,9 +249,11 @@ impl AdviceTrial<'_> {
         (!passes(&evaluation)).then(|| self.blocked_by(of, &evaluation))
     }
 
+    /// The reasons that a change does not pass, and who took the room before. What fits is searched for later.
     fn blocked_by(&self, of: &Candidate<'_>, evaluation: &ObjectDecision) -> Blocked {
         let stopping = evaluation.warnings.iter().filter(|warning| warning.blocks_pods.is_some());
         let reasons = evaluation.reasons.iter().map(ToString::to_string).chain(stopping.map(ToString::to_string));
+        // Amounts are texts here: less than nothing is left where room is missing.
         let short = evaluation.charged().filter(|(_, amount)| amount.left.starts_with('-'));
         let short: BTreeSet<&str> = short.map(|(charge, _)| charge.quota.as_str()).collect();
         let after = self.after.get(&of.workload.key.namespace).into_iter().flatten();

@@ -82,7 +82,7 @@ impl DecisionStep<'_> {
             }
             Phase::Asked { .. } | Phase::Withheld { .. } if is_new => {
                 change.phase = Phase::Watched { since: self.now };
-                self.see_made(&change, pod);
+                self.note_new_limits(&change, pod);
                 self.record.changes.push(change);
             }
             // If the pod has the same version, the request may still be under way.
@@ -195,7 +195,7 @@ impl DecisionStep<'_> {
     fn watch(&mut self, change: PodChange, pod: &ObservedPod) {
         let Phase::Watched { since } = change.phase else { return };
         let watched_for = self.now - since;
-        let counts_after = self.see_made(&change, pod);
+        let counts_after = self.note_new_limits(&change, pod);
         let was_killed = |of: &Resized| is_killed_since(pod, &of.name, counts_after + 1);
         if change.direction == Direction::Up && change.containers.iter().any(was_killed) {
             // It was not enough.
@@ -216,19 +216,19 @@ impl DecisionStep<'_> {
         }
     }
 
-    /// Notes when the containers run with their new memory limits, by their status, and returns since when kills count against
-    /// these.
-    fn see_made(&mut self, change: &PodChange, pod: &ObservedPod) -> Time {
+    /// Notes in the record when the containers were first seen to run with their new memory limits. Returns the time
+    /// after which kills are kills at these.
+    fn note_new_limits(&mut self, change: &PodChange, pod: &ObservedPod) -> Time {
         let of = |of: &Resized| pod.containers.iter().find(|container| container.name == of.name);
         let runs =
             |it: &Resized| of(it).is_some_and(|of| of.runs_with.is_some() && of.runs_with == it.to.limits.memory);
         let is_made = change.containers.iter().all(runs);
         // A kill that is known already was at the limits of before, whatever the clock of the node says.
-        let known = change.containers.iter().filter_map(|it| of(it)?.killed).chain([self.now]).max();
+        let made_at = change.containers.iter().filter_map(|it| of(it)?.killed).chain([self.now]).max();
         let rules = self.rules;
         self.record.past_mut(change).map_or(change.begun, |past| {
             if past.raises_limit && is_made && past.made.is_none() {
-                past.made = known;
+                past.made = made_at;
             }
             past.kills_count_after(rules)
         })

@@ -14,7 +14,7 @@ pub struct Before {
     pub limit_raises: usize,
 }
 
-/// A larger size, and the reason for it.
+/// A larger size after a kill, for lasting use, or for today's admission, and the most urgent reason for it.
 pub fn raised(container: &ObservedContainer, before: &Before, rules: &Rules) -> Option<(ContainerSize, ResizeReason)> {
     let killed = after_kill(container, before, rules);
     let mut why = killed.map(|_| ResizeReason::Killed);
@@ -25,10 +25,12 @@ pub fn raised(container: &ObservedContainer, before: &Before, rules: &Rules) -> 
             continue;
         }
         let wanted = container.wanted.of(resource).unwrap_or(0);
+        // Usage from before the last change says nothing about the size of now.
         let used =
             container.used(before.now, rules).filter(|used| before.last_change.is_none_or(|last| last < used.at));
         let used = used.and_then(|used| used.lasting(resource));
         let limit = size.limits.of(resource);
+        // The limit beside a request, where limits may move and were not raised too often already.
         let scaled = |to| {
             let limit =
                 container.scaled_limit(resource, to).filter(|_| before.limit_raises < rules.limit_raises_a_week)?;
@@ -43,6 +45,7 @@ pub fn raised(container: &ObservedContainer, before: &Before, rules: &Rules) -> 
             None => continue,
         };
         let limit = limit.map(|limit| scaled(to).map_or(limit, |scaled| scaled.max(limit)));
+        // A request may not exceed its limit.
         let to = limit.map_or(to, |limit| to.min(limit));
         if to > request {
             size.requests.set(resource, to);

@@ -99,6 +99,7 @@ impl Classifier {
         }
     }
 
+    /// Lists the workloads with their running pods. An owner that was not read is listed by what it made.
     pub fn finish(mut self, cluster: &mut dyn ClusterReader) -> Inventory {
         for (key, (_, entry)) in self.made {
             self.entries.entry(key).or_insert(entry);
@@ -126,6 +127,7 @@ impl Classifier {
             }
         }
         let mut newest: Vec<_> = self.newest.into_iter().collect();
+        // A workload may have several makers, as a Deployment has ReplicaSets: its newest pod is set last.
         newest.sort_by(|(_, (time, _)), (_, (other, _))| time.cmp(other));
         for (maker, (_, pod)) in newest {
             let number = inventory.pods.numbers.get(&inventory.pods.owners.of(maker));

@@ -11,7 +11,7 @@ use headroom_output::{Finding, FindingLevel, FindingRule, Page, Paint, Table, ma
 use serde::Serialize;
 
 use super::entry::CheckedObject;
-use crate::command::why::decision;
+use crate::command::decision;
 
 static REJECTED: FindingRule = FindingRule {
     id: "rejected",

@@ -27,6 +27,7 @@ impl StoreReader {
     /// The containers of these namespaces that were killed because their memory ran out. Most namespaces have none, and cost two
     /// questions; the rest is asked of the pods that have one.
     pub async fn kills(&self, namespaces: &[&str], window: Window) -> Result<Vec<Killed>, SourceError> {
+        // Without kube-state-metrics nothing says why a container ended.
         let Some(state) = &self.names.state else { return Ok(Vec::new()) };
         let queries = self.queries();
         let step = i64::from(self.step_seconds);
@@ -54,6 +55,7 @@ impl StoreReader {
             [&in_namespaces, &pods].map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
         // Any, if there are too many to name.
         let pods = if pods.len() > MAX_NAMED { PRESENT } else { Match::OneOf(&pods) };
+        // The states stay true until the next end, so that only the count of restarts tells two kills apart.
         states.restarts = timelines(queries.restarts(&namespaces, state, pods)).await?;
         if states.lacks_restarts(window) {
             let question = queries.restarts_before(&namespaces, state, pods, oom::AWAY_SECONDS);
@@ -73,6 +75,7 @@ impl StoreReader {
             // The limit of before: a Deployment that was given more has other pods by now.
             limits.before(of, at).or_else(|| limits.peak(of, at, oom::LOOK_BACK_SECONDS))
         };
+        // Where no limit is known, the memory used before the kill stands for it.
         let without_limit = kills.iter().filter(|(of, at)| limit_of(of, *at).is_none());
         let without_limit: BTreeSet<&str> = without_limit.map(|(of, _)| of.namespace.as_str()).collect();
         let without_limit: Vec<&str> = without_limit.into_iter().collect();

@@ -33,6 +33,7 @@ pub fn set_targets(text: &str, targets: &[TargetEdit]) -> Result<Option<String>,
         return Ok(None);
     }
     let edited = spliced(text, splices);
+    // Read again, the edited text must be the old one with the targets put into its objects.
     let put = |is_of: &dyn Fn(&Identity) -> bool, object: &mut Value| {
         targets.iter().filter(|target| is_of(&target.object)).for_each(|target| target.put(object));
     };

@@ -58,7 +58,7 @@ impl<'s> ProfileReader<'s> {
         Self { selection, now, own: BTreeMap::new(), together: NamespaceUsage::default() }
     }
 
-    /// Adds the content of a profile object.
+    /// Adds the usage of images in a UsageProfile: by namespace, and together unless namespaces are selected.
     pub fn add(&mut self, object: Node<'_>) -> Result<(), Malformed> {
         let profile = match usage::Profile::read(object) {
             Ok(profile) => profile,
@@ -70,6 +70,7 @@ impl<'s> ProfileReader<'s> {
         };
         let Some(images) = profile.images() else { return Ok(()) };
         for (key, entry) in images.fields()? {
+            // Keys have commas for dots, because a dot separates the steps of a field mask.
             let repository = key.str()?.replace(',', ".");
             let Ok(image) = ImageName::parse(&repository) else { continue };
             let place = ProfileKey::of(image.repository());
@@ -86,8 +87,8 @@ impl<'s> ProfileReader<'s> {
                     continue;
                 }
                 let own = profile.entry(&place, &namespace).map(|entry| entry.own);
-                let of = self.own.entry(namespace.to_string()).or_default();
-                of.add(&image, node, own, self.selection, self.now);
+                let usage = self.own.entry(namespace.to_string()).or_default();
+                usage.add(&image, node, own, self.selection, self.now);
             }
         }
         Ok(())
