@@ -233,7 +233,7 @@ bench-recommend bench-estimates bench-resize sizing: bench-programs
 .PHONY: bench-ledger
 bench-ledger: bench-programs
 	scripts/control-plane.sh >/dev/null
-	HEADROOM_BENCH=$(abspath $(TARGET))/native cargo test --locked --workspace --test cluster -- --ignored --nocapture ledger::bench ledger::churn
+	HEADROOM_BENCH=$(abspath $(TARGET))/native cargo test --locked --workspace --test cluster -- --ignored --nocapture --test-threads=1 ledger::bench ledger::churn
 
 # In Kubewarden's own policy server, which POLICY_SERVER names.
 .PHONY: bench-policy-server

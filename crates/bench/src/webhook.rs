@@ -22,10 +22,9 @@ use tokio_util::sync::CancellationToken;
 pub struct Args {
     #[arg(long)]
     listen: SocketAddr,
+    /// Folder with `tls.crt` and `tls.key`, as for the ledger
     #[arg(long)]
-    tls_certificate: PathBuf,
-    #[arg(long)]
-    tls_key: PathBuf,
+    tls: PathBuf,
     /// Namespace of the ConfigMaps
     #[arg(long)]
     write: Option<String>,
@@ -34,7 +33,7 @@ pub struct Args {
 #[tokio::main]
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let certificate = Arc::new(tls::Certificate::default());
-    certificate.read_files(&args.tls_certificate, &args.tls_key)?;
+    certificate.read_files(&args.tls.join("tls.crt"), &args.tls.join("tls.key"))?;
     let acceptor = tls::acceptor(certificate, None)?;
     let client = kubeconfig::client(&Chosen::default()).await.map_err(anyhow::Error::msg)?;
     let api = ApiClient::new(client);
