@@ -290,7 +290,7 @@ fn no_running_pod_is_lowered_below_what_its_program_is_told() {
     check(json!({"args": ["-Xmx3g"]}), Some(3_072));
     check(json!({"env": [{"name": "JAVA_OPTS", "value": "-XX:MaxRAMPercentage=50"}]}), Some(2_048));
     check(json!({"command": ["redis-server", "--maxmemory", "64mb"]}), Some(400));
-    // Go collects garbage before it reaches this, unless it is told not to.
+    // Go collects garbage before its heap reaches this, unless garbage collection is switched off.
     let of_request = json!({"name": "GOMEMLIMIT", "valueFrom": {"resourceFieldRef": {"resource": "requests.memory"}}});
     check(json!({"env": [of_request]}), Some(400));
     check(json!({"env": [of_request, {"name": "GOGC", "value": "off"}]}), None);

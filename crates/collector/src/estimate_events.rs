@@ -21,7 +21,7 @@ use headroom_api_server::derived_name::DerivedName;
 use headroom_api_server::event::{EventType, Recorder};
 use headroom_api_server::parts::locked;
 use headroom_api_server::watch::{WatchUpdate, follow_selected};
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -211,7 +211,7 @@ fn set_beside_template(pod: &Value, controller: &Value) -> Option<String> {
     }
     let (spec, template) = (pod.get("spec")?, controller.pointer("/spec/template/spec")?);
     let mut found = Vec::new();
-    for list in ["initContainers", "containers"] {
+    for list in ["/initContainers", "/containers"] {
         let written: BTreeMap<&str, &Value> = containers(template, list).collect();
         for (name, container) in containers(spec, list) {
             let template = written.get(name).copied();
@@ -235,8 +235,7 @@ fn set_beside_template(pod: &Value, controller: &Value) -> Option<String> {
 
 /// The containers of a pod's list, by name.
 fn containers<'a>(spec: &'a Value, list: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
-    let list = spec.get(list).and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(|container| Some((container.get("name")?.as_str()?, container)))
+    items(spec, list).filter_map(|container| Some((container.get("name")?.as_str()?, container)))
 }
 
 fn amounts(container: &Value, requirement: Requirement) -> Option<&Map<String, Value>> {
@@ -245,8 +244,7 @@ fn amounts(container: &Value, requirement: Requirement) -> Option<&Map<String, V
 
 /// The reference to an object's controller.
 fn controller_of(object: &Value) -> Option<&Value> {
-    let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
-    owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+    items(object, "/metadata/ownerReferences").find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
 }
 
 #[cfg(test)]

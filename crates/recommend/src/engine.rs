@@ -469,7 +469,7 @@ impl Evaluator<'_> {
                 let text = of_pod.pointer(&format!("/{of}/{}", resource.name())).and_then(Value::as_str);
                 text.and_then(|text| text.parse::<Quantity>().ok())
             };
-            // What containers request for themselves stays, and the pod must request as much.
+            // A pod must request at least what its containers request for themselves, and that does not change.
             let needed = |of: &ContainerAdvice| {
                 let advice = of.resource(resource)?;
                 let own = advice.written.clone().unwrap_or(Quantity::ZERO);
@@ -618,7 +618,7 @@ impl Evaluator<'_> {
             let reasons: Vec<Option<NoRecommendation>> = container.resources.iter().map(why).collect();
             let whole = Quantity::from_milli(if container.is_limited_to_whole_cpus() { 1000 } else { 1 });
             for (advice, why) in container.resources.iter_mut().zip(reasons) {
-                // Of memory, the limit decides.
+                // For memory, the limit decides.
                 if why == Some(NoRecommendation::WholeCpus) && advice.resource == Resource::Cpu {
                     let enough = advice.recommended.take().map(|cpu| cpu.rounded_up_to_multiple_of(&whole));
                     advice.enough = enough.filter(|enough| Some(enough) != advice.written_limit.as_ref());

@@ -203,7 +203,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     assert_eq!(annotation(&twice)["web"], annotation(&known)["web"]);
 
     // The Deployment gets one Event, written with the rights of the collector.
-    let (described, _) = told(&shop, namespace, collector.clone(), ReadFrom::Annotations).await;
+    let (described, _) = with_event(&shop, namespace, collector.clone(), ReadFrom::Annotations).await;
     assert_eq!(described.matches("RequestsEstimated").count(), 1, "{described}");
     let text = "estimated for its pods: web cpu request 33";
     assert!(
@@ -211,13 +211,13 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
         "{described}"
     );
 
-    // Where pods are not marked, it is told by comparison with its template.
+    // Where pods are not marked, the Event comes from comparing a pod with its template.
     assert_eq!(apply(&shop.cluster, &["--set", "policies.settings.annotate=false"], is_of_collector), 7);
     let settings = json!({"annotate": false, "estimates": {"namespace": "headroom"}});
     let deployments = BTreeMap::from([(ID.to_owned(), Deployment::mutating(settings))]);
     let (_server, namespace) = guard_in(&shop.cluster, deployments, Host::Kubewarden).await;
     collect(collector.clone(), folder.path(), &samples(&namespace)).await.unwrap();
-    let (described, pod) = told(&shop, &namespace, collector, ReadFrom::Templates).await;
+    let (described, pod) = with_event(&shop, &namespace, collector, ReadFrom::Templates).await;
     assert_eq!(pod.metadata.annotations, None);
     within(&resources(&pod)["requests"]["cpu"], "330m", "340m");
     assert_eq!(described.matches("ResourcesSet").count(), 1, "{described}");
@@ -227,7 +227,12 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
 }
 
 /// Creates two pods of a Deployment. Returns the Deployment as kubectl describes it once the collector has told it of them, and a pod.
-async fn told(shop: &Guarded, namespace: &str, collector: Client, read_from: ReadFrom) -> (String, DynamicObject) {
+async fn with_event(
+    shop: &Guarded,
+    namespace: &str,
+    collector: Client,
+    read_from: ReadFrom,
+) -> (String, DynamicObject) {
     let web = shop.create(crate::objects::deployment(namespace, 2, json!({}))).await.unwrap();
     let owned_by = |owner: &DynamicObject, kind: &str| {
         let (name, uid) = (&owner.metadata.name, &owner.metadata.uid);

@@ -114,17 +114,17 @@ mod tests {
             let [killed_and_restarted, killed_for_good, restarts] = [killed, dead, restarts].map(timelines);
             check(&States { killed_and_restarted, killed_for_good, restarts, ..States::default() }, expected);
         };
-        // A restart after a kill is told once.
+        // A restart after a kill is reported once.
         let restarts = [(540, 0.0), (600, 0.0), (660, 1.0), (720, 1.0), (780, 2.0), (840, 2.0)];
         check(&[(660, 1.0), (720, 1.0), (780, 1.0), (840, 1.0)], &[], &restarts, &[660, 780]);
         // A restart after another end is no kill.
         check(&[(540, 1.0), (600, 1.0)], &[], &[(540, 1.0), (600, 1.0), (660, 2.0)], &[]);
-        // What was not watched before is not claimed; the restarts of the dead one had been seen at 720.
+        // Ends from before the watch began are not reported; the restarts of the dead one had been seen at 720.
         check(&[(660, 1.0), (720, 1.0)], &[(900, 1.0)], &[(660, 3.0), (720, 3.0)], &[900]);
         // A kill belongs to the window of its time.
         let restarts = [(480, 0.0), (540, 1.0), (600, 1.0), (1200, 2.0)];
         check(&[(540, 1.0), (600, 1.0), (1200, 1.0)], &[], &restarts, &[]);
-        // A Job that is not started again is told when it lies dead.
+        // A Job that is not started again is reported once it has ended.
         check(&[], &[(720, 1.0), (780, 1.0)], &[(660, 0.0), (720, 0.0)], &[720]);
     }
 
