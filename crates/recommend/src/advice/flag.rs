@@ -217,7 +217,8 @@ impl Flag {
                 "reserve: a placeholder that others displace, by a negative priority or as a pause image: its request is not lowered"
             }
             Self::Kept(Kept::Twin(_)) => {
-                "twin of: it runs the same as the one that a Service selects, and may be switched to: its request is not lowered"
+                "twin of: it runs the same as a busy one, which leads or which a Service selects, and may take over: its request is \
+                 not lowered"
             }
             Self::Kept(Kept::Standby(_)) => {
                 "standby of: a database that may take over from a busy one: its request is not lowered"

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Kept {
     /// Others displace it: by its `priority -10` or `pause image`.
     Reserve(String),
-    /// A Service selects this workload, which runs the same, and may be switched.
+    /// This workload runs the same: a Service selects it and may be switched, or it leads.
     Twin(String),
     /// The busy peer of a database.
     Standby(String),

@@ -1,6 +1,7 @@
 //! Finds the workloads that are kept empty on purpose: room for others, and those that take over from a peer.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
 
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Resource;
@@ -58,7 +59,10 @@ struct Peer {
     entry: usize,
     name: String,
     labels: Map<String, Value>,
-    arguments: String,
+    /// A hash, since a tenant may write long ones, all of which are compared.
+    arguments: u64,
+    /// A hash of what else decides what it does: variables and files.
+    environment: u64,
     /// The installation to which a database belongs.
     database_of: Option<String>,
     cpu: i64,
@@ -66,20 +70,25 @@ struct Peer {
 
 impl Peer {
     /// With the namespace and what its containers run.
-    fn of(workload: &Workload, object: &Value) -> Option<((String, String), Self)> {
+    fn of(workload: &Workload, object: &Value, hashes: &RandomState) -> Option<((String, String), Self)> {
         let pod = object.pointer(&in_pod(&workload.path, "spec"))?;
         let labels = object.pointer(&in_pod(&workload.path, "metadata/labels")).and_then(Value::as_object);
         let labels = labels.cloned().unwrap_or_default();
-        let fields =
-            |names: [&str; 2]| containers(pod).map(|of| format!("{:?}", names.map(|name| of.get(name)))).collect();
+        let fields = |names: &[&str]| -> Vec<String> {
+            containers(pod).flat_map(|of| names.iter().map(move |name| format!("{:?}", of.get(name)))).collect()
+        };
         let images: String = containers(pod).map(|of| format!("{:?} {};", of.get("name"), repository(of))).collect();
         let is_database = DATABASES.iter().any(|name| images.contains(name));
         let instance = || Some(labels.get("app.kubernetes.io/instance")?.to_string());
         let database_of = workload.managed_by.clone().or_else(instance).filter(|_| is_database);
         let used = workload.containers.iter().filter(|of| !of.is_init);
         let cpu = used.filter_map(|of| of.resource(Resource::Cpu)?.mostly_used()).map(Quantity::milli_value).sum();
-        let (entry, name, arguments) = (workload.entry, workload.key.to_string(), fields(["command", "args"]));
-        Some(((workload.key.namespace.clone(), images), Self { entry, name, labels, arguments, database_of, cpu }))
+        let (entry, name) = (workload.entry, workload.key.to_string());
+        let arguments = hashes.hash_one(fields(&["command", "args"]));
+        let mounts = fields(&["env", "envFrom", "volumeMounts"]);
+        let environment = hashes.hash_one((format!("{:?}", pod.get("volumes")), mounts));
+        let peer = Self { entry, name, labels, arguments, environment, database_of, cpu };
+        Some(((workload.key.namespace.clone(), images), peer))
     }
 }
 
@@ -102,9 +111,9 @@ pub fn by_peers(
     cluster: &mut dyn ClusterReader,
     notes: &mut Vec<ReadError>,
 ) -> BTreeMap<usize, Kept> {
-    let mut groups: BTreeMap<(String, String), Vec<Peer>> = BTreeMap::new();
+    let (mut groups, hashes) = (BTreeMap::<(String, String), Vec<Peer>>::new(), RandomState::new());
     for workload in workloads.iter().filter(|of| !of.shared_flags.iter().any(|flag| matches!(flag, Flag::Kept(_)))) {
-        let found = entries.get(workload.entry).and_then(|entry| Peer::of(workload, &entry.object.value()));
+        let found = entries.get(workload.entry).and_then(|entry| Peer::of(workload, &entry.object.value(), &hashes));
         found.into_iter().for_each(|(runs, peer)| groups.entry(runs).or_default().push(peer));
     }
     let (mut found, mut services) = (BTreeMap::new(), BTreeMap::new());
@@ -122,19 +131,22 @@ pub fn by_peers(
             let alike: Vec<&Peer> = busier.into_iter().filter(|peer| peer.arguments == idle.arguments).collect();
             let [first, ..] = alike.as_slice() else { continue };
             let read = || match cluster.list(("v1", "Service", Some(namespace))) {
-                Ok(services) => services,
+                Ok(services) => Some(services),
                 Err(problem) => {
                     let unknown = format!("not known: does {} take over from {}", idle.name, first.name);
                     notes.push(problem.context(&unknown));
-                    Vec::new()
+                    None
                 }
             };
-            let services: &mut Vec<Value> = services.entry(namespace).or_insert_with(read);
+            let Some(services) = services.entry(namespace).or_insert_with(read).as_deref() else { continue };
             let [own, switching] = [0, 1].map(|differs| selecting(services, &idle.labels, differs));
             let may_switch = |peer: &&Peer| {
                 let of_peer = selected.entry(peer.entry).or_insert_with(|| selecting(services, &peer.labels, 0));
-                own.iter().zip(&*of_peer).all(|(own, of)| own & !of == 0)
-                    && switching.iter().zip(&*of_peer).any(|(switching, of)| switching & of != 0)
+                // Nothing tells them apart, so one leads: by a Lease, a lock, or the share that a mesh gives it.
+                let is_same = own == *of_peer && idle.environment == peer.environment;
+                let is_switched = own.iter().zip(&*of_peer).all(|(own, of)| own & !of == 0)
+                    && switching.iter().zip(&*of_peer).any(|(switching, of)| switching & of != 0);
+                is_same || is_switched
             };
             let twin = alike.into_iter().find(may_switch);
             found.extend(twin.map(|twin| (idle.entry, Kept::Twin(twin.name.clone()))));

@@ -751,9 +751,12 @@ fn many_peers_and_services_cost_no_product() {
         json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"selector": selector}})
     });
     let mut around = around(&services.collect::<Vec<_>>());
-    let of = json!({"labels": {"app": "web", "color": "blue"}, "limits": {}});
-    let (idle, busy) =
-        (peer(&of, observed(1, 100, None), &mut around), peer(&of, observed(900, 100, None), &mut around));
+    let mut of = |cpu: u64| {
+        let container = json!({"env": [{"name": "LOAD", "value": cpu.to_string()}]});
+        let of = json!({"labels": {"app": "web", "color": "blue"}, "limits": {}, "container": container});
+        peer(&of, observed(cpu, 100, None), &mut around)
+    };
+    let (idle, busy) = (of(1), of(900));
     // A Service for each pair: a hundred million.
     let all = (0..1_400).map(|number| if number % 2 == 0 { &idle } else { &busy }).enumerate();
     let (workloads, entries): (Vec<Workload>, Vec<WorkloadEntry>) =
