@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::advice::amounts::{readable, resource_name, short, text};
 use crate::advice::kept::Kept;
 use crate::advice::pod_request::PodLevel;
-use crate::history::description::{Difference, Recurrence, Rhythm};
+use crate::history::description::{Difference, Fall, Recurrence, Rhythm};
 use crate::history::evidence::{Evidence, weekday};
 
 /// A reason to look closer before taking a recommendation.
@@ -29,6 +29,7 @@ pub enum Flag {
     /// With the end of what was read.
     Recurs(Recurrence, i64),
     Once(Once, i64),
+    Fell(Fall, i64),
     BelowPeak,
     Injected,
     /// Running pods have other requests than the template.
@@ -102,12 +103,10 @@ impl fmt::Display for Flag {
                 }
             }
             Self::Once(once, to) => {
-                write!(
-                    f,
-                    "once {} on {}",
-                    people_read(once.amount, once.resource),
-                    date(to - 1 - i64::from(once.age) * DAY)
-                )
+                write!(f, "once {} on {}", people_read(once.amount, once.resource), date_of(once.age, *to))
+            }
+            Self::Fell(fall, to) => {
+                write!(f, "less since {} ({})", date_of(fall.age, *to), people_read(fall.amount, fall.resource))
             }
             Self::BelowPeak => f.write_str("below peak"),
             Self::Injected => f.write_str("injected"),
@@ -187,6 +186,10 @@ impl Flag {
             Self::Once(..) => {
                 "once: on that day it used over three times as much as on all others, and neither a week before nor after, as \
                  what comes once a month does, too; the request does not cover it: --cpu p95 and --memory peak cover all days"
+            }
+            Self::Fell(..) => {
+                "less since: since that day it used at most two thirds of what it used on each day before, which the request still \
+                 covers, since load may come back: fewer --days leave that out"
             }
             Self::BelowPeak => {
                 "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \
@@ -276,6 +279,11 @@ fn people_read(amount: u64, resource: Resource) -> String {
 pub fn date(unix_seconds: i64) -> String {
     let moment = Timestamp::from_unix_seconds(unix_seconds).map(|moment| moment.to_string()).unwrap_or_default();
     moment.split('T').next().unwrap_or_default().to_owned()
+}
+
+/// The day of such an age, of what was read up to a moment.
+fn date_of(age: u32, to: i64) -> String {
+    date(to - 1 - i64::from(age) * DAY)
 }
 
 /// A resource whose usage grows steadily.

@@ -89,6 +89,7 @@ fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
         let name = advice.resource.name();
         let text = match runs {
             true => format!("a run used more than its {name} request"),
+            false if advice.is_above_lately() => format!("above its {name} request most of the time since yesterday"),
             false => format!("above its {name} request most of the time"),
         };
         let to = match advice.resource {
@@ -140,11 +141,24 @@ fn killed(container: &ContainerAdvice) -> Option<(String, String)> {
     Some((format!("OOM-killed {times}{at}{children}"), fix))
 }
 
+impl ResourceAdvice {
+    /// True if usage is above the request most of the time since yesterday, and was not before, as after a release.
+    fn is_above_lately(&self) -> bool {
+        let usual = self.used.as_ref().and_then(|used| used.percentile(500));
+        let request = self.request.as_ref().map(|request| &request.value);
+        request.is_some() && self.lately.as_ref() > request && usual <= request
+    }
+}
+
 /// By how much usage is above a request, in percent, and what helps: what is recommended, a bound that keeps that too low, or at
-/// least what was used: the median, or of the runs of a Job, which are brief, what memory used at most and CPU mostly.
+/// least what was used: a median, or of the runs of a Job, which are brief, what memory used at most and CPU mostly.
 fn above_request(advice: &ResourceAdvice, are_runs: bool) -> Option<(&ResourceAdvice, u64, String)> {
     let request = &advice.request.as_ref().filter(|_| !advice.lacks_request())?.value;
-    let used = if are_runs { advice.mostly_used()? } else { advice.used.as_ref()?.percentile(500)? };
+    let used = match are_runs {
+        true => advice.mostly_used()?,
+        false if advice.is_above_lately() => advice.lately.as_ref()?,
+        false => advice.used.as_ref()?.percentile(500)?,
+    };
     if used <= request {
         return None;
     }

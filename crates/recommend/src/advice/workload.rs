@@ -21,6 +21,7 @@ use crate::history::evidence::Evidence;
 use crate::history::timeline::Timeline;
 use headroom_admission::recommend::NoRecommendation;
 use headroom_usage::covered::Growth;
+use headroom_usage::sample::quantity;
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::program::{Setting, Told};
 
@@ -199,6 +200,9 @@ pub struct ResourceAdvice {
     pub change: Option<Delta>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<Distribution>,
+    /// The median of today and yesterday, where a metrics store tells it.
+    #[serde(skip)]
+    pub lately: Option<Quantity>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<AdviceReason>,
     /// The reason that nothing is recommended.
@@ -420,8 +424,13 @@ impl ContainerAdvice {
         self.grows = of.grows.iter().filter_map(growing).collect();
         let pods = of.pods.iter().cloned().map(Flag::PodsDiffer);
         let recurs = of.recurs.iter().cloned().map(|recurs| Flag::Recurs(recurs, to));
-        self.patterns =
-            pods.chain(recurs).chain(of.left_out.once.iter().cloned().map(|once| Flag::Once(once, to))).collect();
+        let once = of.left_out.once.iter().cloned().map(|once| Flag::Once(once, to));
+        let falls = of.falls.iter().cloned().map(|fall| Flag::Fell(fall, to));
+        self.patterns = pods.chain(recurs).chain(once).chain(falls).collect();
+        for advice in &mut self.resources {
+            let lately = of.lately.iter().find(|(resource, _)| *resource == advice.resource);
+            advice.lately = lately.map(|(resource, amount)| quantity(*amount, *resource));
+        }
     }
 
     /// True if enough is known of it that a memory limit may be lowered.

@@ -205,6 +205,7 @@ fn of_resource(
         recommended_limit: None,
         change: None,
         used: None,
+        lately: None,
         reason: None,
         unknown: None,
         enough: None,

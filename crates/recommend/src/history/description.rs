@@ -25,6 +25,9 @@ pub struct Description {
     pub recurs: Vec<Recurrence>,
     pub pods: Vec<Difference>,
     pub grows: Vec<(Resource, Growth)>,
+    pub falls: Vec<Fall>,
+    /// The medians of today and yesterday.
+    pub lately: Vec<(Resource, u64)>,
     /// True if the last days had a higher peak of memory than those before them.
     pub has_rising_memory: bool,
     pub left_out: LeftOut,
@@ -62,6 +65,16 @@ pub struct Difference {
     pub is_covered: bool,
 }
 
+/// Much less use since a day than on each before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fall {
+    pub resource: Resource,
+    /// The most that was used since.
+    pub amount: u64,
+    /// The age of that day.
+    pub age: u32,
+}
+
 /// The days of a pod.
 struct Pod<'c> {
     number: u32,
@@ -86,11 +99,13 @@ impl Description {
             }
         }
         let of_resource = |resource| covered::growth(&days, resource).map(|growth| (resource, growth));
-        let grows: Vec<(Resource, Growth)> =
-            [Resource::Cpu, Resource::Memory].into_iter().filter_map(of_resource).collect();
+        let both = [Resource::Cpu, Resource::Memory];
+        let grows = both.into_iter().filter_map(of_resource).collect();
+        let falls = both.into_iter().filter_map(|resource| fall(&days, resource)).collect();
+        let lately = both.map(|resource| (resource, median_since_yesterday(&days, resource))).to_vec();
         let (covered, left_out) = OpenHistory::covering(days);
-        let mut found = Self { grows, covered, left_out, ..Self::default() };
-        for resource in [Resource::Cpu, Resource::Memory] {
+        let mut found = Self { grows, falls, lately, covered, left_out, ..Self::default() };
+        for resource in both {
             found.pods.extend(found.single_pods(&pods, resource).or_else(|| differing(&pods, resource)));
         }
         found.recurs = found.recurrences(course, &pods);
@@ -201,7 +216,26 @@ fn day_level(sketch: &Sketch, resource: Resource) -> u64 {
     if resource == Resource::Cpu { sketch.percentile(950) } else { sketch.peak() }
 }
 
-/// The pod that is far above most of the others on the days that they share.
+/// From a day on, at most two thirds of what each day before used. Three days on both sides tell it from what happened once.
+fn fall(days: &BTreeMap<u32, Observed>, resource: Resource) -> Option<Fall> {
+    let known = days.iter().map(|(age, day)| (*age, day.sketch(resource)));
+    let known = known.filter(|(_, sketch)| sketch.seconds() >= LEAST_SECONDS);
+    let levels: Vec<(u32, u64)> = known.map(|(age, sketch)| (age, day_level(sketch, resource))).collect();
+    (3..levels.len().saturating_sub(2)).find_map(|newest| {
+        let (since, before) = levels.split_at(newest);
+        let (amount, least) = (since.iter().map(|of| of.1).max()?, before.iter().map(|of| of.1).min()?);
+        let is_far = least > amount / 2 * 3 && least > amount + little(resource);
+        is_far.then_some(Fall { resource, amount, age: since.last()?.0 })
+    })
+}
+
+fn median_since_yesterday(days: &BTreeMap<u32, Observed>, resource: Resource) -> u64 {
+    let mut all = Sketch::default();
+    days.range(0..=1).for_each(|(_, day)| all.merge(day.sketch(resource)));
+    all.percentile(500)
+}
+
+/// The pods that are far above most of the others on the days that they share.
 fn differing(pods: &[Pod<'_>], resource: Resource) -> Option<Difference> {
     let level = |pod: &Pod<'_>| {
         let days = pod.days.values().map(|day| day_level(day.sketch(resource), resource));
@@ -209,19 +243,19 @@ fn differing(pods: &[Pod<'_>], resource: Resource) -> Option<Difference> {
     };
     let busiest = pods.iter().max_by_key(|pod| level(pod))?;
     let on = |pod: &Pod<'_>, age: &u32| pod.days.get(age).map(|day| day_level(day.sketch(resource), resource));
-    let (mut far_above, mut others) = (Vec::new(), Vec::new());
+    let (mut far_below, mut others) = (Vec::new(), Vec::new());
     for other in pods.iter().filter(|other| other.number != busiest.number) {
         let shared = busiest.days.keys().filter_map(|age| Some((on(busiest, age)?, on(other, age)?)));
         let days: Vec<bool> =
             shared.map(|(most, less)| most * 2 > less * 3 && most > less + little(resource)).collect();
         if days.len() >= 2 && days.len() * 2 >= busiest.days.len() {
-            far_above.push(is_most(&days, 70));
-            others.push(level(other));
+            far_below.push(is_most(&days, 70));
+            others.extend(far_below.last().filter(|is| **is).map(|_| level(other)));
         }
     }
-    let pods = (1, others.len() + 1);
+    let pods = (far_below.len() + 1 - others.len(), far_below.len() + 1);
     let amount = level(busiest);
-    is_most(&far_above, 50).then(|| Difference { resource, amount, pods, others: median(others), is_covered: true })
+    is_most(&far_below, 50).then(|| Difference { resource, amount, pods, others: median(others), is_covered: true })
 }
 
 /// The CPU that pods use on the day of their start, if it is far above all of their other days.

@@ -1,6 +1,7 @@
 //! Shapes of use that single percentiles, peaks or days get wrong: what is recommended for each, and what is said of it.
 
 use super::*;
+use crate::advice::risk;
 use headroom_admission::recommend::NoRecommendation;
 use headroom_usage::cardinality;
 
@@ -106,6 +107,7 @@ fn a_request_covers_what_recurs_and_most_pods_and_the_rest_is_said() {
     add("a large shard", "StatefulSet", many(8, &|of, _| (200, if of == 3 { 8_192 } else { 1_024 })));
     add("a hot shard", "StatefulSet", many(8, &|of, _| (if of == 3 { 900 } else { 200 }, 1_024)));
     let leads = |of, ago| (ago / DAY_IN_MINUTES) % 5 == of;
+    add("two hot shards", "StatefulSet", many(8, &|of, _| (if of < 2 { 900 } else { 200 }, 1_024)));
     add("a moving leader", "StatefulSet", many(5, &|of, ago| if leads(of, ago) { (900, 900) } else { (200, 300) }));
     let pods = |count: i64, each: i64, length: i64, of: &dyn Fn(i64, i64) -> (u64, u64)| {
         (0..count).fold(Told::default(), |told, number| {
@@ -128,15 +130,33 @@ a load test: 300m 896Mi once 1.50 cores on 2026-11-16; once 6.1 GiB on 2026-11-1
 an extraordinary day: 350m 456Mi once 2.00 cores on 2026-11-21; once 1.6 GiB on 2026-11-21
 a day of each week: 2 1776Mi weekly 2.00 cores (on Sat)
 since yesterday: 2 1776Mi 
-until a week ago: 2 1776Mi 
+until a week ago: 2 1776Mi less since 2026-11-16 (0.35 cores); less since 2026-11-16 (400 MiB)
 a large shard: 200m 1143Mi pods differ (8.0 GiB in 1 of 8, 1.0 GiB in others, not covered)
 a hot shard: 900m 1143Mi pods differ (0.90 cores in 1 of 8, 0.20 cores in others)
+two hot shards: 900m 1143Mi pods differ (0.90 cores in 2 of 8, 0.20 cores in others)
 a moving leader: 900m 1006Mi 
 a release each day: 51m 786Mi at start 1.95 cores
 one short pod in 211: 330m 401Mi pods differ (4.40 cores in 9 of 1820, 0.33 cores in others, not covered); pods differ (7.7 GiB in 9 of 1820, 350 MiB in others, not covered)
 two large runs of 14: 100m 9028Mi 
 ";
     assert_eq!(found.join("\n"), expected.trim_end_matches('\n'));
+}
+
+#[test]
+fn a_release_that_uses_more_than_is_requested_is_at_risk_on_the_next_day() {
+    let containers =
+        json!([{"name": "a", "image": "example.com/a:1", "resources": {"requests": {"memory": "512Mi", "cpu": "1"}}}]);
+    let entry = entry_of("Deployment", containers);
+    let check = |hours: i64, expected: &[&str]| {
+        let told = Told::default().pod((FORTNIGHT, 0), &|ago| (100, if ago < hours * HOUR { 900 } else { 400 }));
+        let row = advised_from(UsageSource::Read(&told.histories), false, &entry, &mut around(&[]));
+        let texts: Vec<String> =
+            risk::of_all(&[row]).into_iter().map(|risk| format!("{}; {}", risk.text, risk.fix)).collect();
+        assert_eq!(texts, expected, "{hours} h");
+    };
+    check(3, &[]);
+    check(30, &["above its memory request most of the time since yesterday; raise the memory request to 1006Mi"]);
+    check(200, &["above its memory request most of the time; raise the memory request to 1006Mi"]);
 }
 
 #[test]
