@@ -22,7 +22,6 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
     }
 
     /// Adds a problem of field `name`; `problem` follows the path in the message.
-    #[inline(never)]
     pub fn problem(&mut self, name: &str, problem: &str) {
         let path = self.path_of(name);
         self.problems.push(format!("`{path}` {problem}"));
@@ -33,7 +32,6 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
         self.problems.push(problem);
     }
 
-    #[inline(never)]
     pub fn path_of(&self, name: &str) -> String {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
@@ -48,14 +46,12 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
         }
     }
 
-    #[inline(never)]
     fn value(&mut self, name: &'static str) -> Option<Node<'d>> {
         self.fields_read.push(name);
         // OK to ignore a section that is not an object, because `finish` reports it.
         self.node.get(name).ok().flatten()
     }
 
-    #[inline(never)]
     fn malformed<T>(&mut self, name: &str, malformed: &Malformed) -> Option<T> {
         self.problem(name, &format!("is wrong: {}", malformed.problem));
         None
@@ -66,7 +62,6 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
         matches!(self.node.get(name), Ok(None))
     }
 
-    #[inline(never)]
     pub fn flag(&mut self, name: &'static str, default: bool) -> bool {
         self.field(name, Node::bool).unwrap_or(default)
     }
@@ -81,35 +76,29 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
     }
 
     /// The index of a value among several words.
-    #[inline(never)]
     fn chosen(&mut self, name: &str, value: Node<'d>, words: &[&str]) -> Option<usize> {
         let word = if value.text() == "false" { Some("off".into()) } else { value.str().ok() };
         let chosen = word.and_then(|word| words.iter().position(|choice| *choice == word));
         chosen.or_else(|| self.malformed(name, &value.expected(&in_backticks(words))))
     }
 
-    #[inline(never)]
     pub fn string(&mut self, name: &'static str) -> Option<Cow<'d, str>> {
         self.field(name, Node::str)
     }
 
-    #[inline(never)]
     pub fn strings(&mut self, name: &'static str) -> Vec<Cow<'d, str>> {
         self.field(name, |list| list.items()?.map(Node::str).collect()).unwrap_or_default()
     }
 
-    #[inline(never)]
     pub fn integer(&mut self, name: &'static str) -> Option<i64> {
         self.field(name, Node::integer)
     }
 
-    #[inline(never)]
     pub fn quantity(&mut self, name: &'static str) -> Option<Quantity> {
         self.field(name, read_quantity)
     }
 
     /// A section inside this one.
-    #[inline(never)]
     pub fn section(&mut self, name: &'static str) -> Option<SettingsReader<'_, 'd>> {
         let node = self.field(name, Ok)?;
         let path = self.path_of(name);
@@ -134,14 +123,12 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
     }
 
     /// All fields with any names, for sections that are maps.
-    #[inline(never)]
     pub fn entries(&mut self) -> Vec<(Cow<'d, str>, Node<'d>)> {
         let fields = self.node.fields().into_iter().flatten();
         fields.filter_map(|(key, value)| Some((key.str().ok()?, value))).collect()
     }
 
     /// Reports fields that were never read.
-    #[inline(never)]
     pub fn finish(self) {
         let fields = match self.node.fields() {
             Ok(fields) => fields,
