@@ -10,6 +10,7 @@ pub mod declined;
 mod evaluated;
 pub mod kept;
 pub mod memory_limit;
+pub mod nodes;
 
 pub mod by_image;
 

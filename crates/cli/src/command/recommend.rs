@@ -64,6 +64,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         order: Order::Waste,
         lowers_limits: args.rule.lower_limits,
         names_skipped: true,
+        reads_nodes: true,
         declined: declined.as_ref(),
     };
     let mut inventory = match workloads::read(&args, &mut opened, &progress) {

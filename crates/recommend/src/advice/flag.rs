@@ -46,6 +46,8 @@ pub enum Flag {
     Kept(Kept),
     /// Its node has a device that it asks for.
     Device(String),
+    /// The amounts that no node has: `memory 18Gi, at most 16Gi`
+    BeyondNodes(String),
     AtLimit,
     Limit,
     Blocked,
@@ -122,6 +124,7 @@ impl fmt::Display for Flag {
             Self::Reads(settings) => write!(f, "reads {settings}"),
             Self::Kept(kept) => write!(f, "{kept}"),
             Self::Device(name) => write!(f, "device {name}"),
+            Self::BeyondNodes(amounts) => write!(f, "no node has {amounts}"),
             Self::AtLimit => f.write_str("at its limit"),
             Self::Limit => f.write_str("limit"),
             Self::Blocked => f.write_str("blocked"),
@@ -148,7 +151,7 @@ impl Flag {
     /// True if whoever applies a patch should know it, since they may not see the report.
     pub fn goes_beside_patches(&self) -> bool {
         let is_of_rollout = matches!(self, Self::OnDelete | Self::Paused | Self::Recreate);
-        is_of_rollout || matches!(self, Self::WholeCpus(_) | Self::Device(_) | Self::Thin(_))
+        is_of_rollout || matches!(self, Self::WholeCpus(_) | Self::Device(_) | Self::BeyondNodes(_) | Self::Thin(_))
     }
 
     /// A line that explains the flag; none for a flag that needs no explanation.
@@ -228,6 +231,9 @@ impl Flag {
             }
             Self::Device(_) => {
                 "device: its node is there for that, so less CPU and memory may be of use to nobody, and do not count as saved"
+            }
+            Self::BeyondNodes(_) => {
+                "no node has: its pods would request more than the largest node can give, and wait for a larger one"
             }
             Self::AtLimit => {
                 "at its limit: memory fills the limit most of the time without a kill, so much of it is page cache, which would fill \

@@ -7,6 +7,7 @@ use headroom_admission::cluster::usage::Resource;
 use headroom_admission::recommend::NoRecommendation;
 use serde::Serialize;
 
+use crate::advice::flag::Flag;
 use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Severity, Workload};
 use crate::history::distribution;
 use headroom_workloads::WorkloadRef;
@@ -98,6 +99,8 @@ fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
             }
             _ => to,
         };
+        let beyond = of.shared_flags.iter().find(|flag| matches!(flag, Flag::BeyondNodes(_)));
+        let to = beyond.map_or(to.clone(), |flag| format!("{to}; {flag}"));
         add(RiskKind::AboveRequest, Some(advice.resource), over, (text, to));
     }
     let missing: Vec<&ResourceAdvice> = container

@@ -744,6 +744,28 @@ fn what_is_kept_on_purpose_or_read_by_its_program_is_not_lowered_without_a_word(
 }
 
 #[test]
+fn what_would_request_more_than_any_node_has_is_flagged() {
+    let of = json!({"labels": {}, "limits": {}});
+    let check = |(cpu, memory), allocatable: Value, expected: &[&str]| {
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": allocatable}});
+        let mut around = around(&[node]);
+        let mut rows = [peer(&of, observed(cpu, memory, None), &mut around).0];
+        nodes::flag_beyond_nodes(&mut rows, &mut around);
+        let flags = rows[0].flags(&rows[0].containers[0]).into_iter();
+        let found: Vec<String> =
+            flags.filter(|flag| matches!(flag, Flag::BeyondNodes(_))).map(|of| of.to_string()).collect();
+        assert_eq!(found, expected, "{cpu} {memory}");
+    };
+    let large = (3_000, 15_000);
+    check(large, json!({"cpu": "4", "memory": "16Gi"}), &["no node has memory 18221Mi, at most 16Gi"]);
+    check(large, json!({"cpu": "3", "memory": "64Gi"}), &["no node has cpu 3492m, at most 3"]);
+    check(large, json!({"cpu": "8", "memory": "64Gi"}), &[]);
+    check(large, json!({}), &[]);
+    // It requests more than any node has today, and would less.
+    check((100, 1_000), json!({"cpu": "1", "memory": "1Gi"}), &[]);
+}
+
+#[test]
 fn many_peers_and_services_cost_no_product() {
     let services = (0..200).map(|number| {
         let metadata = json!({"name": format!("s{number}"), "namespace": "shop"});

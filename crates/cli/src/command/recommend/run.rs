@@ -12,8 +12,8 @@ use headroom_output::progress::Progress;
 use headroom_recommend::advice::workload::Workload;
 use headroom_recommend::bounds::quota::Past;
 use headroom_recommend::engine::declined::Declined;
-use headroom_recommend::engine::kept;
 use headroom_recommend::engine::{Engine, UsageSource};
+use headroom_recommend::engine::{kept, nodes};
 use headroom_recommend::history::Histories;
 use headroom_recommend::report::rule;
 use headroom_recommend::report::{Order, Recommendations};
@@ -61,6 +61,8 @@ pub struct Choices<'a> {
     pub lowers_limits: bool,
     /// Containers without a recommendation are named in a note.
     pub names_skipped: bool,
+    /// Nodes are large objects, and the page asks again and again, so it does not read them.
+    pub reads_nodes: bool,
     pub declined: Option<&'a Declined>,
 }
 
@@ -73,7 +75,7 @@ pub fn recommend_inventory(
     progress: &Progress,
 ) -> anyhow::Result<Recommended> {
     let history = usage.map(|usage| history_of(usage, opened, &mut inventory, target, progress)).transpose()?;
-    let choices = Choices { usage, order: Order::Name, ..Choices::default() };
+    let choices = Choices { usage, order: Order::Name, reads_nodes: true, ..Choices::default() };
     recommend(opened, inventory, history.flatten(), &choices, progress)
 }
 
@@ -139,7 +141,7 @@ pub fn recommend(
     choices: &Choices<'_>,
     progress: &Progress,
 ) -> anyhow::Result<Recommended> {
-    let Choices { usage, order, lowers_limits, names_skipped, declined } = *choices;
+    let Choices { usage, order, lowers_limits, names_skipped, reads_nodes, declined } = *choices;
     let reads_storage = usage.map(|usage| usage.file()).transpose()?.is_some_and(|file| file.ephemeral_storage);
     let settings = with_history(opened, reads_storage);
     let is_admission = opened.admission.is_by(&settings);
@@ -151,7 +153,10 @@ pub fn recommend(
     let read = histories.as_ref().map_or(UsageSource::Profiles, UsageSource::Read);
     let configs = configs(opened, &mut inventory);
     let mut run = InventoryRun { inventory, usage: read, lowers_limits, declined, configs, notes: Vec::new() };
-    let workloads = run.evaluate(opened, &settings, is_admission, progress)?;
+    let mut workloads = run.evaluate(opened, &settings, is_admission, progress)?;
+    if reads_nodes {
+        nodes::flag_beyond_nodes(&mut workloads, &mut opened.cluster);
+    }
     let entries = std::mem::take(&mut run.inventory.entries);
     source.is_partial |= run.is_partial() || !opened.unread.is_empty();
     notes.extend(opened.unread.iter().map(|problem| format!("not read: {problem}")));
