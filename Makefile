@@ -183,14 +183,14 @@ e2e-chart:
 # weekly job looks further.
 .PHONY: ci
 ci: export FUZZ_SEED = 1
-ci: test test-same-wasm fuzz
+ci: test test-clean-clone fuzz
 	@# The node's pods mostly wait: a quarter of an hour of two processor minutes.
 	$(MAKE) --jobs=2 --output-sync=line LINTING='$(LINTING)' e2e-cluster e2e-node
 
-# The policy is the same byte for byte from another clone and home. Two minutes, and nothing of it changes from day to day.
-.PHONY: test-same-wasm
-test-same-wasm: policy.wasm
-	scripts/test-same-wasm.sh policy.wasm
+# The policy is the same byte for byte from another clone and home; and the processor seconds of a first `make demo` and plugin.
+.PHONY: test-clean-clone
+test-clean-clone: policy.wasm
+	scripts/test-clean-clone.sh policy.wasm
 
 # Without KUBECONFIG, starts control planes of the programs in KUBEBUILDER_ASSETS, or else of programs that are built from Debian's
 # packages, which takes some minutes the first time. With KUBECONFIG, we need
