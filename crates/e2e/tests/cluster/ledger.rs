@@ -1,7 +1,6 @@
 //! The ledger at a real API server: two replicas, each called for one of two namespaces, so both always write the same
 //! ledger. A watch counts the pods after every event.
 
-mod at_the_bound;
 mod bench;
 mod churn;
 mod configured;

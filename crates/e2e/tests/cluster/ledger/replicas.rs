@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
 use headroom_admission::json::Node;
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::ApiClient;
@@ -264,16 +263,6 @@ impl Ledger {
         drop(self.pods(namespace).delete(name, &now).await);
     }
 
-    /// Creates pods, `at_once` concurrently, alternating between both namespaces.
-    pub async fn create_pods(&self, prefix: &str, count: usize, at_once: usize) -> Tally {
-        let pods = (0..count).map(|number| {
-            let name = json!({"name": format!("{prefix}-{number}")});
-            self.create_pod(NAMESPACES[number % 2], name, false)
-        });
-        let outcomes: Vec<_> = futures::stream::iter(pods).buffer_unordered(at_once).collect().await;
-        Tally::of(outcomes)
-    }
-
     /// Creates and deletes pods as one writer, until `is_over`.
     pub async fn churn(&self, writer: usize, is_over: impl Fn() -> bool) -> Vec<kube::Result<DynamicObject>> {
         let namespace = NAMESPACES[writer % 2];
@@ -298,28 +287,12 @@ impl Ledger {
         outcomes
     }
 
-    /// Writes and conflicts of all running replicas.
-    pub fn writes(&self) -> (u64, u64) {
-        let count = |read: fn(&Replica) -> u64| -> u64 {
-            (0..2).filter_map(|which| self.replica(which)).map(|replica| read(&replica)).sum()
-        };
-        (count(|replica| replica.metrics.writes.get()), count(|replica| replica.metrics.conflicts.get()))
-    }
-
-    pub async fn stored(&self) -> usize {
+    async fn stored(&self) -> usize {
         let mut stored = 0;
         for namespace in NAMESPACES {
             stored += self.pods(namespace).list(&ListParams::default()).await.unwrap().items.len();
         }
         stored
-    }
-
-    pub async fn delete_all(&self) {
-        let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-        for namespace in NAMESPACES {
-            drop(self.pods(namespace).delete_collection(&now, &ListParams::default()).await.unwrap());
-        }
-        self.clean(Duration::from_secs(30)).await;
     }
 
     /// Waits until no claim is left and `used` matches the stored pods. Returns how long that took.
