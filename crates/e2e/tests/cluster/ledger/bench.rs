@@ -1,6 +1,5 @@
-//! The cost of an admission with the ledger, beside the API server's own plugin and beside the least that any webhook costs,
-//! with the same pods, namespace, controllers, certificates and processors. The servers are optimized builds in processes
-//! of their own.
+//! The cost of an admission with the ledger, beside the API server's own plugin, with the same pods, namespace, controllers,
+//! certificates and processors. The servers are optimized builds in processes of their own.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -32,7 +31,7 @@ const GROWTH_PODS: u32 = 500;
 const IDLE_SECONDS: u32 = 10;
 /// The common quota of the tenants.
 const ROOT: &str = "all";
-/// The namespace of ledgers, and of what the webhook with one write creates.
+/// The namespace of ledgers.
 const HOME: &str = "headroom-ledger";
 const WRITES: &str = "headroom_ledger_writes_total";
 const CONFLICTS: &str = "headroom_ledger_conflicts_total";
@@ -46,13 +45,7 @@ pub enum Row {
     NoQuota,
     /// A ResourceQuota in each of this many namespaces, which the plugin enforces.
     Plugin(usize),
-    /// A webhook that allows at once.
-    AtOnce,
-    /// A webhook that allows after a write of its own.
-    OneWrite,
     Ledger,
-    /// The webhook with one write, in the namespaces of several tenants.
-    OneWriteOfMany,
     /// One quota over the namespaces of all tenants.
     OneOfMany,
     /// A quota for each tenant, and so a ledger.
@@ -68,26 +61,13 @@ pub enum Row {
 }
 
 impl Row {
-    const ALL: [Self; 9] = [
-        Self::NoQuota,
-        Self::Plugin(1),
-        Self::AtOnce,
-        Self::OneWrite,
-        Self::Ledger,
-        Self::OneWriteOfMany,
-        Self::OneOfMany,
-        Self::Trees,
-        Self::Shares,
-    ];
+    const ALL: [Self; 6] = [Self::NoQuota, Self::Plugin(1), Self::Ledger, Self::OneOfMany, Self::Trees, Self::Shares];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::NoQuota => "no quota",
             Self::Plugin(_) => "in-tree plugin",
-            Self::AtOnce => "webhook, at once",
-            Self::OneWrite => "webhook, one write",
             Self::Ledger => "ledger",
-            Self::OneWriteOfMany => "10 tenants, webhook, one write",
             Self::OneOfMany => "10 tenants, ledger, 1 quota",
             Self::Trees => "10 tenants, ledger, 10 trees",
             Self::Shares => "10 tenants, ledger, 10 shares",
@@ -98,13 +78,13 @@ impl Row {
     }
 
     fn is_of_ledger(self) -> bool {
-        !matches!(self, Self::NoQuota | Self::Plugin(_) | Self::AtOnce | Self::OneWrite | Self::OneWriteOfMany)
+        !matches!(self, Self::NoQuota | Self::Plugin(_))
     }
 
     /// The namespaces, each with its tenant.
     fn namespaces(self) -> Vec<(String, String)> {
         let (tenants, of_each) = match self {
-            Self::OneWriteOfMany | Self::OneOfMany | Self::Trees | Self::Shares => (TENANTS, NAMESPACES_OF_EACH),
+            Self::OneOfMany | Self::Trees | Self::Shares => (TENANTS, NAMESPACES_OF_EACH),
             Self::Plugin(namespaces)
             | Self::OfEach(namespaces)
             | Self::ResourceQuotas(namespaces)
@@ -114,29 +94,6 @@ impl Row {
         let of_tenants = |number| (0..tenants).map(move |tenant| (format!("{tenant}-{number}"), tenant));
         let namespaces = (0..of_each).flat_map(of_tenants);
         namespaces.map(|(name, tenant)| (format!("team-{name}"), format!("team-{tenant}"))).collect()
-    }
-
-    /// The program of a webhook, optimized if there is a folder of such programs, and its arguments besides address and certificate.
-    fn program(self, optimized: Option<&Path>) -> Option<(PathBuf, Vec<String>)> {
-        let arguments = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-        let program = |name: &str| match optimized {
-            Some(programs) => programs.join(name),
-            None => PathBuf::from(env!("CARGO_BIN_EXE_headroom-controller-under-test")),
-        };
-        match self {
-            Self::NoQuota | Self::Plugin(_) => None,
-            Self::AtOnce => Some((program("headroom-bench"), arguments(&["webhook"]))),
-            Self::OneWrite | Self::OneWriteOfMany => {
-                Some((program("headroom-bench"), arguments(&["webhook", "--write", HOME])))
-            }
-            _ => {
-                let mut words = arguments(&["enforce-quotas", "--namespace", HOME, "--no-configure"]);
-                if matches!(self, Self::ResourceQuotas(_)) {
-                    words.push("--resource-quotas".to_owned());
-                }
-                Some((program("headroom-controller"), words))
-            }
-        }
     }
 }
 
@@ -168,9 +125,7 @@ impl Scene {
         scene.add_namespaces().await;
         if row.is_of_ledger() {
             install_definitions(&scene.cluster);
-        }
-        if let Some((program, arguments)) = row.program(optimized) {
-            scene.serve(&program, &arguments).await;
+            scene.serve(optimized).await;
         }
         scene
     }
@@ -196,12 +151,14 @@ impl Scene {
         }
     }
 
-    /// Starts two servers, and waits until the API server calls them.
-    async fn serve(&mut self, program: &Path, arguments: &[String]) {
+    /// Starts two replicas, optimized if there is a folder of such programs, and waits until the API server calls them.
+    async fn serve(&mut self, optimized: Option<&Path>) {
+        let program = optimized.map(|programs| programs.join("headroom-controller"));
+        let program = program.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_headroom-controller-under-test")));
         let certificate = certificate::for_server(&["127.0.0.1"]).unwrap();
-        let file = |name: &str| -> String { self.files.path().join(name).to_str().unwrap().to_owned() };
-        std::fs::write(file("tls.crt"), certificate.certificate).unwrap();
-        std::fs::write(file("tls.key"), certificate.key).unwrap();
+        let folder = self.files.path().to_str().unwrap().to_owned();
+        std::fs::write(self.files.path().join("tls.crt"), certificate.certificate).unwrap();
+        std::fs::write(self.files.path().join("tls.key"), certificate.key).unwrap();
         let addresses = [free_address(), free_address()];
         let labels = |server: usize| json!({SERVER: server.to_string()});
         self.create(webhooks(&certificate.authority, addresses, &["pods", "services"], ("objectSelector", &labels)))
@@ -215,15 +172,14 @@ impl Scene {
         let kubeconfig = format!("KUBECONFIG={}", self.cluster.kubeconfig_file().unwrap().display());
         let mut servers = Vec::new();
         for address in addresses {
-            let of_file = |flag: &str, name: &str| [flag.to_owned(), file(name)];
-            let mut all = vec![kubeconfig.clone(), program.to_str().unwrap().to_owned()];
-            all.extend_from_slice(arguments);
             let status = free_port().unwrap();
-            if self.row.is_of_ledger() {
-                all.extend(["--listen-status".to_owned(), format!("127.0.0.1:{status}")]);
+            let (own, pages) = (address.to_string(), format!("127.0.0.1:{status}"));
+            let mut all = vec![&kubeconfig, program.to_str().unwrap(), "enforce-quotas", "--no-configure"];
+            all.extend(["--namespace", HOME, "--tls", &folder, "--listen", &own, "--listen-status", &pages]);
+            if matches!(self.row, Row::ResourceQuotas(_)) {
+                all.push("--resource-quotas");
             }
-            all.extend(["--listen".to_owned(), address.to_string()]);
-            all.extend(of_file("--tls", "."));
+            let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
             servers.push(Server { process: self.run(&all), arguments: all, status });
         }
         while self.has_answers().await != [true, true] {
@@ -251,7 +207,7 @@ impl Scene {
                 "metadata": {"name": name}, "spec": spec}))
         };
         match self.row {
-            Row::NoQuota | Row::AtOnce | Row::OneWrite | Row::OneWriteOfMany => return,
+            Row::NoQuota => return,
             Row::OfEach(_) | Row::BesidePlugin(_) => {
                 let all = self.namespaces.iter().map(|(name, _)| quota(name, json!({"namespaces": {"names": [name]}})));
                 futures::stream::iter(all).buffer_unordered(10).collect::<Vec<()>>().await;
@@ -444,14 +400,8 @@ impl Scene {
 
     /// Every pod was charged, so that nothing was measured beside the point.
     async fn check(&self) {
-        let created = PODS * WRITERS.len();
-        match self.row {
-            Row::OneWrite | Row::OneWriteOfMany => {
-                let written = api_in(&self.client, HOME, "v1", "ConfigMap");
-                assert!(written.list(&ListParams::default()).await.unwrap().items.len() >= created);
-            }
-            Row::NoQuota | Row::AtOnce => {}
-            _ => self.wait_for_used(created).await,
+        if self.row != Row::NoQuota {
+            self.wait_for_used(PODS * WRITERS.len()).await;
         }
     }
 }
