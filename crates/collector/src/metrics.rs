@@ -118,10 +118,6 @@ impl CollectorMetrics {
     pub fn leads(&self, leads: bool) {
         self.leads.set(leads.into());
     }
-
-    pub fn samples(&self) -> u64 {
-        self.samples.get()
-    }
 }
 
 /// The text of a scrape.

@@ -37,6 +37,14 @@ impl Process {
         Ok(Self { name, shell, log })
     }
 
+    /// Asks the program to stop.
+    pub fn terminate(&self) -> io::Result<()> {
+        for child in self.children()?.split_whitespace() {
+            Command::new("kill").arg(child).status()?;
+        }
+        Ok(())
+    }
+
     /// The exit status, if the program has ended.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.shell.try_wait()
@@ -56,10 +64,8 @@ impl Process {
 
     /// The processor time that the threads of the program have taken.
     pub fn cpu(&self) -> io::Result<Duration> {
-        let shell = self.shell.id();
-        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"))?;
         let mut nanoseconds = 0;
-        for child in children.split_whitespace() {
+        for child in self.children()?.split_whitespace() {
             for thread in fs::read_dir(format!("/proc/{child}/task"))? {
                 // A thread may end meanwhile.
                 let times = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
@@ -68,6 +74,11 @@ impl Process {
             }
         }
         Ok(Duration::from_nanos(nanoseconds))
+    }
+
+    fn children(&self) -> io::Result<String> {
+        let shell = self.shell.id();
+        fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"))
     }
 }
 

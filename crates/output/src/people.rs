@@ -30,14 +30,6 @@ impl Unit {
         }
     }
 
-    /// As [`Unit::of`], but MiB where two neighbors differ by less than GiB show: not `2.0 → 2.0 GiB`.
-    pub fn of_change(resource: &str, amounts: &[&Quantity]) -> Self {
-        let unit = Self::of(resource, amounts.iter().copied());
-        let mut pairs = amounts.iter().zip(amounts.iter().skip(1));
-        let read_alike = pairs.any(|(one, next)| one != next && unit.number(one) == unit.number(next));
-        if unit == Self::GiB && read_alike { Self::MiB } else { unit }
-    }
-
     pub fn name(self) -> &'static str {
         match self {
             Self::Cores => "cores",
@@ -135,12 +127,6 @@ mod tests {
         let all = ["2Gi", "0", "512Mi"].map(|text| text.parse::<Quantity>().unwrap());
         assert_eq!(Unit::of("memory", &all), Unit::MiB);
         assert_eq!(Unit::of("memory", all.iter().take(2)), Unit::GiB);
-        let change = |amounts: [&str; 2]| {
-            let amounts = amounts.map(|text| text.parse::<Quantity>().unwrap());
-            Unit::of_change("memory", &amounts.each_ref())
-        };
-        assert_eq!(change(["2Gi", "2024Mi"]), Unit::MiB);
-        assert_eq!([change(["2Gi", "2Gi"]), change(["2Gi", "3Gi"])], [Unit::GiB; 2]);
         let row = row("limits.memory", ["2477927694336m", "512Mi", "-", "unknown"]);
         assert_eq!(row, ["2363 MiB", "512 MiB", "-", "unknown"]);
     }

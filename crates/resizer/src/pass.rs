@@ -64,7 +64,6 @@ pub struct Resizer {
 #[derive(Default)]
 pub struct Memory {
     recent: Recent,
-    record_names: BTreeMap<WorkloadRef, String>,
     namespaces: BTreeMap<String, OfNamespace>,
     unfit: Mutex<UnfitChanges>,
     rooms: Rooms,
@@ -336,7 +335,6 @@ impl Resizer {
             api: &self.api,
             records: &self.records,
             workload: &running.workload,
-            record_name: self.memory.record_names.get(&running.workload).map(String::as_str),
             rules: &self.rules,
             now: self.now()?,
             free,
@@ -429,11 +427,8 @@ impl Resizer {
         self.api.get(&path).await.map(Some)
     }
 
-    pub fn records(&mut self) -> Result<BTreeMap<WorkloadRef, Record>, ApiError> {
-        let found = self.runtime.block_on(records(&self.api, &self.records))?;
-        let name = |(workload, (name, _)): (&WorkloadRef, &(String, Record))| (workload.clone(), name.clone());
-        self.memory.record_names = found.iter().map(name).collect();
-        Ok(found.into_iter().map(|(workload, (_, record))| (workload, record)).collect())
+    pub fn records(&self) -> Result<BTreeMap<WorkloadRef, Record>, ApiError> {
+        self.runtime.block_on(records(&self.api, &self.records))
     }
 
     /// Writes Events: about pods what was done to them, and about a workload what would be done or waits.

@@ -8,7 +8,6 @@ use crate::decision::{
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use headroom_api_server::api_path::ApiPath;
 use headroom_api_server::derived_name::DerivedName;
-use headroom_objects::kinds::metadata;
 use headroom_workloads::WorkloadRef;
 use serde_json::{Map, Value, json};
 
@@ -33,8 +32,6 @@ pub struct Round<'a> {
     /// The namespace of the records, which is the program's own: it changes no ConfigMap elsewhere.
     pub records: &'a str,
     pub workload: &'a WorkloadRef,
-    /// The name of its record, where one was listed: an earlier version gave it another.
-    pub record_name: Option<&'a str>,
     pub rules: &'a Rules,
     /// The API server's time.
     pub now: Time,
@@ -64,9 +61,6 @@ pub enum RoundError {
     NoResize,
     #[error("ConfigMap {name}: {fault}")]
     Record { name: String, fault: String },
-    /// A pod cannot be read.
-    #[error("{error}")]
-    Pod { error: String },
 }
 
 impl RoundError {
@@ -182,11 +176,10 @@ impl Round<'_> {
             0 => DerivedName::of("headroom-resize", &path).to_string(),
             turn => DerivedName::of("headroom-resize", &format!("{path}/{turn}")).to_string(),
         });
-        for name in self.record_name.map(str::to_owned).into_iter().chain(derived) {
+        for name in derived {
             match self.api.get(&self.config_maps().at(&name)).await {
                 Ok(object) if text_in(&object, WORKLOAD) == Some(&path) => return Ok((name, Some(object))),
                 Ok(_) => tracing::warn!(name, "a ConfigMap has the name of a record and is none of this workload"),
-                Err(ApiError::NotFound(Missing::Object)) if self.record_name == Some(&name) => {}
                 Err(ApiError::NotFound(Missing::Object)) => return Ok((name, None)),
                 Err(error) => return Err(RoundError::of("read the record")(error)),
             }
@@ -224,15 +217,12 @@ impl Round<'_> {
     }
 }
 
-/// All records by workload, with the names of their objects. One that cannot be read is left to its round, which says so.
-pub async fn records(api: &ApiClient, namespace: &str) -> Result<BTreeMap<WorkloadRef, (String, Record)>, ApiError> {
+/// All records by workload. One that cannot be read is left to its round, which says so.
+pub async fn records(api: &ApiClient, namespace: &str) -> Result<BTreeMap<WorkloadRef, Record>, ApiError> {
     let options = ListOptions { label_selector: LABEL, ..ListOptions::WHOLE };
     let path = ApiPath::of_version("v1").collection(Some(namespace), "configmaps");
     let (_, found) = api.list(&path, options, value).await?;
-    let record = |stored: &Value| {
-        let workload = WorkloadRef::at(text_in(stored, WORKLOAD)?)?;
-        Some((workload, (metadata(stored, "name").to_owned(), record_in(stored).ok()?)))
-    };
+    let record = |stored: &Value| Some((WorkloadRef::at(text_in(stored, WORKLOAD)?)?, record_in(stored).ok()?));
     Ok(found.iter().filter_map(record).collect())
 }
 

@@ -165,11 +165,6 @@ pub(super) fn candidates(resource: &str) -> [String; 3] {
     [resource.to_owned(), format!("requests.{resource}"), format!("limits.{resource}")]
 }
 
-/// Returns true if any object is charged under a name: one of the kinds that quotas know, or any kind by its count.
-pub fn is_known(name: &str) -> bool {
-    kinds_charged_under(name).next().is_some()
-}
-
 /// The kinds whose objects are charged under a name, such as `pods` or `deployments.apps`. A device is charged for pods,
 /// and for the resource claims that request it.
 pub fn kinds_charged_under(name: &str) -> impl Iterator<Item = &str> {
@@ -240,16 +235,5 @@ mod tests {
             &["count/resourceclaims.resource.k8s.io", "gpu.deviceclass.resource.k8s.io/devices"],
             &["resourceclaims"],
         );
-    }
-
-    #[test]
-    fn a_name_is_known_if_anything_is_charged_under_it() {
-        for name in ["pods", "services.nodeports", "requests.example.com/gpu", "secrets", "count/anything.example.com"]
-        {
-            assert!(is_known(name), "{name}");
-        }
-        for name in ["", "deployments", "endpoints", "requests.storage.class", "cpus"] {
-            assert!(!is_known(name), "{name}");
-        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use crate::amount::{Quantity, read_quantity};
 use crate::json::{Malformed, Node};
 use crate::nearest::nearest;
 use crate::truncate::on_one_line;
@@ -90,14 +89,6 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
         self.field(name, |list| list.items()?.map(Node::str).collect()).unwrap_or_default()
     }
 
-    pub fn integer(&mut self, name: &'static str) -> Option<i64> {
-        self.field(name, Node::integer)
-    }
-
-    pub fn quantity(&mut self, name: &'static str) -> Option<Quantity> {
-        self.field(name, read_quantity)
-    }
-
     /// A section inside this one.
     pub fn section(&mut self, name: &'static str) -> Option<SettingsReader<'_, 'd>> {
         let node = self.field(name, Ok)?;
@@ -120,12 +111,6 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
             section.finish();
         }
         sections
-    }
-
-    /// All fields with any names, for sections that are maps.
-    pub fn entries(&mut self) -> Vec<(Cow<'d, str>, Node<'d>)> {
-        let fields = self.node.fields().into_iter().flatten();
-        fields.filter_map(|(key, value)| Some((key.str().ok()?, value))).collect()
     }
 
     /// Reports fields that were never read.

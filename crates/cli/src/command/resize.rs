@@ -2,7 +2,6 @@
 
 pub mod changes;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -19,7 +18,7 @@ use headroom_dry_run::evaluate::admission::PolicySource;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::metadata;
 use headroom_output::{Exit, Page, ask, complain};
-use headroom_resizer::decision::{Event, Mode, Note, Record, Rules};
+use headroom_resizer::decision::{Event, Mode, Note, Rules};
 use headroom_resizer::running::{Modes, RunningWorkload};
 use headroom_resizer::{Resizer, RoundOutcome};
 use headroom_workloads::WorkloadRef;
@@ -121,7 +120,9 @@ impl Args {
 
     fn resize(&self, resizer: &mut Resizer, namespace: &str, place: &str) -> anyhow::Result<Exit> {
         let (found, workloads) = self.read(resizer, namespace)?;
-        let records = if self.dry_run { resizer.records().unwrap_or_default() } else { needed_records(resizer)? };
+        let (records, home) = (resizer.records(), &resizer.records);
+        let context = || format!("cannot list the records in namespace {home}, which every change needs");
+        let records = if self.dry_run { records.unwrap_or_default() } else { records.with_context(context)? };
         let mut noted = WorkloadNotes::new();
         for running in &workloads {
             let record = records.get(&running.workload).cloned().unwrap_or_default();
@@ -174,7 +175,6 @@ impl Args {
         if !self.confirmed(&format!("Take back the last resize of each pod of {} in {place}?", names.join(", ")))? {
             return Ok(Exit::Ok);
         }
-        needed_records(resizer)?;
         let mut noted = WorkloadNotes::new();
         for running in &workloads {
             match resizer.round(running, &found.usage, 0, true)? {
@@ -270,9 +270,8 @@ pub fn read_records(
         let api = ApiClient::new(proxy::client(config).map_err(|problem| anyhow!(problem))?);
         let unread = |error: ApiError| anyhow!("cannot list the records in namespace {home}: {error}");
         let records = headroom_resizer::records(&api, home).await.map_err(unread)?;
-        let records = records.into_iter().map(|(workload, (_, record))| (workload, record));
         let is_chosen = |of: &WorkloadRef| namespaces.as_ref().is_none_or(|all| all.contains(&of.namespace));
-        let records = records.filter(|(workload, _)| is_chosen(workload)).collect();
+        let records = records.into_iter().filter(|(workload, _)| is_chosen(workload)).collect();
         let mut events = Vec::new();
         let namespaces = namespaces.map(|all| all.into_iter().map(Some).collect());
         // Without Events, only the records are known.
@@ -289,12 +288,6 @@ pub fn read_records(
         }
         Ok(Resizes::new(&records, &events, clock::now()))
     })
-}
-
-fn needed_records(resizer: &mut Resizer) -> anyhow::Result<BTreeMap<WorkloadRef, Record>> {
-    let home = resizer.records.clone();
-    let context = || format!("cannot list the records in namespace {home}, which every change needs");
-    resizer.records().with_context(context)
 }
 
 fn undo_command(names: &[String], namespace: &str) -> ShellCommand {

@@ -39,10 +39,6 @@ impl DescribedTenantQuotas {
         Ok(Self(quotas))
     }
 
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
-    }
-
     /// The full description of a quota; none if it does not exist.
     pub fn describe(&self, name: &str, charset: Charset) -> Option<Page> {
         let quota = self.0.get(name)?;

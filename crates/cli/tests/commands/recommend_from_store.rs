@@ -12,6 +12,7 @@ mod write;
 
 use std::path::PathBuf;
 
+use headroom_fixtures::open_metrics::OpenMetrics;
 use headroom_fixtures::servers::{PrometheusServer, Server};
 
 use crate::support::{Said, program, said};
@@ -20,8 +21,8 @@ pub fn here() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/commands/recommend_from_store")
 }
 
-pub fn prometheus(history: String) -> Server {
-    PrometheusServer { history, ..PrometheusServer::default() }.start()
+pub fn prometheus(history: OpenMetrics) -> Server {
+    PrometheusServer { history: history.to_string(), ..PrometheusServer::default() }.start()
 }
 
 /// Runs with arguments separated by spaces, without a cluster, at the end of the history.

@@ -1,13 +1,13 @@
 //! End to end: from a real Prometheus through `headroom-controller collect` to a profile, whose percentiles must equal those
 //! of the data.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Percentile;
+use headroom_api_server::clock::now;
+use headroom_fixtures::open_metrics::OpenMetrics;
 use headroom_fixtures::servers::PrometheusServer;
 use headroom_usage::profile::Usage;
 use serde_json::Value;
@@ -22,29 +22,27 @@ fn used(pod: u64, minute: u64) -> [u64; 2] {
 
 /// Usage of two pods, old enough to be read by the first run, and recent enough to be found by probing.
 fn open_metrics() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 60 * 60;
-    let first = now - (MINUTES + 3) * 60;
-    let [mut cpu, mut memory, mut images] = [String::new(), String::new(), String::new()];
+    let first = now() / 60 * 60 - (MINUTES as i64 + 3) * 60;
+    let mut history = OpenMetrics::default();
     for pod in 0..2 {
         let labels = format!(r#"namespace="shop",pod="web-{pod}",container="web""#);
+        let scrapes = (1..=MINUTES * 4).map(|scrape| (first + scrape as i64 * 15, used(pod, (scrape - 1) / 4)));
         let mut milliseconds = 0;
-        let mut scrape = |time: u64, milliseconds: u64, bytes: Option<u64>| {
-            let seconds = format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000);
-            _ = writeln!(cpu, "container_cpu_usage_seconds_total{{{labels}}} {seconds} {time}");
-            _ = writeln!(images, r#"kube_pod_container_info{{{labels},image_spec="nginx:1.27"}} 1 {time}"#);
-            bytes.map(|bytes| writeln!(memory, "container_memory_working_set_bytes{{{labels}}} {bytes} {time}"));
-        };
-        scrape(first, 0, None);
-        for scraped in 1..=MINUTES * 4 {
-            let [bytes, millicores] = used(pod, (scraped - 1) / 4);
+        let cpu = scrapes.clone().map(|(time, [_, millicores])| {
             milliseconds += millicores * 15;
-            scrape(first + scraped * 15, milliseconds, Some(bytes));
-        }
+            (time, format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000))
+        });
+        history.add("container_cpu_usage_seconds_total", &labels, [(first, "0.000".to_owned())].into_iter().chain(cpu));
+        history.add(
+            "container_memory_working_set_bytes",
+            &labels,
+            scrapes.clone().map(|(time, [bytes, _])| (time, bytes)),
+        );
+        let image = format!(r#"{labels},image_spec="nginx:1.27""#);
+        let times = [first].into_iter().chain(scrapes.map(|(time, _)| time));
+        history.add("kube_pod_container_info", &image, times.map(|time| (time, 1)));
     }
-    format!(
-        "# TYPE container_cpu_usage_seconds counter\n{cpu}# TYPE container_memory_working_set_bytes gauge\n{memory}\
-         # TYPE kube_pod_container_info gauge\n{images}# EOF\n"
-    )
+    history.to_string()
 }
 
 /// Runs `collect`, which reads a day that is over by percentiles, and
@@ -72,8 +70,7 @@ fn published_percentiles_are_those_of_the_data() {
     let folder = tempfile::tempdir().unwrap();
     let (history, log) = collect(&server.url(), folder.path());
     // Soon after midnight most of the data is of a day that is over, which is read by percentiles, interpolated in between.
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let tolerance = if now % 86_400 < (MINUTES + 3) * 60 { 0.1 } else { 0.02 };
+    let tolerance = if now() % 86_400 < (MINUTES as i64 + 3) * 60 { 0.1 } else { 0.02 };
     for (place, resource, unit) in [(0, "memory", 1), (1, "cpu", 1_000)] {
         let minutes = (0..2).flat_map(|pod| (0..MINUTES).map(move |minute| used(pod, minute)[place]));
         let mut exact: Vec<u64> = minutes.collect();

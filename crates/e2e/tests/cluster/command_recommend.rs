@@ -1,12 +1,12 @@
 //! `kubectl headroom recommend --patch` at a real API server: dry run, refusal as a whole, execution on request, and rollback.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use headroom_api_server::clock::now;
 use headroom_e2e::cluster::{api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_fixtures::open_metrics::OpenMetrics;
 use headroom_fixtures::servers::PrometheusServer;
 use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::{Value, json};
@@ -18,31 +18,24 @@ use crate::objects::deployment;
 const DAN: &str = "dan";
 
 /// No request that an author wrote is lowered by less.
-const SECONDS: u64 = 4 * 86_400;
+const SECONDS: i64 = 4 * 86_400;
 
-/// Days of metrics of cAdvisor and kube-state-metrics for pods that use a third of a core and 200Mi, as OpenMetrics text.
+/// Days of metrics of cAdvisor and kube-state-metrics for pods that use a third of a core and 200Mi.
 fn history(namespace: &str, pods: &[String]) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 60 * 60;
-    let mut text = String::new();
-    for (metric, kind) in [
-        ("container_cpu_usage_seconds", "counter"),
-        ("container_memory_working_set_bytes", "gauge"),
-        ("kube_pod_container_info", "gauge"),
-    ] {
-        writeln!(text, "# TYPE {metric} {kind}").unwrap();
-        for (pod, second) in pods.iter().flat_map(|pod| (0..=SECONDS).step_by(60).map(move |second| (pod, second))) {
-            let place = format!(r#"namespace="{namespace}",pod="{pod}",container="web""#);
-            let series = match kind {
-                "counter" => format!("{metric}_total{{{place}}} {}", second / 3),
-                _ if metric.starts_with("kube") => {
-                    format!(r#"{metric}{{{place},image_spec="registry.example.com/shop/web:1"}} 1"#)
-                }
-                _ => format!("{metric}{{{place}}} {}", 200 << 20),
-            };
-            writeln!(text, "{series} {}", now - SECONDS + second).unwrap();
-        }
+    let (begin, mut history) = (now() / 60 * 60 - SECONDS, OpenMetrics::default());
+    for pod in pods {
+        let place = format!(r#"namespace="{namespace}",pod="{pod}",container="web""#);
+        let seconds = (0..=SECONDS).step_by(60).map(|second| (begin + second, second));
+        history.add(
+            "container_cpu_usage_seconds_total",
+            &place,
+            seconds.clone().map(|(time, second)| (time, second / 3)),
+        );
+        history.add("container_memory_working_set_bytes", &place, seconds.clone().map(|(time, _)| (time, 200 << 20)));
+        let image = format!(r#"{place},image_spec="registry.example.com/shop/web:1""#);
+        history.add("kube_pod_container_info", &image, seconds.map(|(time, _)| (time, 1)));
     }
-    text + "# EOF\n"
+    history.to_string()
 }
 
 /// The names of the namespace's pods, as soon as there are so many, whose requests are wanted.

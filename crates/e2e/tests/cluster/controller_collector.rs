@@ -6,13 +6,14 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use headroom_admission::amount::Quantity;
-use headroom_admission::cluster::usage::{ProfileName, Quarter, Repository, Root, TagKey, Window};
+use headroom_admission::cluster::usage::{ProfileName, Quarter, Repository, Root, TagKey};
 use headroom_admission::image::ImageName;
 use headroom_admission::timestamp::Timestamp;
 use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::clock::now;
 use headroom_api_server::lease::Timing;
 use headroom_api_server::parts::Parts;
 use headroom_collector::collect_loop::{Feed, RoundError, Rounds};
@@ -28,7 +29,7 @@ use headroom_e2e::cluster::{Cluster, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::{Deployment, Host};
 use headroom_output::progress::Progress;
-use headroom_usage::profile::{Dropped, Histories, History, ImageHistory, Percentiles, Share, Usage, WindowUsage};
+use headroom_usage::profile::{Histories, ImageHistory, Percentiles, Share};
 use headroom_wasm_host::built::workspace_file;
 use kube::Client;
 use kube::api::DynamicObject;
@@ -37,6 +38,7 @@ use serde_json::{Value, json};
 use crate::chart::apply;
 use crate::guarded_namespace::{Guarded, ID, eventually, guard, guard_in, inject_sidecars, resources};
 use crate::objects::{limit_range, pod};
+use crate::policy_server_bench::history;
 
 const COLLECTOR: &str = "system:serviceaccount:headroom:headroom-collector";
 /// The image of [`pod`].
@@ -67,10 +69,6 @@ async fn install_definition(cluster: &Cluster) {
     let crd = workspace_file("deploy/charts/headroom/files/crd.yaml");
     kubectl(cluster, &["apply", "-f", crd.to_str().unwrap()]);
     cluster.wait_for_definitions().unwrap();
-}
-
-fn now() -> i64 {
-    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
 }
 
 /// Four hours of a container that always uses a third of a core and 200Mi. They are the first hours of yesterday: four
@@ -268,36 +266,10 @@ async fn with_event(
 /// A share with this many images, one of them in this many namespaces, all at one root.
 fn share(images: usize, namespaces: usize, of: &str) -> Share {
     let collected_at = Timestamp::from_unix_seconds(now() / 60 * 60).unwrap();
-    let history = |milli: u64| {
-        let cpu = Percentiles::from_fn(|percentile| {
-            Quantity::from_milli(i64::from(percentile.permille()) + i64::try_from(milli).unwrap())
-        });
-        let memory =
-            Percentiles::from_fn(|percentile| Quantity::from_bytes((milli << 20) + u64::from(percentile.permille())));
-        let usage = |percentiles, peak| {
-            Some(Box::new(Usage {
-                samples: 10_000,
-                percentiles,
-                peak: Some(peak),
-                busiest: None,
-                each_pod: None,
-                not_covered: None,
-            }))
-        };
-        let usage = WindowUsage {
-            pods: 9,
-            namespaces: 4,
-            cpu: usage(cpu, Quantity::from_units(4)),
-            memory: usage(memory, Quantity::from_bytes(9 << 30)),
-            ephemeral_storage: None,
-        };
-        let windows = BTreeMap::from([(Window::WEEK, usage.clone()), (Window::MONTH, usage)]);
-        History { last_seen: collected_at, days: 7, oom_kills: Vec::new(), windows }
-    };
     let name = ImageName::parse(IMAGE).unwrap();
-    let histories = |milli| Histories {
-        tags: TagKey::of(&name).map(|tag| (tag, history(milli))).collect(),
-        ..Histories::of(history(milli))
+    let histories = |number: i64| {
+        let all = history(number, collected_at);
+        Histories { tags: TagKey::of(&name).map(|tag| (tag, all.clone())).collect(), ..Histories::of(all) }
     };
     let everywhere = (1..namespaces).map(|number| format!("team-{number}")).chain([of.to_owned()]);
     let own = everywhere.map(|namespace| (namespace, histories(300))).collect();
@@ -309,19 +281,11 @@ fn share(images: usize, namespaces: usize, of: &str) -> Share {
     let mut of_images = BTreeMap::from([(Repository::of(&name), ImageHistory { pool: Some(pool), own })]);
     for number in 1..images {
         let other = format!("registry.example.com/team/service-{number}");
-        let own = BTreeMap::from([(of.to_owned(), histories(number as u64))]);
+        let own = BTreeMap::from([(of.to_owned(), histories(number as i64))]);
         of_images.insert(Repository::of(&ImageName::parse(&other).unwrap()), ImageHistory { pool: None, own });
     }
-    let mut share = Share {
-        namespace: "headroom".to_owned(),
-        root: Root::of(name.repository()),
-        collected_at,
-        quorum: Some(3),
-        page_key: "0123456789abcdef".to_owned(),
-        images: of_images,
-        restricted: None,
-        dropped: Dropped::default(),
-    };
+    let empty = Share::empty("headroom", Root::of(name.repository()), collected_at, "0123456789abcdef");
+    let mut share = Share { quorum: Some(3), images: of_images, ..empty };
     share.bound();
     share
 }

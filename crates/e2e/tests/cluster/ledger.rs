@@ -1,10 +1,10 @@
-//! The ledger at a real API server: two replicas, each called for one of two namespaces, so both always write the same
+//! The ledger at a real API server: two replicas, both called for the same namespaces, so that they write the same
 //! ledger. A watch counts the pods after every event.
 
-mod at_the_bound;
 mod bench;
 mod churn;
 mod configured;
 mod failures;
-mod replicas;
+mod scene;
+mod seen;
 mod worlds;

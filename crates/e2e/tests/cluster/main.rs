@@ -37,7 +37,6 @@ mod command_check_apply;
 mod command_check_folders;
 mod command_recommend;
 mod controller_collector;
-mod controller_resizer;
 mod differential;
 mod ledger;
 mod policy_server_bench;

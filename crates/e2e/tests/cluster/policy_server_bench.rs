@@ -129,7 +129,8 @@ fn shares(home: &str, images: usize, of_namespace: usize) -> Vec<Share> {
     roots.into_iter().map(share).collect()
 }
 
-fn history(number: i64, last_seen: Timestamp) -> History {
+/// Usage by an image with this number.
+pub fn history(number: i64, last_seen: Timestamp) -> History {
     let usage = |amount: &dyn Fn(i64) -> Quantity| {
         let percentiles = Percentiles::from_fn(|at| amount(i64::from(at.permille()) + number));
         Some(Box::new(Usage {

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use headroom_admission::timestamp::Timestamp;
+pub use headroom_api_server::clock::now;
 use headroom_api_server::http_server::{ServerLimits, serve, serve_pages};
 use headroom_e2e::cluster::{Cluster, api, create};
+use headroom_fixtures::open_metrics::OpenMetrics;
 use headroom_fixtures::servers::{PrometheusServer, Server, request};
 use headroom_quota_server::tls;
 use http::{Request, Response};
@@ -23,10 +24,6 @@ use tokio_util::sync::CancellationToken;
 use crate::node::{ADDRESS, HOST};
 
 const DAYS: i64 = 9;
-
-pub fn now() -> i64 {
-    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
-}
 
 /// Starts Prometheus with nine days of equal usage for a Deployment `web` in each of these namespaces, in millicores and Mi.
 pub async fn prometheus(cluster: &Cluster, past: &[(&str, i64, u64)]) -> Server {
@@ -67,40 +64,25 @@ async fn containers(client: &Client) -> String {
 }
 
 fn history(past: &[(&str, i64, u64)]) -> String {
-    // As of the series that are scraped.
-    const KUBELET: &str = r#"job="kubelet""#;
-    type Usage<'a> = &'a dyn Fn(i64, i64, u64) -> String;
-    let end = now() / 60 * 60 - 300;
-    let times = || (end - DAYS * 86_400..=end).step_by(60);
-    let mut text = String::new();
-    let series: [(&str, &str, Usage<'_>); 3] = [
-        ("container_cpu_usage_seconds_total", KUBELET, &|since, cpu, _| format!("{}", since * cpu / 1000)),
-        ("container_memory_working_set_bytes", KUBELET, &|_, _, mi| (mi << 20).to_string()),
-        ("kube_pod_container_info", r#"job="kube-state-metrics",image_spec="localhost/load:1""#, &|_, _, _| {
-            "1".to_owned()
-        }),
-    ];
-    for (metric, more, value) in series {
-        let kind = if metric.ends_with("_total") { "counter" } else { "gauge" };
-        _ = writeln!(text, "# TYPE {} {kind}", metric.trim_end_matches("_total"));
-        for (namespace, cpu, mi) in past {
-            for time in times() {
-                let place = format!(r#"namespace="{namespace}",pod="web-6d4b9c6f5-bcdf4",container="app""#);
-                _ = writeln!(
-                    text,
-                    "{metric}{{{place},{more}}} {} {time}",
-                    value(time - end + DAYS * 86_400, *cpu, *mi)
-                );
-            }
-        }
+    let (begin, mut history) = (now() / 60 * 60 - 300 - DAYS * 86_400, OpenMetrics::default());
+    for (namespace, cpu, mi) in past {
+        let place = format!(r#"namespace="{namespace}",pod="web-6d4b9c6f5-bcdf4",container="app""#);
+        let seconds = (0..=DAYS * 86_400).step_by(60).map(|second| (begin + second, second));
+        // As of the series that are scraped.
+        let kubelet = format!(r#"{place},job="kubelet""#);
+        let used = seconds.clone().map(|(time, second)| (time, second * cpu / 1000));
+        history.add("container_cpu_usage_seconds_total", &kubelet, used);
+        history.add("container_memory_working_set_bytes", &kubelet, seconds.clone().map(|(time, _)| (time, mi << 20)));
+        let state = format!(r#"{place},job="kube-state-metrics",image_spec="localhost/load:1""#);
+        history.add("kube_pod_container_info", &state, seconds.map(|(time, _)| (time, 1)));
     }
-    text + "# EOF\n"
+    history.to_string()
 }
 
 /// Serves the metrics API through the API server.
 pub async fn serve_metrics_api(client: &Client, prometheus: u16) {
     let certificate = Arc::new(tls::Certificate::default());
-    let made = tls::make(&[HOST.to_owned()], headroom_api_server::clock::now(), 2).unwrap();
+    let made = tls::make(&[HOST.to_owned()], now(), 2).unwrap();
     certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
     let acceptor = tls::acceptor(certificate, None).unwrap();
     let listener = TcpListener::bind((HOST, 0)).await.unwrap();

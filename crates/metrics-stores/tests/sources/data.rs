@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use headroom_fixtures::open_metrics::OpenMetrics;
 use headroom_usage::sample::{Batch, OomKill, Resource, Sample, Series, Window};
 
 /// The exporters are scraped four times a minute.
@@ -120,11 +121,11 @@ impl Cluster {
         expected
     }
 
-    /// The series as (name with labels, type, points at unix seconds), each twice, as an HA pair would.
-    fn series(&self) -> Vec<(String, &'static str, Points)> {
+    /// The series as (metric, labels, points at unix seconds), each twice, as an HA pair would.
+    fn series(&self) -> Vec<(&'static str, String, Points)> {
         let mut all = Vec::new();
         let creation = (self.window.from / 60 + 1..=self.window.to / 60).map(|minute| (minute * 60, CREATED as f64));
-        all.push((r#"kube_namespace_created{namespace="kube-system"}"#.to_owned(), "gauge", creation.collect()));
+        all.push(("kube_namespace_created", r#"namespace="kube-system""#.to_owned(), creation.collect()));
         for container in &self.containers {
             let Container { namespace, pod, name, .. } = container;
             let place = format!(r#"namespace="{namespace}",pod="{pod}",container="{name}""#);
@@ -132,62 +133,49 @@ impl Cluster {
                 let from = format!(r#"{place},prometheus_replica="{replica}""#);
                 let cpu = container.cpu_counter(self.window.from);
                 let memory = container.memory_gauge(self.window.from);
-                all.push((format!("container_cpu_usage_seconds_total{{{from}}}"), "counter", cpu.clone()));
-                all.push((format!("container_memory_working_set_bytes{{{from}}}"), "gauge", memory.clone()));
+                all.push(("container_cpu_usage_seconds_total", from.clone(), cpu.clone()));
+                all.push(("container_memory_working_set_bytes", from.clone(), memory.clone()));
                 if replica == "a" {
                     // These must not be counted: the pod's total, and its pause container.
                     for other in [r#"container="""#, r#"container="POD",image="pause:3.9""#] {
                         let labels = format!(r#"namespace="{namespace}",pod="{pod}",{other},id="/{name}""#);
-                        all.push((format!("container_cpu_usage_seconds_total{{{labels}}}"), "counter", cpu.clone()));
-                        all.push((format!("container_memory_working_set_bytes{{{labels}}}"), "gauge", memory.clone()));
+                        all.push(("container_cpu_usage_seconds_total", labels.clone(), cpu.clone()));
+                        all.push(("container_memory_working_set_bytes", labels, memory.clone()));
                     }
                 }
                 for (image, points) in container.spans(self.window.from) {
                     let labels = format!(r#"{from},image_spec="{image}",image="docker.io/library/{image}""#);
-                    all.push((format!("kube_pod_container_info{{{labels}}}"), "gauge", points));
+                    all.push(("kube_pod_container_info", labels, points));
                 }
                 let restarts = container.restarts(self.window.from);
                 if !container.kills.is_empty() {
                     let killed =
                         restarts.iter().filter(|(_, count)| *count > 0.0).map(|&(time, _)| (time, 1.0)).collect();
                     let reason = format!(r#"{from},reason="OOMKilled""#);
-                    let metric = "kube_pod_container_status_last_terminated_reason";
-                    all.push((format!("{metric}{{{reason}}}"), "gauge", killed));
+                    all.push(("kube_pod_container_status_last_terminated_reason", reason, killed));
                     let limits = restarts.iter().map(|&(time, _)| (time, 536_870_912.0)).collect();
                     let resource = format!(r#"{from},resource="memory",unit="byte""#);
-                    all.push((format!("kube_pod_container_resource_limits{{{resource}}}"), "gauge", limits));
+                    all.push(("kube_pod_container_resource_limits", resource, limits));
                 }
-                all.push((format!("kube_pod_container_status_restarts_total{{{from}}}"), "counter", restarts));
+                all.push(("kube_pod_container_status_restarts_total", from, restarts));
             }
         }
         all
     }
 
-    /// In the format of `promtool`: series grouped by metric, times in seconds, an end mark.
+    /// In the format of `promtool`.
     pub fn open_metrics(&self) -> String {
-        let mut by_metric = BTreeMap::<String, (&str, String)>::new();
-        for (series, kind, points) in self.series() {
-            let metric = series.split('{').next().unwrap().to_owned();
-            let text = &mut by_metric.entry(metric).or_insert((kind, String::new())).1;
-            for (time, value) in points {
-                let _ = writeln!(text, "{series} {value} {time}");
-            }
-        }
-        let mut text = String::new();
-        for (metric, (kind, lines)) in by_metric {
-            let _ = writeln!(text, "# TYPE {} {kind}\n{lines}", metric.trim_end_matches("_total"));
-            text.pop();
-        }
-        text.push_str("# EOF\n");
-        text
+        let mut text = OpenMetrics::default();
+        self.series().into_iter().for_each(|(metric, labels, points)| text.add(metric, &labels, points));
+        text.to_string()
     }
 
     /// In the format of VictoriaMetrics: times in milliseconds.
     pub fn exposition(&self) -> String {
         let mut text = String::new();
-        for (series, _, points) in self.series() {
+        for (metric, labels, points) in self.series() {
             for (time, value) in points.into_iter().filter(|(_, value)| !value.is_nan()) {
-                let _ = writeln!(text, "{series} {value} {}", time * 1000);
+                let _ = writeln!(text, "{metric}{{{labels}}} {value} {}", time * 1000);
             }
         }
         text

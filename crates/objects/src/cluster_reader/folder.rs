@@ -78,10 +78,6 @@ impl Folder {
         Replaced { identity, before: undone }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
-    }
-
     /// The namespaces of the objects, and the Namespaces among them; each as often as it is met.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
         let names = self.objects.keys().map(|(_, kind, namespace, name)| match kind.as_str() {

@@ -46,8 +46,6 @@ pub struct LeaderCache {
     pub deleted: u16,
     /// Released tokens, as bits.
     pub released: u64,
-    /// The leader's term, if terms are the fence.
-    pub epoch: u8,
 }
 
 /// An entry of a ledger.
@@ -157,7 +155,7 @@ impl Ledgers {
     }
 
     pub fn first(&mut self, ledger: usize, things: &[Thing]) -> usize {
-        let seen = LeaderCache { things: things.to_vec(), deleted: 0, released: 0, epoch: 0 };
+        let seen = LeaderCache { things: things.to_vec(), deleted: 0, released: 0 };
         let start = State { plan: 1, ..State::default() };
         let state = recount(&self.plans[ledger], &start, &self.cache(&seen), &BTreeSet::new());
         let mut state = state.unwrap().unwrap();
@@ -165,19 +163,16 @@ impl Ledgers {
         self.keep(state)
     }
 
-    /// Removes the parts of the fence that this variant does not have.
+    /// Removes the fence in the variant that has none.
     fn weaken_fence(&self, state: &mut State) {
-        match self.flaw {
-            Flaw::NoFence => state.counted_at.clear(),
-            flaw if flaw.has_epochs() => state.counted_at.retain(|kind, _| kind == NAME),
-            _ => {}
+        if self.flaw == Flaw::NoFence {
+            state.counted_at.clear();
         }
     }
 
     fn cache(&self, seen: &LeaderCache) -> Cache {
         let mut cache = Cache::default();
-        let epoch = if self.flaw.has_epochs() { u64::from(seen.epoch) } else { 0 };
-        cache.list(NAME, epoch, []);
+        cache.list(NAME, 0, []);
         // A deleted object must have been stored before.
         for uid in (0..16).filter(|uid| seen.deleted & (1 << uid) != 0) {
             let gone = ObjectKey::new("k0", "n0", "gone");
@@ -203,7 +198,7 @@ impl Ledgers {
         after
     }
 
-    fn reserve_now(&self, ledger: usize, mut state: State, reservation: Reservation) -> Option<State> {
+    fn reserve_now(&self, ledger: usize, state: State, reservation: Reservation) -> Option<State> {
         let was = state.claims.get(&key(reservation.key)).cloned();
         if was.is_none() && self.is_full(&state) {
             return None;
@@ -216,15 +211,6 @@ impl Ledgers {
                 if was.entries.iter().any(|entry| entry.attempt.as_ref().is_some_and(is_known)) {
                     return Some(state);
                 }
-            }
-            (Flaw::ChargedAtReview, _) => {
-                // As in other implementations: usage is raised at once, and recounted at some later time.
-                let mut open = OpenLedger::new(&self.plans[ledger], state.clone());
-                if open.reserve(&request) != LedgerVerdict::Granted {
-                    return None;
-                }
-                state.used = open.usage_with_claims().to_vec();
-                return Some(state);
             }
             _ => {}
         }
@@ -318,8 +304,6 @@ impl Ledgers {
         let cache = self.cache(seen);
         let mut released: BTreeSet<String> =
             (0..64).filter(|token| seen.released & (1 << token) != 0).map(|token| format!("t{token}")).collect();
-        let sum = |lists: &[ResourceList<'static>]| Self::amounts(lists).iter().sum::<i64>();
-        let mut increase = sum(&cache.count(&self.plans[ledger])) - sum(&state.used);
         for (at, entry) in state.entries() {
             let stored = cache.get(at);
             let Some(attempt) = &entry.attempt else { continue };
@@ -331,37 +315,17 @@ impl Ledgers {
                 Flaw::VersionsOnlyDiffer => attempt.version.is_some_and(|version| {
                     stored.map_or(cache.revision(&at.kind), |s| Some(s.version)) != Some(version)
                 }),
-                Flaw::SettledByIncrease => {
-                    let amount = entry.footprints[0].get(NAME).map_or(0, Quantity::value);
-                    let resolved = increase >= amount && amount > 0;
-                    increase -= if resolved { amount } else { 0 };
-                    resolved
-                }
                 _ => false,
             };
             if is_resolved {
                 released.insert(entry.token.clone());
             }
         }
-        if self.flaw == Flaw::SettledByIncrease {
-            return Some(Some(recounted_by_increase(state, &self.plans[ledger], &cache, &released)));
-        }
         let mut recounted = recount(&self.plans[ledger], state, &cache, &released).ok()?;
         if let Some(recounted) = &mut recounted {
             self.weaken_fence(recounted);
         }
         Some(recounted)
-    }
-
-    /// The ledger with a leader's term; none if it has a later term.
-    pub fn write_epoch(&mut self, state: usize, epoch: u8) -> Option<usize> {
-        let mut state = self.states[state].clone();
-        let written = state.counted_at.entry(NAME.to_owned()).or_default();
-        if *written > epoch.into() {
-            return None;
-        }
-        *written = epoch.into();
-        Some(self.keep(state))
     }
 
     pub fn entries(&self, state: usize) -> impl Iterator<Item = KnownEntry> {
@@ -397,14 +361,4 @@ impl Ledgers {
     pub fn nodes(&self, ledger: usize, key: usize) -> Vec<usize> {
         self.plans[ledger].nodes_of(&format!("n{key}"))
     }
-}
-
-/// Recounts usage and drops the entries with these tokens, but resolves no others from the cache.
-fn recounted_by_increase(state: &State, plan: &Plan, cache: &Cache, resolved: &BTreeSet<String>) -> State {
-    let mut recounted = State { used: cache.count(plan), ..state.clone() };
-    recounted.claims.retain(|_, claim| {
-        claim.entries.retain(|entry| !resolved.contains(&entry.token));
-        !claim.entries.is_empty()
-    });
-    recounted
 }

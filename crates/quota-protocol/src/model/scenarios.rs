@@ -5,14 +5,10 @@
 pub enum Flaw {
     None,
     NoFence,
-    EpochsListingFirst,
-    EpochsLaggingList,
     NoCompareAndSwap,
     FailurePolicyIgnore,
-    ChargedAtReview,
     ReleasedEarly,
     ReleasedBlindly,
-    SettledByIncrease,
     SettledByName,
     ClaimedByUid,
     UpdatesSettledByUid,
@@ -24,13 +20,6 @@ pub enum Flaw {
     SpareReleasedBlindly,
     SpareTakenLate,
     SpareNotReplaced,
-}
-
-impl Flaw {
-    /// Returns true if the leader's term is the fence.
-    pub fn has_epochs(self) -> bool {
-        matches!(self, Self::EpochsListingFirst | Self::EpochsLaggingList)
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -307,17 +296,12 @@ pub fn sweep(full: bool) -> Vec<Scenario> {
 
 /// Flawed variants of the protocol, with the property that each violates.
 pub fn flaws() -> Vec<(Flaw, Scenario, &'static str)> {
-    let lagging = || Scenario { lagging: true, ..creates() };
     vec![
         (Flaw::NoFence, creates(), "SAFE"),
-        (Flaw::EpochsListingFirst, creates(), "SAFE"),
-        (Flaw::EpochsLaggingList, lagging(), "SAFE"),
         (Flaw::NoCompareAndSwap, three_creates(), "SAFE"),
         (Flaw::FailurePolicyIgnore, three_creates(), "SAFE"),
-        (Flaw::ChargedAtReview, creates(), "SAFE"),
         (Flaw::ReleasedEarly, creates(), "SAFE"),
         (Flaw::ReleasedBlindly, creates(), "SAFE"),
-        (Flaw::SettledByIncrease, creates(), "PROMPT"),
         (Flaw::SettledByName, replaced(), "SAFE"),
         (Flaw::ClaimedByUid, updates(), "SAFE"),
         (Flaw::UpdatesSettledByUid, updates(), "SAFE"),

@@ -68,7 +68,6 @@ enum SparePhase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum LeaderPhase {
     Inactive,
-    WriteTerm,
     List,
     Run,
     /// Not a leader, but the cache of an API server that lags.
@@ -80,7 +79,6 @@ struct Leader {
     phase: LeaderPhase,
     seen: Option<LeaderCache>,
     pending: Vec<(usize, Thing)>,
-    epoch: u8,
     /// The version of the spare's key when the spare was over.
     noted: Option<u8>,
 }
@@ -141,10 +139,10 @@ impl<'s> Model<'s> {
             charge => Thing { uid: Some(FIRST_UID + key as u8), version: 1, charge: *charge },
         };
         let store: Vec<Thing> = self.scenario.objects.iter().enumerate().map(thing).collect();
-        let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), epoch: 0, noted: None };
+        let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), noted: None };
         let mut leaders = vec![inactive.clone(); self.scenario.leaders];
         if self.scenario.lagging {
-            let seen = Some(LeaderCache { things: store.clone(), deleted: 0, released: 0, epoch: 0 });
+            let seen = Some(LeaderCache { things: store.clone(), deleted: 0, released: 0 });
             leaders.push(Leader { phase: LeaderPhase::LaggingServer, seen, ..inactive });
         }
         let idle = Request { phase: Phase::Idle, old: None, handlers: Vec::new(), deliveries: 0 };
@@ -386,48 +384,29 @@ impl<'s> Model<'s> {
         if leader.seen.is_some() && !leader.pending.is_empty() {
             step("receives a watch event", put(advanced(leader)));
         }
-        let has_epochs = self.flaw.has_epochs();
-        let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), epoch: 0, noted: None };
+        let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), noted: None };
         match leader.phase {
             LeaderPhase::LaggingServer => return,
             LeaderPhase::Inactive => {
                 if world.lease < self.scenario.terms {
-                    let writes_term_first = self.flaw == Flaw::EpochsLaggingList;
-                    let phase = if writes_term_first { LeaderPhase::WriteTerm } else { LeaderPhase::List };
-                    let mut after = put(Leader { phase, epoch: world.lease + 1, ..inactive });
+                    let mut after = put(Leader { phase: LeaderPhase::List, ..inactive });
                     after.lease += 1;
                     step("becomes leader", after);
                 }
                 return;
             }
-            LeaderPhase::List | LeaderPhase::WriteTerm | LeaderPhase::Run => step("crashes", put(inactive.clone())),
+            LeaderPhase::List | LeaderPhase::Run => step("crashes", put(inactive)),
         }
         if leader.phase == LeaderPhase::List {
-            let phase = if self.flaw == Flaw::EpochsListingFirst { LeaderPhase::WriteTerm } else { LeaderPhase::Run };
             let listed = |things: &[Thing], pending: &[(usize, Thing)]| {
-                let seen = LeaderCache { things: things.to_vec(), deleted: 0, released: 0, epoch: leader.epoch };
-                let noted = leader.noted;
-                put(Leader { phase, seen: Some(seen), pending: pending.to_vec(), epoch: leader.epoch, noted })
+                let seen = Some(LeaderCache { things: things.to_vec(), deleted: 0, released: 0 });
+                put(Leader { phase: LeaderPhase::Run, seen, pending: pending.to_vec(), noted: leader.noted })
             };
             step("lists", listed(&world.store, &[]));
             let lagging = world.leaders.iter().find(|leader| leader.phase == LeaderPhase::LaggingServer);
             if let Some(lagging) = lagging.filter(|lagging| !lagging.pending.is_empty()) {
                 let seen = lagging.seen.as_ref().unwrap();
                 step("lists from the lagging API server", listed(&seen.things, &lagging.pending));
-            }
-        }
-        if leader.phase == LeaderPhase::WriteTerm && has_epochs {
-            let states: Option<Vec<usize>> =
-                world.ledgers.iter().map(|state| self.ledgers.write_epoch(*state, leader.epoch)).collect();
-            match states {
-                None => step("finds a later term, and steps down", put(inactive)),
-                Some(states) => {
-                    let is_listed = self.flaw == Flaw::EpochsListingFirst;
-                    let phase = if is_listed { LeaderPhase::Run } else { LeaderPhase::List };
-                    let mut after = put(Leader { phase, ..leader.clone() });
-                    after.ledgers = states;
-                    step("writes its term", after);
-                }
             }
         }
         if leader.phase != LeaderPhase::Run {
@@ -531,7 +510,7 @@ impl<'s> Model<'s> {
             request.handlers.clear();
         }
         let over = (0..ended.store.len()).fold(1 << SPARE, |all, key| all | self.over(&ended, key));
-        let fresh = LeaderCache { things: world.store.clone(), deleted: 0, released: 0, epoch: world.lease + 1 };
+        let fresh = LeaderCache { things: world.store.clone(), deleted: 0, released: 0 };
         let active = world.leaders.iter().filter(|leader| leader.phase == LeaderPhase::Run);
         let up_to_date = active.map(|leader| {
             let mut leader = leader.clone();
@@ -543,7 +522,7 @@ impl<'s> Model<'s> {
         for seen in up_to_date.chain([fresh]).collect::<Vec<_>>() {
             for ledger in 0..world.ledgers.len() {
                 let state = world.ledgers[ledger];
-                // A leader with an earlier term does not recount.
+                // A leader that has seen less does not recount.
                 let Some(recounted) = self.ledgers.recount(ledger, state, &seen) else { continue };
                 let mut left = self.ledgers.entries(recounted);
                 if left.any(|entry| entry.creates.is_some() && entry.creates == world.store[entry.key].uid) {

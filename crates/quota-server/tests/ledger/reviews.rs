@@ -38,6 +38,22 @@ async fn a_resize_is_charged_by_its_difference() {
     }
 }
 
+/// A dry run gets the answer of the request, and takes no room.
+#[tokio::test]
+async fn dry_runs_take_no_room() {
+    let (server, replica) = with_replica(1).await;
+    let mut dry = review(&pod("shop", "dry"), &Value::Null);
+    dry["request"]["dryRun"] = json!(true);
+    for _ in 0..3 {
+        assert_eq!(replica.ask(&dry).await["allowed"], true);
+    }
+    assert_eq!(replica.create(&pod("shop", "web")).await["allowed"], true);
+    assert!(store_pod(&server, pod("shop", "web"), 1));
+    let refused = replica.ask(&dry).await;
+    let text = "pods \"dry\" is forbidden: exceeded quota: team, requested: pods=1, used: pods=1, limited: pods=1";
+    assert!(refused["status"]["message"].as_str().unwrap().starts_with(text), "{refused}");
+}
+
 /// An API server that knows its address from before calls a replica that has just started: it waits until it can answer,
 /// and rejects nothing for which there is room.
 #[tokio::test]

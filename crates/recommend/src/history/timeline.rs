@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Resource;
 use headroom_metrics_stores::SourceError;
 use headroom_metrics_stores::prometheus::StoreReader;
@@ -87,20 +86,6 @@ impl Timeline {
         let oldest = templates.values().min().copied();
         timeline.releases = templates.into_values().filter(|at| Some(*at) != oldest).collect();
         Ok(timeline)
-    }
-
-    pub fn peaks(&self, resource: Resource) -> &[Option<u64>] {
-        match resource {
-            Resource::Cpu => &self.cpu,
-            Resource::Memory => &self.memory,
-            Resource::EphemeralStorage => &[],
-        }
-    }
-
-    /// An amount in the unit of the peaks.
-    pub fn amount(resource: Resource, amount: &Quantity) -> u64 {
-        let amount = if resource == Resource::Cpu { amount.milli_value() } else { amount.value().div_euclid(1 << 10) };
-        u64::try_from(amount).unwrap_or(0)
     }
 }
 

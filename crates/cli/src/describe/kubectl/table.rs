@@ -13,18 +13,9 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Adds a line of one cell.
-    pub(super) fn line(&mut self, text: &str) {
-        self.lines.push(vec![text.to_owned()]);
-    }
-
-    /// Adds a line of cells; `indent` becomes part of the first.
-    pub(super) fn row<C: AsRef<str>>(&mut self, indent: &str, cells: impl IntoIterator<Item = C>) {
-        let mut cells: Vec<String> = cells.into_iter().map(|cell| clean(cell.as_ref()).into_owned()).collect();
-        if let Some(first) = cells.first_mut() {
-            first.insert_str(0, indent);
-        }
-        self.lines.push(cells);
+    /// Adds a line of cells.
+    pub(super) fn row<C: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        self.lines.push(cells.into_iter().map(|cell| clean(cell.as_ref()).into_owned()).collect());
     }
 
     /// The width of a column at a line: of all adjacent lines in which it is not the last column.

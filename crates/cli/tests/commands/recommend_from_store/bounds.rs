@@ -1,6 +1,6 @@
 //! Quotas from what was requested in 30 days, as kube-state-metrics told it.
 
-use std::fmt::Write as _;
+use headroom_fixtures::open_metrics::OpenMetrics;
 
 use super::{cluster, prometheus, recommend};
 use crate::support::folder;
@@ -10,38 +10,24 @@ const HOUR: i64 = 3_600;
 /// A namespace without a quota: two pods of a Deployment, a third for a week, and for three hours a Job whose pod is still there.
 #[test]
 fn a_new_quota_covers_the_peak_and_the_growth_of_what_was_requested() {
-    let mut history = "# TYPE container_memory_working_set_bytes gauge\n".to_owned();
+    let mut history = OpenMetrics::default();
     let place = r#"namespace="lab",pod="web-6d4cf56db6-x7x2k",container="web""#;
-    for minute in 0..60 {
-        let _ = writeln!(
-            history,
-            "container_memory_working_set_bytes{{{place}}} 1e8 {}",
-            cluster::NOW - HOUR + minute * 60
-        );
-    }
-    let pods: [(&str, &str, i64, i64); 4] =
-        [("web-a", "500m", 0, 240), ("web-b", "500m", 0, 240), ("web-c", "500m", 150, 240), ("once", "3", 100, 103)];
-    history += "# TYPE kube_pod_container_info gauge\n";
-    let _ = writeln!(history, r#"kube_pod_container_info{{{place},image_spec="web:1"}} 1 {}"#, cluster::NOW);
-    history += "# TYPE kube_pod_status_phase gauge\n";
-    let at = |hour: i64| cluster::NOW - (240 - hour) * HOUR;
-    for (pod, _, from, to) in pods {
-        for hour in from..=240 {
-            for (phase, is_it) in [("Running", hour <= to), ("Succeeded", hour > to)] {
-                let labels = format!(r#"namespace="lab",pod="{pod}",phase="{phase}""#);
-                let _ = writeln!(history, "kube_pod_status_phase{{{labels}}} {} {}", u8::from(is_it), at(hour));
-            }
+    let minutes = (0..60).map(|minute| (cluster::NOW - HOUR + minute * 60, 1e8));
+    history.add("container_memory_working_set_bytes", place, minutes);
+    history.add("kube_pod_container_info", &format!(r#"{place},image_spec="web:1""#), [(cluster::NOW, 1)]);
+    let pods: [(&str, f64, i64, i64); 4] =
+        [("web-a", 0.5, 0, 240), ("web-b", 0.5, 0, 240), ("web-c", 0.5, 150, 240), ("once", 3.0, 100, 103)];
+    for (pod, cores, from, to) in pods {
+        let hours = (from..=240).map(|hour| (cluster::NOW - (240 - hour) * HOUR, hour));
+        for (phase, is_running) in [("Running", true), ("Succeeded", false)] {
+            let labels = format!(r#"namespace="lab",pod="{pod}",phase="{phase}""#);
+            let points = hours.clone().map(|(time, hour)| (time, u8::from((hour <= to) == is_running)));
+            history.add("kube_pod_status_phase", &labels, points);
         }
+        let labels = format!(r#"namespace="lab",pod="{pod}",container="web",resource="cpu",unit="core""#);
+        history.add("kube_pod_container_resource_requests", &labels, hours.map(|(time, _)| (time, cores)));
     }
-    history += "# TYPE kube_pod_container_resource_requests gauge\n";
-    for (pod, cpu, from, _) in pods {
-        let cores = if cpu == "3" { 3.0 } else { 0.5 };
-        for hour in from..=240 {
-            let labels = format!(r#"namespace="lab",pod="{pod}",container="web",resource="cpu",unit="core""#);
-            let _ = writeln!(history, "kube_pod_container_resource_requests{{{labels}}} {cores} {}", at(hour));
-        }
-    }
-    let store = prometheus(history + "# EOF\n");
+    let store = prometheus(history);
     let world = folder(&[(
         "lab.yaml",
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: lab}\n\

@@ -1,9 +1,11 @@
 //! Prometheus data for the small cluster in `world`: four days, up to the time in `moment.yaml`.
 
-use std::fmt::Write as _;
+use headroom_fixtures::open_metrics::OpenMetrics;
 
 /// The time in `moment.yaml`. Output depends on how many calendar days these touch, and so on the time of day.
 pub const NOW: i64 = 1_795_255_200;
+const FROM: i64 = NOW - 4 * 86_400;
+const FIRST_KILL: i64 = NOW - 86_400;
 const STEP: i64 = 60;
 const MEBI: f64 = 1_048_576.0;
 
@@ -17,6 +19,12 @@ struct Container {
     peak: f64,
     /// The span of its existence, in percent of the four days.
     span: (i64, i64),
+}
+
+impl Container {
+    fn labels(&self) -> String {
+        format!(r#"namespace="shop",pod="{}",container="{}""#, self.pod, self.name)
+    }
 }
 
 const CONTAINERS: [Container; 7] = [
@@ -57,120 +65,73 @@ impl Kills {
         format!(r#"namespace="shop",pod="{}",container="{}""#, self.pod, self.container)
     }
 
-    fn first(&self, to: i64) -> i64 {
-        to - 86_400
-    }
-
     /// The number by then.
-    fn until(&self, time: i64, to: i64) -> i64 {
-        (0..self.count).filter(|kill| time >= self.first(to) + kill * 6 * 3_600).count() as i64
+    fn until(&self, time: i64) -> usize {
+        (0..self.count).filter(|kill| time >= FIRST_KILL + kill * 6 * 3_600).count()
     }
 }
 
-/// OpenMetrics text.
-pub fn history(with_state: bool) -> String {
-    let (from, to) = (NOW - 4 * 86_400, NOW);
-    let mut text = String::new();
-    let times = |span: (i64, i64)| {
-        let at = move |percent: i64| from + (to - from) * percent / 100 / STEP * STEP;
-        (at(span.0)..=at(span.1)).step_by(STEP as usize)
-    };
-    let labels =
-        |container: &Container| format!(r#"namespace="shop",pod="{}",container="{}""#, container.pod, container.name);
-    text.push_str("# TYPE container_cpu_usage_seconds counter\n");
-    for container in &CONTAINERS {
-        for time in times(container.span) {
-            let value = container.cpu * (time - from) as f64;
-            let _ = writeln!(text, "container_cpu_usage_seconds_total{{{}}} {value} {time}", labels(container));
-        }
+pub fn history(with_state: bool) -> OpenMetrics {
+    let mut history = OpenMetrics::default();
+    for container @ Container { cpu, span, .. } in &CONTAINERS {
+        let of = container.labels();
+        let seconds = times(*span).map(|time| (time, cpu * (time - FROM) as f64));
+        history.add("container_cpu_usage_seconds_total", &of, seconds);
+        let mebi = |time: i64| if time.rem_euclid(3600) < 120 { container.peak } else { container.memory };
+        let bytes = times(*span).map(|time| (time, mebi(time) * MEBI));
+        history.add("container_memory_working_set_bytes", &of, bytes);
     }
-    text.push_str("# TYPE container_memory_working_set_bytes gauge\n");
-    for container in &CONTAINERS {
-        for time in times(container.span) {
-            let mebi = if time.rem_euclid(3600) < 120 { container.peak } else { container.memory };
-            let bytes = mebi * MEBI;
-            let _ = writeln!(text, "container_memory_working_set_bytes{{{}}} {bytes} {time}", labels(container));
-        }
-    }
+    let front = &CONTAINERS[0];
     for (metric, each_minute) in [("throttled_periods", 150), ("periods", 600)] {
-        let _ = writeln!(text, "# TYPE container_cpu_cfs_{metric} counter");
-        let front = &CONTAINERS[0];
-        for time in times(front.span) {
-            let value = (time - from) / 60 * each_minute;
-            let _ = writeln!(text, "container_cpu_cfs_{metric}_total{{{}}} {value} {time}", labels(front));
-        }
+        let periods = times(front.span).map(|time| (time, (time - FROM) / 60 * each_minute));
+        history.add(&format!("container_cpu_cfs_{metric}_total"), &front.labels(), periods);
     }
     if with_state {
-        state(&mut text, from, to, &|span| times(span).collect());
+        add_state(&mut history);
     }
-    text.push_str("# EOF\n");
-    text
+    history
 }
 
-fn state(text: &mut String, from: i64, to: i64, times: &dyn Fn((i64, i64)) -> Vec<i64>) {
-    text.push_str("# TYPE kube_pod_container_info gauge\n");
-    for Container { pod, name, span, .. } in &CONTAINERS {
-        for time in times(*span) {
-            let _ = writeln!(
-                text,
-                r#"kube_pod_container_info{{namespace="shop",pod="{pod}",container="{name}",image_spec="x:1"}} 1 {time}"#
-            );
-        }
+fn add_state(history: &mut OpenMetrics) {
+    for container in &CONTAINERS {
+        let labels = format!(r#"{},image_spec="x:1""#, container.labels());
+        history.add("kube_pod_container_info", &labels, times(container.span).map(|time| (time, 1)));
     }
-    text.push_str("# TYPE kube_pod_owner gauge\n");
     for (pod, kind, name) in OWNERS {
-        for time in [from, from + 3600] {
-            let _ = writeln!(
-                text,
-                r#"kube_pod_owner{{namespace="shop",pod="{pod}",owner_kind="{kind}",owner_name="{name}"}} 1 {time}"#
-            );
-        }
+        let labels = format!(r#"namespace="shop",pod="{pod}",owner_kind="{kind}",owner_name="{name}""#);
+        history.add("kube_pod_owner", &labels, [(FROM, 1), (FROM + 3600, 1)]);
     }
-    text.push_str("# TYPE kube_replicaset_owner gauge\n");
-    let _ = writeln!(
-        text,
-        r#"kube_replicaset_owner{{namespace="shop",replicaset="web-5d8f7c6b5",owner_kind="Deployment",owner_name="web"}} 1 {from}"#
-    );
-    text.push_str("# TYPE kube_pod_container_status_last_terminated_reason gauge\n");
+    let web = r#"namespace="shop",replicaset="web-5d8f7c6b5",owner_kind="Deployment",owner_name="web""#;
+    history.add("kube_replicaset_owner", web, [(FROM, 1)]);
     for kills in &KILLS {
-        for time in (kills.first(to)..=to).step_by(STEP as usize) {
-            let of = kills.labels();
-            let _ = writeln!(
-                text,
-                r#"kube_pod_container_status_last_terminated_reason{{{of},reason="OOMKilled"}} 1 {time}"#
-            );
-        }
-    }
-    text.push_str("# TYPE kube_pod_container_status_restarts counter\n");
-    for kills in &KILLS {
-        for time in times(kills.span) {
-            let (of, restarts) = (kills.labels(), kills.until(time, to));
-            let _ = writeln!(text, "kube_pod_container_status_restarts_total{{{of}}} {restarts} {time}");
-        }
+        let of = kills.labels();
+        let terminated = (FIRST_KILL..=NOW).step_by(STEP as usize).map(|time| (time, 1));
+        let reason = format!(r#"{of},reason="OOMKilled""#);
+        history.add("kube_pod_container_status_last_terminated_reason", &reason, terminated);
+        let restarts = times(kills.span).map(|time| (time, kills.until(time)));
+        history.add("kube_pod_container_status_restarts_total", &of, restarts);
+        let limits = times(kills.span).map(|time| (time, kills.limit * MEBI));
+        history.add("kube_pod_container_resource_limits", &format!(r#"{of},resource="memory""#), limits);
     }
     // CPU grows by half a core a day, and memory is counted since this morning.
-    text.push_str("# TYPE kube_resourcequota gauge\n");
     for (resource, span, growth) in [("requests.cpu", (0, 100), 0.5), ("requests.memory", (90, 100), MEBI)] {
         let quota = format!(r#"namespace="shop",resourcequota="team",resource="{resource}",type="used""#);
-        for time in times(span) {
-            let used = 2.5 + growth * (2.0 + (time - to) as f64 / 86_400.0);
-            let _ = writeln!(text, "kube_resourcequota{{{quota}}} {used} {time}");
-        }
+        history.add("kube_resourcequota", &quota, times(span).map(|time| (time, 2.5 + growth * days(time))));
     }
     // Two replicas of the ledger led after each other.
-    text.push_str("# TYPE headroom_tenantquota gauge\n");
     for (pod, span) in [("ledger-0", (0, 50)), ("ledger-1", (50, 100))] {
         let quota = format!(r#"pod="{pod}",quota="commerce",resource="requests.cpu",type="used""#);
-        for time in times(span) {
-            let used = 10.0 + 2.0 * (2.0 + (time - to) as f64 / 86_400.0);
-            let _ = writeln!(text, "headroom_tenantquota{{{quota}}} {used} {time}");
-        }
+        history.add("headroom_tenantquota", &quota, times(span).map(|time| (time, 10.0 + 2.0 * days(time))));
     }
-    text.push_str("# TYPE kube_pod_container_resource_limits gauge\n");
-    for kills in &KILLS {
-        for time in times(kills.span) {
-            let (of, limit) = (kills.labels(), kills.limit * MEBI);
-            let _ = writeln!(text, r#"kube_pod_container_resource_limits{{{of},resource="memory"}} {limit} {time}"#);
-        }
-    }
+}
+
+/// The times of a span.
+fn times(span: (i64, i64)) -> impl Iterator<Item = i64> {
+    let at = |percent: i64| FROM + (NOW - FROM) * percent / 100 / STEP * STEP;
+    (at(span.0)..=at(span.1)).step_by(STEP as usize)
+}
+
+/// Days since two days ago.
+fn days(time: i64) -> f64 {
+    2.0 + (time - NOW) as f64 / 86_400.0
 }

@@ -1,37 +1,24 @@
 //! Sizes by image from a metrics store, of pods that are gone and belong to nothing.
 
-use std::fmt::Write as _;
-use std::time::SystemTime;
+use headroom_fixtures::open_metrics::OpenMetrics;
 
 use super::prometheus;
 use crate::support::{folder, headroom};
 
 #[test]
 fn runners_that_are_gone_are_sized_by_their_image() {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    let mut text = String::new();
-    for (metric, kind) in [
-        ("container_memory_working_set_bytes", "gauge"),
-        ("container_cpu_usage_seconds_total", "counter"),
-        ("kube_pod_container_info", "gauge"),
-    ] {
-        let _ = writeln!(text, "# TYPE {metric} {kind}");
-        for pod in 0..6 {
-            for minute in 0..30 {
-                let mut labels = format!(r#"namespace="ci",pod="runner-{pod}",container="runner""#);
-                let value = match metric {
-                    "container_memory_working_set_bytes" => format!("{pod}00e6"),
-                    "container_cpu_usage_seconds_total" => (minute * 30).to_string(),
-                    _ => "1".to_owned(),
-                };
-                if metric.starts_with("kube") {
-                    labels.push_str(r#",image_spec="registry.example/runner:2""#);
-                }
-                let _ = writeln!(text, "{metric}{{{labels}}} {value} {}", now - 1_740 - pod * 60 + minute * 60);
-            }
-        }
+    let (now, mut history) = (headroom_api_server::clock::now(), OpenMetrics::default());
+    for pod in 0..6 {
+        let labels = format!(r#"namespace="ci",pod="runner-{pod}",container="runner""#);
+        let minutes = (0..30).map(|minute| (now - 1_740 - pod * 60 + minute * 60, minute));
+        let memory = minutes.clone().map(|(time, _)| (time, pod * 100_000_000));
+        history.add("container_memory_working_set_bytes", &labels, memory);
+        let seconds = minutes.clone().map(|(time, minute)| (time, minute * 30));
+        history.add("container_cpu_usage_seconds_total", &labels, seconds);
+        let labels = labels + r#",image_spec="registry.example/runner:2""#;
+        history.add("kube_pod_container_info", &labels, minutes.map(|(time, _)| (time, 1)));
     }
-    let store = prometheus(text + "# EOF\n");
+    let store = prometheus(history);
     let cluster = folder(&[("ns.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: ci}\n")]);
     let (url, files) = (store.url(), cluster.path().to_str().unwrap());
     let said = headroom(

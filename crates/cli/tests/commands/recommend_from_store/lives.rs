@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use headroom_fixtures::open_metrics::OpenMetrics;
+
 use super::{cluster, prometheus, recommend};
 use crate::support::{Said, folder};
 
@@ -11,15 +13,14 @@ type Life = (String, f64, RangeInclusive<i64>);
 /// The recommendations for an object, whose pods' CPU is known each minute.
 fn on_lives<'l>(object: &str, lives: impl Iterator<Item = &'l Life>, output: &str) -> Said {
     let from = cluster::NOW - 2 * 86_400;
-    let mut history = "# TYPE container_cpu_usage_seconds counter\n".to_owned();
+    let mut history = OpenMetrics::default();
     for (pod, cores, minutes) in lives {
-        for minute in minutes.clone() {
-            let (used, at) = (cores * 60.0 * (minute - minutes.start()) as f64, from + minute * 60);
-            let place = format!(r#"namespace="shop",pod="{pod}",container="main""#);
-            history += &format!("container_cpu_usage_seconds_total{{{place}}} {used} {at}\n");
-        }
+        let place = format!(r#"namespace="shop",pod="{pod}",container="main""#);
+        let used = |minute: i64| cores * 60.0 * (minute - minutes.start()) as f64;
+        let points = minutes.clone().map(|minute| (from + minute * 60, used(minute)));
+        history.add("container_cpu_usage_seconds_total", &place, points);
     }
-    let store = prometheus(history + "# EOF\n");
+    let store = prometheus(history);
     let template = "template: {spec: {containers: [{name: main, image: \"example.com/app:1\"}]}}";
     let world = folder(&[("objects.yaml", &object.replace("TEMPLATE", template))]);
     recommend(&format!("-n shop --cluster-dir {} --prometheus {} -o {output}", world.path().display(), store.url()))

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headroom_fixtures::http::{FakeServer, Reply, answer, method_and_target};
+use headroom_fixtures::open_metrics::OpenMetrics;
 use headroom_fixtures::servers;
 use serde_json::Value;
 
@@ -66,16 +67,12 @@ fn without_kube_state_metrics_workloads_are_derived_from_pod_names() {
 
 #[test]
 fn swapped_memory_and_killed_children_count() {
-    let labels = r#"{namespace="shop",pod="web-6d4cf56db6-x7x2k",container="worker"}"#;
-    let times = || (cluster::NOW - 86_400..=cluster::NOW).step_by(60);
-    let swapped: String =
-        times().map(|time| format!("container_memory_swap{labels} {} {time}\n", 900_u64 << 20)).collect();
-    let kills = |time: i64| (time - cluster::NOW + 86_400) / 21_600;
-    let kills: String =
-        times().map(|time| format!("container_oom_events_total{labels} {} {time}\n", kills(time))).collect();
-    let more =
-        format!("# TYPE container_memory_swap gauge\n{swapped}# TYPE container_oom_events counter\n{kills}# EOF\n");
-    let server = prometheus(cluster::history(false).replace("# EOF\n", &more));
+    let labels = r#"namespace="shop",pod="web-6d4cf56db6-x7x2k",container="worker""#;
+    let (mut history, times) = (cluster::history(false), (cluster::NOW - 86_400..=cluster::NOW).step_by(60));
+    history.add("container_memory_swap", labels, times.clone().map(|time| (time, 900 << 20)));
+    let kills = times.map(|time| (time, (time - cluster::NOW + 86_400) / 21_600));
+    history.add("container_oom_events_total", labels, kills);
+    let server = prometheus(history);
     let said = recommend(&format!("deployment/web -n shop --cluster-dir world -o json --prometheus {}", server.url()));
     let report: Value = serde_json::from_str(&said.out).unwrap();
     let containers = report["workloads"][0]["containers"].as_array().unwrap();
@@ -90,19 +87,15 @@ fn swapped_memory_and_killed_children_count() {
 
 #[test]
 fn a_standby_that_is_asked_for_alone_is_known_by_its_busy_peer() {
-    let mut text = String::new();
-    for (metric, kind, each) in [("cpu_usage_seconds", "counter", true), ("memory_working_set_bytes", "gauge", false)] {
-        text.push_str(&format!("# TYPE container_{metric} {kind}\n"));
-        for (pod, cores) in [("a-0", 0.8), ("b-0", 0.01)] {
-            for second in (0..=86_400).step_by(60) {
-                let (time, name) = (cluster::NOW - 86_400 + second, if each { "_total" } else { "" });
-                let value = if each { cores * second as f64 } else { 2e8 };
-                let place = format!(r#"namespace="shop",pod="{pod}",container="db""#);
-                text.push_str(&format!("container_{metric}{name}{{{place}}} {value} {time}\n"));
-            }
-        }
+    let mut history = OpenMetrics::default();
+    for (pod, cores) in [("a-0", 0.8), ("b-0", 0.01)] {
+        let place = format!(r#"namespace="shop",pod="{pod}",container="db""#);
+        let seconds = (0..=86_400).step_by(60).map(|second| (cluster::NOW - 86_400 + second, second));
+        let cpu = seconds.clone().map(|(time, second)| (time, cores * second as f64));
+        history.add("container_cpu_usage_seconds_total", &place, cpu);
+        history.add("container_memory_working_set_bytes", &place, seconds.map(|(time, _)| (time, 2e8)));
     }
-    let server = prometheus(text + "# EOF\n");
+    let server = prometheus(history);
     let said = recommend(&format!("statefulset/b -n shop --cluster-dir standby -o json --prometheus {}", server.url()));
     let report: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(report["workloads"].as_array().unwrap().len(), 1, "{said:?}");
@@ -117,7 +110,9 @@ fn a_standby_that_is_asked_for_alone_is_known_by_its_busy_peer() {
 
 #[test]
 fn the_error_for_a_store_without_usage_has_advice() {
-    let server = prometheus("# TYPE up gauge\nup 1 1795219200\n# EOF\n".to_owned());
+    let mut history = OpenMetrics::default();
+    history.add("up", "", [(1_795_219_200, 1)]);
+    let server = prometheus(history);
     check("no-usage.txt", "-n shop --cluster-dir world", &server.url());
     let Said { code, err, .. } = recommend("-n shop --cluster-dir world --prometheus http://127.0.0.1:9");
     assert_eq!(code, 2);

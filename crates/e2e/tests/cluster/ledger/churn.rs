@@ -12,8 +12,8 @@ use headroom_e2e::control_plane::Controllers;
 use kube::api::{DeleteParams, DynamicObject};
 use serde_json::json;
 
-use super::bench::{Row, SERVER, SERVICES, Scene};
-use super::replicas::{Tally, Watched};
+use super::scene::{Row, SERVER, SERVICES, Scene};
+use super::seen::{Tally, Watched};
 use crate::objects;
 
 /// The namespaces of a row. Every second one has another quota, of Services, which come and go too: while writes of that quota
@@ -28,14 +28,14 @@ const LONGEST: Duration = Duration::from_secs(60);
 const PLANS_ARE_KNOWN: Duration = Duration::from_secs(10);
 
 /// Creates pods and Services in all namespaces as one writer. Where there is no room it deletes one of its own pods.
-async fn churn(scene: &Scene, writer: u64, is_over: &impl Fn() -> bool) -> Vec<kube::Result<DynamicObject>> {
+pub async fn churn(scene: &Scene, writer: u64, is_over: &impl Fn() -> bool) -> Vec<kube::Result<DynamicObject>> {
     let (now, mut random) = (DeleteParams::default().grace_period(0), fastrand::Rng::with_seed(writer));
     let (mut outcomes, mut there) = (Vec::new(), VecDeque::new());
     for round in 0.. {
         if is_over() {
             break;
         }
-        let (number, name) = (random.usize(..NAMESPACES), format!("churn-{writer}-{round}"));
+        let (number, name) = (random.usize(..scene.namespaces.len()), format!("churn-{writer}-{round}"));
         let namespace = &scene.namespaces[number].0;
         if number % 2 == 1 && random.bool() {
             let metadata = json!({"name": name, "namespace": namespace, "labels": {SERVER: (round % 2).to_string()}});

@@ -27,7 +27,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::CancellationToken;
 
-use super::replicas::{LEDGER, free_address, until};
+use super::scene::{LEDGER, free_address};
+use super::seen::until;
 use crate::guarded_namespace;
 
 const ACCOUNT: &str = "system:serviceaccount:headroom:headroom-ledger";

@@ -1,10 +1,11 @@
 //! `demo`: a story of a few objects that are applied: what each says, how the policy answers, and why.
 
 use std::collections::HashMap;
-use std::io::{IsTerminal as _, stdout};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
+use anstream::println;
+use anstyle::{AnsiColor, Style};
 use headroom_fixtures::request::for_object;
 use headroom_wasm_host::access::Access;
 use headroom_wasm_host::admission::{AdmissionRequest, AdmissionResponse};
@@ -17,6 +18,8 @@ use serde_json::{Map, Value};
 const WIDTH: usize = 80;
 /// The column in which the reasons of a diff begin.
 const REASONS: usize = 30;
+const RED: Style = AnsiColor::Red.on_default();
+const GREEN: Style = AnsiColor::Green.on_default();
 const NEXT: &str = "\
 The kubectl plugin answers the same before anything is applied:
 
@@ -55,31 +58,30 @@ pub fn demo(arguments: &Arguments) -> Result<(), String> {
     let host = PolicyHost::from_bytes(&read(&arguments.wasm)?)?;
     let scenes: Vec<Scene> = serde_yaml::from_slice(&read(&arguments.story)?)
         .map_err(|error| format!("cannot read `{}`: {error}", arguments.story.display()))?;
-    let color = Color::of_terminal();
     for (number, scene) in (1..).zip(&scenes) {
         let request = AdmissionRequest::from_value(for_object("CREATE", &scene.object, None, ""))?;
         let mut cluster = Cluster::from_files(&scene.cluster)?;
         let response = host.validate(&request, &scene.settings.clone().into(), &access, &mut cluster);
         let title = format!("{number} of {}: {}", scenes.len(), scene.title);
-        println!("\n{}\n{}\n", color.bold(&title), scene.text);
-        println!("{}", answer(&scene.object, &response, color)?);
+        println!("\n{}\n{}\n", painted(Style::new().bold(), &title), scene.text);
+        println!("{}", answer(&scene.object, &response)?);
     }
     print!("{NEXT}");
     Ok(())
 }
 
 /// Shows the object with the changes, the verdict, and the warnings.
-fn answer(object: &Value, response: &AdmissionResponse, color: Color) -> Result<String, String> {
+fn answer(object: &Value, response: &AdmissionResponse) -> Result<String, String> {
     let field = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let mut text =
         format!("  {} {}, namespace {}\n\n", field("/kind"), field("/metadata/name"), field("/metadata/namespace"));
     let patched = response.patched(object)?;
-    let changes = diff(&lines(object), &lines(&patched), &reasons(&patched), color);
+    let changes = diff(&lines(object), &lines(&patched), &reasons(&patched));
     text.push_str(&changes);
     let verdict = match (response.allowed, response.patch.is_some()) {
-        (false, _) => color.red("REJECTED"),
-        (true, true) => color.green("ADMITTED with the values marked +"),
-        (true, false) => color.green("ADMITTED"),
+        (false, _) => painted(RED, "REJECTED"),
+        (true, true) => painted(GREEN, "ADMITTED with the values marked +"),
+        (true, false) => painted(GREEN, "ADMITTED"),
     };
     text.push_str(&format!("\n{verdict}\n"));
     // Kubernetes' own words come first, and then what to do.
@@ -88,7 +90,7 @@ fn answer(object: &Value, response: &AdmissionResponse, color: Color) -> Result<
     }
     for warning in response.warnings.iter().flatten() {
         let lines = wrapped(warning, WIDTH - 11).join("\n         ");
-        text.push_str(&format!("{}  {lines}\n", color.yellow("Warning")));
+        text.push_str(&format!("{}  {lines}\n", painted(AnsiColor::Yellow.on_default(), "Warning")));
     }
     Ok(text)
 }
@@ -146,12 +148,12 @@ fn reasons(patched: &Value) -> HashMap<String, String> {
 }
 
 /// A diff of two objects whose lines are in the same order, with the reasons beside the lines that are new.
-fn diff(before: &[Line], after: &[Line], reasons: &HashMap<String, String>, color: Color) -> String {
+fn diff(before: &[Line], after: &[Line], reasons: &HashMap<String, String>) -> String {
     let mut text = String::new();
     let mut old = before.iter().peekable();
     for line in after {
         while let Some(removed) = old.next_if(|removed| !after.contains(removed)) {
-            text.push_str(&format!("{}\n", color.red(&format!("  - {}", removed.text))));
+            text.push_str(&format!("{}\n", painted(RED, &format!("  - {}", removed.text))));
         }
         if old.next_if_eq(&line).is_some() {
             text.push_str(&format!("    {}\n", line.text));
@@ -159,15 +161,15 @@ fn diff(before: &[Line], after: &[Line], reasons: &HashMap<String, String>, colo
         }
         let added = format!("  + {}", line.text);
         let Some(reason) = reasons.get(&line.path) else {
-            text.push_str(&format!("{}\n", color.green(&added)));
+            text.push_str(&format!("{}\n", painted(GREEN, &added)));
             continue;
         };
         for (index, note) in wrapped(reason, WIDTH - REASONS - 2).iter().enumerate() {
             let field = if index == 0 { &added } else { "  +" };
             text.push_str(&format!(
                 "{}{}\n",
-                color.green(&format!("{field:REASONS$}")),
-                color.faint(&format!("# {note}"))
+                painted(GREEN, &format!("{field:REASONS$}")),
+                painted(Style::new().dimmed(), &format!("# {note}"))
             ));
         }
     }
@@ -191,41 +193,9 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Colors for a terminal, or none.
-#[derive(Clone, Copy)]
-struct Color(bool);
-
-impl Color {
-    #[expect(clippy::disallowed_methods, reason = "nothing is printed by it")]
-    fn of_terminal() -> Self {
-        let is_unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_dumb = env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-        Self(stdout().is_terminal() && !is_unwanted && !is_dumb)
-    }
-
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.0 { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
-
-    fn bold(self, text: &str) -> String {
-        self.paint("1", text)
-    }
-
-    fn faint(self, text: &str) -> String {
-        self.paint("2", text)
-    }
-
-    fn red(self, text: &str) -> String {
-        self.paint("31", text)
-    }
-
-    fn green(self, text: &str) -> String {
-        self.paint("32", text)
-    }
-
-    fn yellow(self, text: &str) -> String {
-        self.paint("33", text)
-    }
+/// The text in a style, which [`println`] leaves out where it is unwanted.
+fn painted(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
 }
 
 #[cfg(test)]
@@ -242,10 +212,10 @@ mod tests {
         let reason = "default of LimitRange limits, and some more words until the line is full";
         after["metadata"]["annotations"]["headroom.dev/resources"] =
             json!({"web": {"requests.cpu": format!("250m: {reason}")}}).to_string().into();
-        let shown = diff(&lines(&before), &lines(&after), &reasons(&after), Color(false));
+        let shown = diff(&lines(&before), &lines(&after), &reasons(&after));
         let expected = "    containers:\n    - name: web\n      image: a\n      resources:\n        limits:\n  -       cpu: 1\n  +       cpu: 2\n  +     requests:\n\
             \u{20} +       cpu: 250m           # default of LimitRange limits, and some more\n\
             \u{20} +                           # words until the line is full\n";
-        assert_eq!(shown, expected);
+        assert_eq!(anstream::adapter::strip_str(&shown).to_string(), expected);
     }
 }

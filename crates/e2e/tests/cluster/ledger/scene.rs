@@ -1,0 +1,429 @@
+//! An API server with quotas, two replicas of the ledger as processes of their own, and namespaces with pods.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use headroom_admission::amount::Quantity;
+use headroom_api_server::api_client::ApiClient;
+use headroom_e2e::certificate;
+use headroom_e2e::cluster::{Cluster, api, api_in, create};
+use headroom_e2e::control_plane::{Controllers, InTreePlugins, free_port};
+use headroom_e2e::process::Process;
+use headroom_fixtures::servers::request;
+use headroom_quota_server::objects::{PLAN_LABEL, ledgers};
+use headroom_wasm_host::built::workspace_file;
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::objects;
+
+/// The only ledger of a quota for all.
+pub const LEDGER: &str = "trees.1";
+/// In rows with several tenants.
+const TENANTS: usize = 10;
+const NAMESPACES_OF_EACH: usize = 100;
+/// The common quota of the tenants.
+const ROOT: &str = "all";
+/// The namespace of ledgers.
+const HOME: &str = "headroom-ledger";
+/// The label by which a pod calls one of two servers, as a Service spreads calls.
+pub const SERVER: &str = "server";
+/// A second quota, which bounds no pods.
+pub const SERVICES: &str = "services";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Row {
+    NoQuota,
+    /// A ResourceQuota in each of this many namespaces, which the plugin enforces.
+    Plugin(usize),
+    Ledger,
+    /// One quota over the namespaces of all tenants.
+    OneOfMany,
+    /// A quota for each tenant, and so a ledger.
+    Trees,
+    /// A quota for each tenant below a common one: one ledger, of which each has a share.
+    Shares,
+    /// A TenantQuota for each of this many namespaces, and so a ledger.
+    OfEach(usize),
+    /// A ResourceQuota in each of this many namespaces, which the ledger enforces.
+    ResourceQuotas(usize),
+    /// A TenantQuota for each of this many namespaces, at an API server that has the plugin.
+    BesidePlugin(usize),
+}
+
+impl Row {
+    pub const ALL: [Self; 6] =
+        [Self::NoQuota, Self::Plugin(1), Self::Ledger, Self::OneOfMany, Self::Trees, Self::Shares];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoQuota => "no quota",
+            Self::Plugin(_) => "in-tree plugin",
+            Self::Ledger => "ledger",
+            Self::OneOfMany => "10 tenants, ledger, 1 quota",
+            Self::Trees => "10 tenants, ledger, 10 trees",
+            Self::Shares => "10 tenants, ledger, 10 shares",
+            Self::OfEach(_) => "TenantQuota for each namespace",
+            Self::ResourceQuotas(_) => "ResourceQuota in each namespace",
+            Self::BesidePlugin(_) => "TenantQuotas beside the plugin",
+        }
+    }
+
+    pub fn is_of_ledger(self) -> bool {
+        !matches!(self, Self::NoQuota | Self::Plugin(_))
+    }
+
+    /// The namespaces, each with its tenant.
+    fn namespaces(self) -> Vec<(String, String)> {
+        let (tenants, of_each) = match self {
+            Self::OneOfMany | Self::Trees | Self::Shares => (TENANTS, NAMESPACES_OF_EACH),
+            Self::Plugin(namespaces)
+            | Self::OfEach(namespaces)
+            | Self::ResourceQuotas(namespaces)
+            | Self::BesidePlugin(namespaces) => (namespaces, 1),
+            _ => (1, 1),
+        };
+        let of_tenants = |number| (0..tenants).map(move |tenant| (format!("{tenant}-{number}"), tenant));
+        let namespaces = (0..of_each).flat_map(of_tenants);
+        namespaces.map(|(name, tenant)| (format!("team-{name}"), format!("team-{tenant}"))).collect()
+    }
+}
+
+pub struct Scene {
+    pub row: Row,
+    pub servers: Vec<Server>,
+    /// With their tenants.
+    pub namespaces: Vec<(String, String)>,
+    pub cluster: Cluster,
+    pub client: Client,
+    /// That of the servers' certificate.
+    authority: String,
+    files: TempDir,
+}
+
+/// A replica of the ledger.
+pub struct Server {
+    process: Option<Process>,
+    arguments: Vec<String>,
+    logs: PathBuf,
+    pub address: Address,
+}
+
+/// The places where a replica answers.
+#[derive(Clone, Copy)]
+pub struct Address {
+    reviews: SocketAddr,
+    /// The port of its metrics and probes.
+    pub status: u16,
+}
+
+impl Address {
+    pub fn is_ready(&self) -> bool {
+        matches!(request(self.status, "GET", "/readyz", b""), Ok((200, _)))
+    }
+
+    /// The text of its metrics; empty while it does not run.
+    pub fn metrics(&self) -> String {
+        request(self.status, "GET", "/metrics", b"").map_or_else(|_| String::new(), |(_, text)| text)
+    }
+}
+
+impl Server {
+    /// Kills it at any point of its work.
+    pub fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub async fn stop(&mut self) {
+        let mut process = self.process.take().unwrap();
+        process.terminate().unwrap();
+        while process.ended().unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Starts it again, and waits until it is ready.
+    pub async fn run(&mut self) {
+        let process = self.process.insert(Process::start(Path::new("env"), &self.arguments, &self.logs).unwrap());
+        let began = Instant::now();
+        while !self.address.is_ready() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{}", process.last_words());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Kills it, and starts it beside another API server.
+    pub async fn move_to(&mut self, kubeconfig: &Path) {
+        self.kill();
+        self.arguments[0] = format!("KUBECONFIG={}", kubeconfig.display());
+        self.run().await;
+    }
+
+    pub fn cpu(&self) -> Duration {
+        self.process.as_ref().unwrap().cpu().unwrap()
+    }
+
+    pub fn last_words(&self) -> String {
+        self.process.as_ref().map_or_else(String::new, Process::last_words)
+    }
+}
+
+impl Scene {
+    pub async fn start(row: Row, controllers: Controllers, optimized: Option<&Path>) -> Self {
+        let has_plugin = matches!(row, Row::Plugin(_) | Row::BesidePlugin(_));
+        let plugins = if has_plugin { InTreePlugins::On } else { InTreePlugins::Off };
+        let cluster = Cluster::start(plugins, controllers).await.unwrap();
+        let client = cluster.client().await.unwrap();
+        let (namespaces, files) = (row.namespaces(), tempfile::tempdir().unwrap());
+        let authority = String::new();
+        let mut scene = Self { row, servers: Vec::new(), namespaces, cluster, client, authority, files };
+        scene.add_namespaces(controllers != Controllers::Off).await;
+        if row.is_of_ledger() {
+            install_definitions(&scene.cluster);
+            scene.serve(optimized).await;
+        }
+        scene
+    }
+
+    pub async fn create(&self, object: Value) {
+        create(&self.client, object).await.unwrap();
+    }
+
+    /// Creates the namespaces, and waits until controllers have done their work with them.
+    async fn add_namespaces(&self, has_controllers: bool) {
+        let home = (HOME.to_owned(), HOME.to_owned());
+        let names = self.namespaces.iter().chain([&home]).map(|(name, tenant)| {
+            let metadata = json!({"name": name, "labels": {"tenant": tenant}});
+            self.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
+        });
+        futures::stream::iter(names).buffer_unordered(10).collect::<Vec<()>>().await;
+        let deadline = Instant::now() + Duration::from_secs(120);
+        let accounts = api(&self.client, "v1", "ServiceAccount");
+        let of_namespaces = ListParams::default().fields("metadata.name=default");
+        while has_controllers && accounts.list(&of_namespaces).await.unwrap().items.len() <= self.namespaces.len() {
+            assert!(Instant::now() < deadline, "the controllers have not made all service accounts");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Starts two replicas, optimized if there is a folder of such programs, and waits until the API server calls them.
+    async fn serve(&mut self, optimized: Option<&Path>) {
+        let program = optimized.map(|programs| programs.join("headroom-controller"));
+        let program = program.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_headroom-controller-under-test")));
+        let certificate = certificate::for_server(&["127.0.0.1"]).unwrap();
+        let folder = self.files.path().to_str().unwrap().to_owned();
+        std::fs::write(self.files.path().join("tls.crt"), certificate.certificate).unwrap();
+        std::fs::write(self.files.path().join("tls.key"), certificate.key).unwrap();
+        let addresses = [free_address(), free_address()];
+        self.create(webhooks(&certificate.authority, addresses)).await;
+        self.authority = certificate.authority;
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while self.has_answers().await != [false, false] {
+            assert!(Instant::now() < deadline, "the API server does not call the webhook");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        // Written once: a server that starts reads it.
+        let kubeconfig = format!("KUBECONFIG={}", self.cluster.kubeconfig_file().unwrap().display());
+        let mut servers = Vec::new();
+        for reviews in addresses {
+            let status = free_port().unwrap();
+            let (own, pages) = (reviews.to_string(), format!("127.0.0.1:{status}"));
+            let mut all = vec![&kubeconfig, program.to_str().unwrap(), "enforce-quotas", "--no-configure"];
+            all.extend(["--namespace", HOME, "--tls", &folder, "--listen", &own, "--listen-status", &pages]);
+            if matches!(self.row, Row::ResourceQuotas(_)) {
+                all.push("--resource-quotas");
+            }
+            let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
+            let logs = self.files.path().to_owned();
+            let process = Process::start(Path::new("env"), &all, &logs).unwrap();
+            servers.push(Server { process: Some(process), arguments: all, logs, address: Address { reviews, status } });
+        }
+        while self.has_answers().await != [true, true] {
+            assert!(Instant::now() < deadline, "{}", servers[0].last_words());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        self.servers = servers;
+    }
+
+    /// True for each server that answers the API server.
+    async fn has_answers(&self) -> [bool; 2] {
+        [self.try_pod("probe", 0, 0, true).await.is_ok(), self.try_pod("probe", 0, 1, true).await.is_ok()]
+    }
+
+    /// Quotas on pods, and waits until they are enforced.
+    pub async fn add_quotas(&self, pods: &str) {
+        let hard = json!({"pods": pods});
+        let quota = |name: &str, mut spec: Value| {
+            spec["quota"] = json!({"hard": hard});
+            self.create(json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota",
+                "metadata": {"name": name}, "spec": spec}))
+        };
+        match self.row {
+            Row::NoQuota => return,
+            Row::OfEach(_) | Row::BesidePlugin(_) => {
+                let all = self.namespaces.iter().map(|(name, _)| quota(name, json!({"namespaces": {"names": [name]}})));
+                futures::stream::iter(all).buffer_unordered(10).collect::<Vec<()>>().await;
+            }
+            Row::Plugin(_) | Row::ResourceQuotas(_) => {
+                let all = self.namespaces.iter().map(|(name, _)| self.create(objects::quota(name, hard.clone())));
+                futures::stream::iter(all).buffer_unordered(10).collect::<Vec<()>>().await;
+            }
+            Row::Ledger | Row::OneOfMany => {
+                let selector = json!({"matchExpressions": [{"key": "tenant", "operator": "Exists"}]});
+                quota("team", json!({"namespaces": {"selector": selector}})).await;
+            }
+            Row::Trees | Row::Shares => {
+                let is_below = self.row == Row::Shares;
+                if is_below {
+                    quota(ROOT, json!({})).await;
+                }
+                for tenant in (0..TENANTS).map(|tenant| format!("team-{tenant}")) {
+                    let mut spec = json!({"namespaces": {"selector": {"matchLabels": {"tenant": tenant}}}});
+                    if is_below {
+                        spec["parent"] = json!(ROOT);
+                    }
+                    quota(&tenant, spec).await;
+                }
+            }
+        }
+        self.wait_for_used(0).await;
+        if let Row::ResourceQuotas(namespaces) = self.row {
+            self.wait_for_ledgers(namespaces).await;
+        }
+    }
+
+    /// Waits until the ledger enforces ResourceQuotas. Their usage is counted by the API server's controllers too, and the ledger
+    /// first makes sure for ten seconds that the plugin is off.
+    async fn wait_for_ledgers(&self, ledgers: usize) {
+        let stored = api_in(&self.client, HOME, "headroom.dev/v1alpha1", "QuotaLedger");
+        let states = ListParams::default().labels(PLAN_LABEL);
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while stored.list_metadata(&states).await.unwrap().items.len() < ledgers {
+            assert!(Instant::now() < deadline, "there are not {ledgers} ledgers");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Waits until the quotas have counted this many pods.
+    pub async fn wait_for_used(&self, pods: usize) {
+        let quotas: Api<DynamicObject> = match self.row {
+            Row::Plugin(_) | Row::ResourceQuotas(_) => api(&self.client, "v1", "ResourceQuota"),
+            _ => api(&self.client, "headroom.dev/v1alpha1", "TenantQuota"),
+        };
+        let expected: Quantity = pods.to_string().parse().unwrap();
+        let deadline =
+            Instant::now() + Duration::from_secs(120) + Duration::from_millis(100) * self.namespaces.len() as u32;
+        loop {
+            let listed = quotas.list(&ListParams::default()).await.unwrap();
+            let of_tenants = listed
+                .items
+                .iter()
+                .filter(|quota| !matches!(quota.metadata.name.as_deref(), Some(ROOT | "headroom-probe" | SERVICES)));
+            // Kubernetes writes 3k for 3000.
+            let used = |quota: &DynamicObject| quota.data["status"]["used"]["pods"].as_str()?.parse::<Quantity>().ok();
+            let used: Option<Vec<Quantity>> = of_tenants.map(used).collect();
+            let sum = used.map(|used| used.iter().fold(Quantity::ZERO, |sum, used| sum.plus(used)));
+            if sum.as_ref() == Some(&expected) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{pods} pods are not counted, but {sum:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub async fn try_pod(
+        &self,
+        name: &str,
+        number: usize,
+        server: usize,
+        dry_run: bool,
+    ) -> kube::Result<DynamicObject> {
+        self.try_pod_by(&self.client, name, number, server, dry_run).await
+    }
+
+    /// Like [`Self::try_pod`], with a client of another API server.
+    pub async fn try_pod_by(
+        &self,
+        client: &Client,
+        name: &str,
+        number: usize,
+        server: usize,
+        dry_run: bool,
+    ) -> kube::Result<DynamicObject> {
+        let (namespace, _) = &self.namespaces[number % self.namespaces.len()];
+        let mut pod = objects::pod(namespace, name, json!({}));
+        pod["metadata"]["labels"] = json!({SERVER: server.to_string()});
+        let pods = api_in(client, namespace, "v1", "Pod");
+        pods.create(&PostParams { dry_run, ..PostParams::default() }, &serde_json::from_value(pod).unwrap()).await
+    }
+
+    /// Waits until no claim is left and `used` matches the stored pods. Returns how long that took.
+    pub async fn clean(&self, patience: Duration) -> Duration {
+        let began = Instant::now();
+        loop {
+            let stored = api(&self.client, "v1", "Pod").list(&ListParams::default()).await.unwrap().items.len();
+            let api = ApiClient::new(self.client.clone());
+            let state = api.get(&ledgers(HOME).at(LEDGER)).await.unwrap();
+            let is_counted = state["used"][0].as_str().unwrap().split(' ').any(|word| word == format!("pods={stored}"));
+            if is_counted && state.get("claims").is_none() {
+                return began.elapsed();
+            }
+            assert!(began.elapsed() < patience, "{stored} are stored, but {state}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Makes the API server call one address for all pods, as it calls a Service. Connections are forwarded to replicas that are
+    /// ready.
+    pub async fn serve_as_service(&self, replicas: &[Address]) {
+        let service = TcpListener::bind(free_address()).await.unwrap();
+        let webhooks = webhooks(&self.authority, [service.local_addr().unwrap(); 2]);
+        let configurations = api(&self.client, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration");
+        let webhooks = Patch::Merge(json!({"webhooks": webhooks["webhooks"]}));
+        configurations.patch("ledger", &PatchParams::default(), &webhooks).await.unwrap();
+        loop {
+            let (mut connection, _) = service.accept().await.unwrap();
+            let ready: Vec<&Address> = replicas.iter().filter(|replica| replica.is_ready()).collect();
+            let mut replica = TcpStream::connect(ready[fastrand::usize(..ready.len())].reviews).await.unwrap();
+            // It ends with either side.
+            tokio::spawn(async move { drop(tokio::io::copy_bidirectional(&mut connection, &mut replica).await) });
+        }
+    }
+}
+
+/// Installs the kinds of the ledger, and waits until the API server serves them.
+fn install_definitions(cluster: &Cluster) {
+    let definitions = workspace_file("deploy/charts/headroom/files/ledger/crds.yaml");
+    cluster.run_kubectl(&["apply", "-f", definitions.to_str().unwrap()]).unwrap();
+    cluster.wait_for_definitions().unwrap();
+}
+
+/// Webhooks that call each of two servers for the objects with its label.
+fn webhooks(authority: &str, addresses: [SocketAddr; 2]) -> Value {
+    let authority = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, authority);
+    let webhook = |which: usize| {
+        let url = format!("https://{}/review", addresses[which]);
+        json!({
+            "name": format!("quota-{which}.headroom.dev"), "clientConfig": {"url": url, "caBundle": authority},
+            "rules": [{"apiGroups": ["", "apps"], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
+                "resources": ["pods", "services"], "scope": "Namespaced"}],
+            "objectSelector": {"matchLabels": {SERVER: which.to_string()}}, "failurePolicy": "Fail",
+            "sideEffects": "NoneOnDryRun", "timeoutSeconds": 10, "admissionReviewVersions": ["v1"],
+        })
+    };
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "ledger"}, "webhooks": [webhook(0), webhook(1)],
+    })
+}
+
+/// A free address on loopback.
+pub fn free_address() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, free_port().unwrap()).into()
+}
