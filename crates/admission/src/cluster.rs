@@ -16,12 +16,13 @@ pub mod lookup;
 
 use std::rc::Rc;
 
+use crate::find;
 use crate::json::{Document, Malformed, Node};
 use crate::timestamp::Timestamp;
 use autoscaler::Autoscaler;
 use devices::DeviceClass;
 use limit_range::LimitRange;
-use lookup::{Lookup, Missing};
+use lookup::{Lookup, Missing, NOT_FOUND};
 use resource_quota::ResourceQuota;
 use tenant_quota::TenantQuota;
 use usage::profile_layout::{ProfileKey, ProfileName};
@@ -67,18 +68,18 @@ pub struct Found<'d> {
     /// The object that was read.
     pub name: ProfileName,
     pub entry: Result<ImageHistories<'d>, Unusable>,
-    /// The page that contains the entry instead.
-    pub page: Option<ProfileName>,
+    /// The object that contains the entry instead: a page, or where the collector wrote no quarter yet, the older root.
+    pub elsewhere: Option<ProfileName>,
 }
 
 impl<'d> Found<'d> {
     fn read(place: &Rc<ProfileKey>, name: &ProfileName, of: &str, profile: &Result<Profile<'d>, Unusable>) -> Self {
         let entry = profile.clone().and_then(|profile| profile.entry(place, of));
-        let mut found = Self { place: Rc::clone(place), name: name.clone(), entry, page: None };
+        let mut found = Self { place: Rc::clone(place), name: name.clone(), entry, elsewhere: None };
         // Our pages do not list pages. Following such a list might never end.
         if let (Ok(profile), false) = (profile, name.is_page()) {
             match profile.page(name, place, of) {
-                Ok(page) => found.page = page,
+                Ok(page) => found.elsewhere = page,
                 Err(unusable) => found.entry = Err(unusable),
             }
         }
@@ -97,10 +98,25 @@ impl<'d> Context<'d> {
     /// Adds the answer to a lookup.
     pub fn add(&mut self, lookup: &Lookup<'d>, answer: Result<Node<'d>, String>) {
         self.asked_for_namespace |= matches!(lookup, Lookup::Namespace { .. });
-        if matches!(&answer, Err(problem) if lookup.is_absent(problem)) {
-            if let Lookup::FreshQuota { name, .. } = lookup {
+        if let Err(problem) = &answer
+            && lookup.is_absent(problem)
+        {
+            match lookup {
                 // The quota was deleted between the two reads.
-                self.quotas.iter_mut().for_each(|quotas| quotas.retain(|quota| quota.name != *name));
+                Lookup::FreshQuota { name, .. } => {
+                    self.quotas.iter_mut().for_each(|quotas| quotas.retain(|quota| quota.name != *name));
+                }
+                Lookup::UsageProfile { name, places, .. }
+                    if name.is_quarter() && find::contains(problem, NOT_FOUND) =>
+                {
+                    self.usage.extend(places.iter().map(|place| Found {
+                        place: Rc::clone(place),
+                        name: name.clone(),
+                        entry: Ok(ImageHistories::default()),
+                        elsewhere: Some(ProfileName::older(name.root)),
+                    }));
+                }
+                _ => {}
             }
             return;
         }

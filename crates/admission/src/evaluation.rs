@@ -78,6 +78,7 @@ pub fn recommend<'d>(
     reader.read(&[namespace(request)]);
     reader.read(&objects(request, &actions, &reader.context, settings));
     reader.read(&history.quarters(request, settings));
+    reader.read(&history.older_roots(request, settings, &reader.context));
     let mut notes = Vec::new();
     let subject = Subject::of(&actions, Some(pod), request, &reader.context, settings, &mut notes)?;
     let Subject { pod: Some(pod), ranges, targets } = subject else { return Ok(None) };
@@ -156,6 +157,7 @@ fn decide<'d>(
     let mut history = history_of(request, &subject);
     let quarters = history.quarters(request, settings);
     reader.read(&quarters);
+    reader.read(&history.older_roots(request, settings, &reader.context));
     let is_unrestricted = estimate_targets::is_unrestricted(quarters.len(), &reader.context, &settings.estimates);
     if !subject.targets.is_empty() && !is_unrestricted && !reader.context.asked_for_namespace {
         reader.read(&[namespace(request)]);
@@ -190,7 +192,7 @@ fn pages<'d>(
     request: &'d Request<'d>,
     history: &HistoryLookups<'d>,
     targets: &[EstimateTarget],
-    settings: &Settings<'d>,
+    settings: &'d Settings<'d>,
     context: &Context<'d>,
 ) -> Vec<Lookup<'d>> {
     let mut lookups = history.pages(request, settings, context);

@@ -3,7 +3,8 @@
 //! Only [`change`]d profiles are written. A profile carries the id of the store that it is made from: a root from another
 //! store is replaced only if no history is lost ([`other_store`]) or if the user allows it, and a newer root stays. Pages are
 //! written before the quarter that lists them, and those that it no longer lists are deleted only in the next round, so that a
-//! reader who has seen either quarter finds its pages, whenever the collector is killed. Files: [`cluster`] and [`folder`] are
+//! reader who has seen either quarter finds its pages, whenever the collector is killed. What an older version laid out
+//! otherwise stays until a round finds all quarters in its place. Files: [`cluster`] and [`folder`] are
 //! destinations, [`format`] makes texts, [`ownership`] marks objects, [`outcome`] counts, [`restrictions`] follows the
 //! namespaces that ask for fewer estimates, and [`lease`] prevents two collectors from writing at the same time.
 
@@ -135,23 +136,31 @@ impl Publisher<'_> {
         Ok(published)
     }
 
-    /// Writes the quarters that are missing, which say whose estimates are not restricted while the first usage may take hours to
-    /// read; and in the others the list of restricted namespaces, if it is known. Histories stay as they are.
+    /// Writes the quarters that are missing, so that a policy does not look for an older layout at every request, while the
+    /// first usage may take hours to read; and in the others the list of restricted namespaces, if it is known. Histories
+    /// stay as they are, also those of an older layout, which are read only where a quarter is missing.
     pub async fn update_quarters(&self, cluster: &ProfileCluster, collected_at: Timestamp) -> Result<(), PublishError> {
         let mut published = Published::default();
         for root in Root::all() {
+            let mut quarters = Vec::new();
+            for quarter in Quarter::ALL {
+                let name = ProfileName::of_quarter(root, quarter);
+                quarters.push((quarter, cluster.get(self.namespace, &name).await?));
+            }
+            let is_missing = quarters.iter().any(|(_, there)| there.is_none());
+            if is_missing && cluster.get(self.namespace, &ProfileName::older(root)).await?.is_some() {
+                continue;
+            }
             let empty = Share::empty(self.namespace, root, collected_at, self.store.page_key());
             let empty = Share { restricted: self.restricted.cloned(), ..empty }.lay_out();
-            for (quarter, empty) in Quarter::ALL.into_iter().zip(empty) {
-                let name = ProfileName::of_quarter(root, quarter);
-                let there = cluster.get(self.namespace, &name).await?;
+            for ((quarter, there), empty) in quarters.into_iter().zip(empty) {
                 let profile = match (&there, self.restricted) {
                     (None, _) => empty,
                     (Some(there), Some(restricted)) if self.is_ours(there) => {
                         // Written by another version: the next publication replaces it.
                         let Some(Ok(mut spec)) = there.get("spec").map(UsageProfileSpec::deserialize) else { continue };
                         spec.header.restricted_namespaces = Some(restricted.of_quarter(quarter));
-                        UsageProfile::named(&name, self.namespace, spec)
+                        UsageProfile::named(&ProfileName::of_quarter(root, quarter), self.namespace, spec)
                     }
                     _ => continue,
                 };
@@ -169,10 +178,15 @@ impl Publisher<'_> {
         there: &There,
         published: &mut Published,
     ) -> Result<(), PublishError> {
+        let older = ProfileName::older(root);
         let quarters = Quarter::ALL.map(|quarter| ProfileName::of_quarter(root, quarter));
-        let listed = quarters.iter().filter_map(|name| Some(pages(there.get(&name.to_string())?, name)));
-        let mut kept: BTreeSet<String> = listed.flatten().collect();
+        let listing = quarters.iter().chain([&older]);
+        let mut kept: BTreeSet<String> =
+            listing.filter_map(|name| Some(pages(there.get(&name.to_string())?, name))).flatten().collect();
         let quarters = quarters.map(|name| name.to_string());
+        if quarters.iter().any(|name| !there.contains_key(name)) {
+            kept.insert(older.to_string());
+        }
         let failed_before = published.failed.len();
         let mut is_page_missing = false;
         for profile in share.lay_out() {

@@ -198,7 +198,7 @@ const TENANT_QUOTA: [&str; 8] = [
 const NOT_LISTED: &str = "Cannot find it";
 
 /// It stands in the words of all hosts for an object that is not there.
-const NOT_FOUND: &str = "Cannot find";
+pub(super) const NOT_FOUND: &str = "Cannot find";
 
 /// The version that has extended resource names.
 const RESOURCE_API: &str = "resource.k8s.io/v1";

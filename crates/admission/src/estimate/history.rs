@@ -54,10 +54,37 @@ impl<'d> HistoryLookups<'d> {
         self.lookups(request, settings, |place| Some(ProfileName::of(place.root(), &request.namespace)))
     }
 
+    /// The objects of the layout before quarters, for images whose quarter the collector has not written yet.
+    pub fn older_roots(
+        &self,
+        request: &'d Request<'d>,
+        settings: &'d Settings<'d>,
+        context: &Context<'d>,
+    ) -> Vec<Lookup<'d>> {
+        self.elsewhere(request, settings, context, false)
+    }
+
     /// The pages to read, according to the objects in `context`.
-    pub fn pages(&self, request: &'d Request<'d>, settings: &Settings<'d>, context: &Context<'d>) -> Vec<Lookup<'d>> {
+    pub fn pages(
+        &self,
+        request: &'d Request<'d>,
+        settings: &'d Settings<'d>,
+        context: &Context<'d>,
+    ) -> Vec<Lookup<'d>> {
+        self.elsewhere(request, settings, context, true)
+    }
+
+    /// The objects that those in `context` point to: pages, or with `is_page` false the older roots.
+    fn elsewhere(
+        &self,
+        request: &'d Request<'d>,
+        settings: &'d Settings<'d>,
+        context: &Context<'d>,
+        is_page: bool,
+    ) -> Vec<Lookup<'d>> {
         self.lookups(request, settings, |place| {
-            context.usage.iter().find(|found| found.place == *place).and_then(|found| found.page.clone())
+            let found = context.usage.iter().find(|found| found.place == *place)?;
+            found.elsewhere.clone().filter(|name| name.is_page() == is_page)
         })
     }
 

@@ -175,7 +175,7 @@ impl ApiServer {
         self.readable().iter().map(|(name, profile)| (name.clone(), text(profile))).collect()
     }
 
-    /// The quarters and the pages that they list, by name. None of the pages may be missing.
+    /// The quarters, the roots of the older layout and the pages that they list, by name. None of the pages may be missing.
     fn readable(&self) -> BTreeMap<String, Value> {
         let named = |profile: Value| (profile["metadata"]["name"].as_str().unwrap().to_owned(), profile);
         let mut all: BTreeMap<String, Value> = self.profiles().into_iter().map(named).collect();

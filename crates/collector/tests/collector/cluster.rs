@@ -225,6 +225,45 @@ async fn if_a_page_is_refused_the_quarters_of_its_root_are_unchanged() {
     assert_ne!(quarters()[NGINX_IN_SHOP], before[NGINX_IN_SHOP]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_layout_stays_until_all_of_the_new_one_is_there() {
+    let server = ApiServer::new("1");
+    let (folder, store) = spread(3);
+    let older = ["usage-26", "usage-26-0", "usage-26-1"];
+    let put = |store: &str| {
+        let all = json!({"days": 9, "lastSeen": "2026-11-20T00:00:00Z", "oomKills": [], "windows": {}});
+        for name in older {
+            let spec = json!({
+                "header": {"format": 3, "collectedAt": "2026-11-20T00:00:00Z", "pages": (name == older[0]).then_some("/##")},
+                "images": (name == older[1]).then(|| json!({"docker,io/library/nginx": {"own": {"team-0": {"all": all}}}})),
+            });
+            let labels = json!({"app.kubernetes.io/managed-by": "headroom-collector", "headroom.dev/root": NGINX_ROOT});
+            let metadata = json!({
+                "name": name, "namespace": "headroom", "annotations": {"headroom.dev/store": store}, "labels": labels,
+            });
+            let kind = ("headroom.dev/v1alpha1", "UsageProfile");
+            server.put(json!({"apiVersion": kind.0, "kind": kind.1, "metadata": metadata, "spec": spec}));
+        }
+    };
+    let left = || older.map(|name| server.histories().contains_key(name));
+    // Another store wrote the older layout, and knew more, as before its volume was lost. It stays until this store knows as much.
+    put("another");
+    let overloaded = Scripted { bears: 0, ..Scripted::new(three_workloads()) };
+    rounds(&server, &folder.path().join("new"), overloaded).await.once().await.unwrap_err();
+    assert_eq!((left(), server.profiles().len()), ([true; 3], QUARTERS - 4 + 3));
+    let refused = publish(&store, server.start().await, NOW).await.unwrap();
+    assert_eq!((refused.failed.len(), refused.deleted, left()), (1, 0, [true; 3]));
+    assert!(!server.histories().contains_key(NGINX_IN_SHOP));
+    // This store wrote the older layout itself.
+    put(store.id());
+    for (deleted, expected) in [(0, [true; 3]), (1, [false; 3]), (2, [false; 3])] {
+        let published = publish(&store, server.start().await, NOW).await.unwrap();
+        assert_eq!((published.failed.len(), published.deleted, left()), (0, deleted, expected));
+    }
+    assert_eq!(server.profiles().len(), QUARTERS);
+    assert!(server.histories()[NGINX_IN_SHOP].contains("team-2"));
+}
+
 /// The files below a folder, by path, without the newline at their end: a file that lost nothing else is whole.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -331,7 +370,7 @@ fn with_lab(server: &ApiServer) -> usize {
     listed(server).iter().filter(|names| *names == "lab").count()
 }
 
-/// Where a quarter is missing, a policy reads the Namespace for every request.
+/// A policy looks for the older layout at every request where a quarter is missing.
 #[tokio::test(flavor = "multi_thread")]
 async fn quarters_are_written_before_the_first_usage_was_read() {
     let server = ApiServer::new("1");

@@ -72,7 +72,8 @@ impl Quarter {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProfileName {
     pub root: Root,
-    pub quarter: Quarter,
+    /// None in the layout before there were quarters: a root was an object, which contained its images or listed all pages.
+    pub quarter: Option<Quarter>,
     /// The halves chosen on the way to a page: `0` or `1` by the repository, `a` or `b` by the namespace; empty for the
     /// quarter itself.
     pub path: String,
@@ -85,7 +86,12 @@ impl ProfileName {
     }
 
     pub fn of_quarter(root: Root, quarter: Quarter) -> Self {
-        Self { root, quarter, path: String::new() }
+        Self { root, quarter: Some(quarter), path: String::new() }
+    }
+
+    /// The object of the root in the layout before there were quarters.
+    pub fn older(root: Root) -> Self {
+        Self { root, quarter: None, path: String::new() }
     }
 
     pub fn page(&self, path: String) -> Self {
@@ -95,12 +101,19 @@ impl ProfileName {
     pub fn is_page(&self) -> bool {
         !self.path.is_empty()
     }
+
+    pub fn is_quarter(&self) -> bool {
+        self.quarter.is_some() && !self.is_page()
+    }
 }
 
 /// `usage-3f.a`, `usage-3f.a-0110`, `usage-3f.a-0110ab`
 impl fmt::Display for ProfileName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.root, self.quarter.0)?;
+        self.root.fmt(f)?;
+        if let Some(Quarter(quarter)) = self.quarter {
+            write!(f, ".{quarter}")?;
+        }
         if self.is_page() { write!(f, "-{}", self.path) } else { Ok(()) }
     }
 }
@@ -358,7 +371,8 @@ mod tests {
         assert!(names.contains("usage-00.a") && names.contains("usage-3f.d"));
         let named = ["default", "shop", "team-0001", "lab"].map(|of| ProfileName::of(Root(0x3f), of).to_string());
         assert_eq!(named, ["usage-3f.b", "usage-3f.c", "usage-3f.c", "usage-3f.c"]);
-        assert_eq!(ProfileName::of(Root(0x3f), "shop").page("011".to_owned()).to_string(), "usage-3f.c-011");
+        let pages = [ProfileName::of(Root(0x3f), "shop"), ProfileName::older(Root(0x3f))];
+        assert_eq!(pages.map(|of| of.page("011".to_owned()).to_string()), ["usage-3f.c-011", "usage-3f-011"]);
     }
 
     #[test]

@@ -337,12 +337,13 @@ fn a_quarter_points_to_the_page_with_the_entry() {
     let is_second =
         |page_key: &String| page_of("//##.", Halves::of(&key, "shop", page_key)) == Ok(Some("01".to_owned()));
     let page_key = (0..).map(|key| key.to_string()).find(is_second).unwrap();
-    let paged = |pages: &str| {
+    let paged_in = |name: &str, pages: &str| {
         let header = json!({
             "format": 3, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "pages": pages, "pageKey": page_key,
         });
-        Case::default().situation().with_profile(object(QUARTER, json!({"header": header})))
+        Case::default().situation().with_profile(object(name, json!({"header": header})))
     };
+    let paged = |pages: &str| paged_in(QUARTER, pages);
     let page = |name: &str| {
         let mut page = nginx("120m", "200Mi").situation().profiles.remove(0);
         page["metadata"]["name"] = json!(name);
@@ -360,6 +361,9 @@ fn a_quarter_points_to_the_page_with_the_entry() {
         names.filter(|name| !name.is_empty()).collect::<Vec<_>>()
     };
     assert_eq!(read(&outcome), [QUARTER, "shop", "usage-26.c-01"]);
+    // Where there is no quarter yet, a root of the older layout is read, and its page.
+    let outcome = estimates(&paged_in("usage-26", "//##.").with_profile(page("usage-26-01")), "120m");
+    assert_eq!(read(&outcome), [QUARTER, "usage-26", "shop", "usage-26-01"]);
     // A list of pages in a page is ignored, and a missing page is no history.
     let mut further = page("usage-26.c-01");
     further["spec"] = json!({"header": {"format": 3, "collectedAt": "2026-11-21T05:00:00Z", "pages": "/##"}});

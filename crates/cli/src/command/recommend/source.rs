@@ -82,7 +82,9 @@ fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
     for entry in &inventory.entries {
         for image in entry.images() {
             let Ok(image) = ImageName::parse(&image) else { continue };
-            names.insert(ProfileName::of(Root::of(image.repository()), &entry.key.namespace));
+            let root = Root::of(image.repository());
+            // The collector of an older version may have written the older layout.
+            names.extend([ProfileName::of(root, &entry.key.namespace), ProfileName::older(root)]);
         }
     }
     for name in names {

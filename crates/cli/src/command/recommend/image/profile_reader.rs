@@ -228,7 +228,7 @@ mod tests {
     fn object(tags: Value) -> Value {
         let histories = json!({"all": history("2"), "tags": tags});
         let entry = json!({"own": {"shop": histories, "lab": histories}, "pool": histories});
-        json!({"metadata": {"name": "usage-26.c", "namespace": "headroom"},
+        json!({"metadata": {"name": "usage-26", "namespace": "headroom"},
             "spec": {"header": {"format": 3, "collectedAt": "2026-11-20T00:00:00Z"},
                 "images": {"docker,io/library/nginx": entry}}})
     }
@@ -287,7 +287,7 @@ mod tests {
         let mut other_format = object(json!({}));
         other_format["spec"]["header"]["format"] = json!(1);
         let usage = of_shop(&other_format, None);
-        assert_eq!(usage.problems, ["UsageProfile usage-26.c: spec.header.format: expected 3, found `1`"]);
+        assert_eq!(usage.problems, ["UsageProfile usage-26: spec.header.format: expected 3, found `1`"]);
         assert!(usage.images.is_empty());
     }
 }
