@@ -1,11 +1,13 @@
 //! The command line of `kubectl-headroom`, the program for people. Each subcommand is implemented in `command`.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use headroom_output::color::{self, Choice};
+use headroom_output::{Exit, complain};
 
-use crate::command::{self, answered, done};
+use crate::command::{self, answered, done, old_names};
 
 /// kubectl headroom: checks manifests, explains decisions, and recommends requests
 #[derive(Debug, Parser)]
@@ -46,6 +48,11 @@ enum Command {
 
 /// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
 pub fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(renamed) = old_names::renamed(&arguments) {
+        complain!("error: {renamed}");
+        return ExitCode::from(Exit::Error as u8);
+    }
     let cli: Cli = match command::parse() {
         Ok(cli) => cli,
         Err(exit) => return exit,
@@ -105,24 +112,28 @@ mod tests {
         lines.filter(is_ours).map(|line| words(&line)).collect()
     }
 
-    /// The pages of the documentation.
-    fn pages() -> Vec<(PathBuf, String)> {
+    /// The text files at these paths of the repository, and in the folders among them.
+    fn texts(paths: &[&str]) -> Vec<(PathBuf, String)> {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let (mut waiting, mut pages) = (vec![root.join("README.md"), root.join("docs/src")], Vec::new());
+        let mut waiting: Vec<PathBuf> = paths.iter().map(|path| root.join(path)).collect();
+        let mut texts = Vec::new();
         while let Some(path) = waiting.pop() {
             if path.is_dir() {
                 waiting.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push((path.clone(), std::fs::read_to_string(path).unwrap()));
+            } else if let Ok(text) = std::fs::read_to_string(&path) {
+                texts.push((path, text));
             }
         }
-        pages
+        texts
     }
 
     #[test]
     fn the_documentation_gives_arguments_that_are_understood() {
         let mut counts = [0, 0];
-        for (path, text) in pages() {
+        for (path, text) in texts(&["README.md", "docs/src"]) {
+            if path.extension().is_none_or(|extension| extension != "md") {
+                continue;
+            }
             for words in commands(&text) {
                 let of_controller = words[0] == "headroom-controller";
                 let program = if of_controller { crate::controller::ControllerCli::command() } else { Cli::command() };
@@ -132,6 +143,67 @@ mod tests {
             }
         }
         assert!(counts[0] > 20 && counts[1] > 5, "the documentation has commands: {counts:?}");
+    }
+
+    #[test]
+    fn who_types_an_old_name_is_given_the_new_one() {
+        for (old, new) in old_names::OLD_NAMES {
+            let typed: Vec<OsString> = old.split(' ').chain(["-n", "shop"]).map(OsString::from).collect();
+            let expected = format!("`kubectl headroom {old}` is now `{new}`");
+            assert_eq!(old_names::renamed(&typed), Some(expected));
+            let program = Cli::command();
+            assert!(old.split(' ').try_fold(&program, |of, word| of.find_subcommand(word)).is_none(), "{old} is there");
+            let (program, words) = match new.strip_prefix("kubectl headroom ") {
+                Some(words) => (Cli::command(), words),
+                None => {
+                    (crate::controller::ControllerCli::command(), new.strip_prefix("headroom-controller ").unwrap())
+                }
+            };
+            let name = words.split(' ').next().unwrap();
+            assert!(program.find_subcommand(name).is_some(), "{new}");
+        }
+        for typed in ["why explain", "recommend pod/quota", "check simulate", "", "recommend image explain"] {
+            let typed: Vec<OsString> = typed.split(' ').map(OsString::from).collect();
+            assert_eq!(old_names::renamed(&typed), None);
+        }
+    }
+
+    #[test]
+    fn no_text_has_a_command_of_a_name_that_is_gone() {
+        const PLACES: &[&str] = &[
+            "README.md",
+            "CHANGELOG.md",
+            "CONTRIBUTING.md",
+            "action.yml",
+            ".pre-commit-hooks.yaml",
+            ".github",
+            "docs",
+            "deploy",
+            "crates",
+            "playground/site/src",
+            "playground/engine/src",
+            "tests/data/monitoring",
+        ];
+        let mut count = 0;
+        for (path, text) in texts(PLACES) {
+            let is_book = path.components().any(|part| part.as_os_str() == "src")
+                && path.extension().is_some_and(|of| of == "md");
+            count += usize::from(text.contains("kubectl headroom "));
+            // They are about old names.
+            if ["command/old_names.rs", "cli/src/cli.rs", "sessions/errors.txt"].iter().any(|of| path.ends_with(of)) {
+                continue;
+            }
+            for (old, _) in old_names::OLD_NAMES {
+                let is_old = |begin: &str| {
+                    let command = format!("{begin}{old}");
+                    let mut after = text.split(&command).skip(1).map(|rest| rest.chars().next());
+                    after.any(|next| next.is_none_or(|next| !next.is_alphanumeric() && next != '-'))
+                };
+                assert!(!is_old("kubectl headroom ") && !is_old("kubectl-headroom "), "{}: {old}", path.display());
+                assert!(!is_book || !text.contains(&format!("`{old}`")), "{}: `{old}`", path.display());
+            }
+        }
+        assert!(count > 30, "{count} files have commands");
     }
 
     fn file(path: &str) -> serde_json::Value {
