@@ -259,31 +259,25 @@ impl ClusterReader for LiveCluster {
         let (api, kept) = (&self.api, self.kept.as_ref().map(|(kept, _)| kept));
         let concurrency = if kept.is_some() { KEPT_CONCURRENCY } else { CONCURRENCY };
         let reads = lists.iter().zip(kinds).map(|(list, resource)| async move {
-            let mut objects = Vec::new();
-            if let Some(kept) = kept {
-                let path = path_of(&resource, list.2);
-                let read = take_current(kept, api, &resource, *list).await;
-                return (
-                    query(*list),
-                    read.map(|read| {
-                        kept.keep(&path, read);
-                        Err(path)
-                    }),
-                );
-            }
-            let read =
-                pages(api, &resource, *list, "", 1, &mut |object| objects.push(CompressedObject::from(&object))).await;
-            (query(*list), read.map(|next| Ok(Listed { objects, next })))
+            let path = path_of(&resource, list.2);
+            let Some(kept) = kept else {
+                let mut objects = Vec::new();
+                let keep = &mut |object| objects.push(CompressedObject::from(&object));
+                let read = pages(api, &resource, *list, "", 1, keep).await;
+                return (*list, path, read.map(|next| Some(Listed { objects, next })));
+            };
+            let read = take_current(kept, api, &resource, *list).await;
+            let read = read.map(|read| kept.keep(&path, read));
+            (*list, path, read.map(|()| None))
         });
         let answers: Vec<_> =
             self.runtime.block_on(stream::iter(reads).buffer_unordered(concurrency).inspect(|_| done()).collect());
-        for (query, answer) in answers {
-            match (self.or_unknown(answer, &query.0, &query.1), &mut self.kept) {
-                (Ok(Err(path)), Some((_, current))) => _ = current.insert(path.as_str().to_owned()),
-                (Ok(Err(_)), None) => {}
-                (Ok(Ok(listed)), _) => _ = self.lists.insert(query, Ok(listed)),
-                (Err(problem), _) => _ = self.lists.insert(query, Err(problem)),
+        for (list, path, answer) in answers {
+            let read = self.or_unknown(answer, list.0, list.1);
+            if let (Ok(None), Some((_, current))) = (&read, &mut self.kept) {
+                current.insert(path.as_str().to_owned());
             }
+            self.lists.extend(read.transpose().map(|first_page| (query(list), first_page)));
         }
     }
 

@@ -4,7 +4,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
@@ -65,8 +64,6 @@ const AWAKE: Duration = Duration::from_secs(60);
 
 /// The bytes of an answer that are not counted, so that probes are answered whatever others read.
 const SMALL_ANSWER: usize = 64 << 10;
-
-const TOO_MANY_ANSWERS: &str = "too many answers are being sent; try again\n";
 
 /// The bytes of a request's head at most, and what is read of a body at a time.
 const READ_BUFFER: usize = 64 << 10;
@@ -153,23 +150,17 @@ async fn answer_requests<R>(
 ) where
     R: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
-    let has_asked = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&has_asked);
-    let (deadline, mut deadlines) = watch::channel(None);
+    let (deadline, mut deadlines) = watch::channel(Some(Instant::now() + limits.patience));
     let deadline = Arc::new(deadline);
     let service = service_fn(move |request: Request<Incoming>| {
-        asked.store(true, Ordering::Relaxed);
+        deadline.send_replace(None);
         let (respond, budgets, deadline) = (respond.clone(), budgets.clone(), Arc::clone(&deadline));
         async move {
             let (parts, body) = request.into_parts();
             let response = match read(body, limits, &budgets.bodies).await {
                 // The bytes are counted until the request is answered.
                 Ok((body, _bytes)) => respond(Request::from_parts(parts, body)).await,
-                Err(status) => {
-                    let mut response = Response::new(Full::default());
-                    *response.status_mut() = status;
-                    response
-                }
+                Err(status) => refusal(status, ""),
             };
             Ok::<_, Infallible>(held(response, limits, budgets.answers, deadline).await)
         }
@@ -183,27 +174,26 @@ async fn answer_requests<R>(
         .max_buf_size(READ_BUFFER)
         .serve_connection(TokioIo::new(Box::pin(stream)), service);
     let mut connection = std::pin::pin!(connection);
-    let mut first_request = std::pin::pin!(tokio::time::sleep(limits.patience));
-    let (mut is_checked, mut is_stopping) = (false, false);
+    let mut is_stopping = false;
     let ended = loop {
         tokio::select! {
             ended = &mut connection => break ended,
+            () = passed(&mut deadlines) => return,
             () = stop.cancelled(), if !is_stopping => {
                 is_stopping = true;
                 connection.as_mut().graceful_shutdown();
-            }
-            () = passed(&mut deadlines) => return,
-            () = &mut first_request, if !is_checked => {
-                is_checked = true;
-                if !has_asked.load(Ordering::Relaxed) {
-                    return;
-                }
             }
         }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
     }
+}
+
+fn refusal(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response
 }
 
 /// An answer that counts until the client has read it or is given up, or another if there is no room for it.
@@ -219,9 +209,7 @@ async fn held(
     // A longer one than all may have is sent alone.
     let counted = bytes.len().saturating_sub(SMALL_ANSWER).min(limits.answers);
     let Ok(room) = answers.try_acquire_many_owned(u32::try_from(counted).unwrap_or(u32::MAX)) else {
-        let mut response = Response::new(Full::new(Bytes::from(TOO_MANY_ANSWERS)));
-        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-        return response;
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, "too many answers are being sent; try again\n");
     };
     let at_slowest = Duration::from_secs((bytes.len() / limits.slowest) as u64);
     deadline.send_replace(Some(Instant::now() + limits.patience + at_slowest));
@@ -246,7 +234,7 @@ impl Drop for Held {
     }
 }
 
-/// When the client has to have read its answer; none if it has, or none is being sent.
+/// When the client has to have sent its first request, or read its answer; none in between.
 type Deadline = watch::Sender<Option<Instant>>;
 
 /// Ends when a deadline has passed.

@@ -9,13 +9,13 @@ use headroom_admission::image::ImageName;
 use headroom_admission::request::{Requirement, ValueOrigin};
 use headroom_dry_run::evaluate::{Admission, request, with_decision};
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::ApiKind;
+use headroom_objects::kinds::{ApiKind, items};
 use headroom_workloads::autoscaler::Autoscalers;
 use headroom_workloads::program::{self, ConfigMaps};
 use headroom_workloads::{WorkloadRef, pod_of};
 use serde_json::Value;
 
-use crate::observed::{ContainerFacts, amount, at, list, size};
+use crate::observed::{ContainerFacts, amount, at, size};
 
 /// The facts about containers, by their names.
 pub type Facts = BTreeMap<String, ContainerFacts>;
@@ -34,8 +34,8 @@ pub fn of_template(
 ) -> Result<Facts, String> {
     let Some(pod) = pod_of(owner) else { return Ok(Facts::new()) };
     let spec = at(&pod, "/spec").clone();
-    let containers = list(at(&spec, "/containers"));
-    let all = containers.len() + list(at(&spec, "/initContainers")).len();
+    let containers: Vec<&Value> = items(&spec, "/containers").collect();
+    let all = containers.len() + items(&spec, "/initContainers").count();
     if all.saturating_mul(bytes_of_rules) > MOST_COMPARED {
         return Err(format!("{all} containers and {bytes_of_rules} bytes of LimitRanges and quotas are too much"));
     }
@@ -45,7 +45,7 @@ pub fn of_template(
         let mut facts = Facts::new();
         let Some(pod) = decision.pod.as_ref().filter(|_| decision.violations.is_empty()) else { return Ok(facts) };
         for container in &pod.containers {
-            let in_template = containers.iter().find(|of| at(of, "/name") == container.name.as_ref());
+            let in_template = containers.iter().copied().find(|of| at(of, "/name") == container.name.as_ref());
             let author = in_template.and_then(|container| size(container).ok());
             let mut found = ContainerFacts { author, ..ContainerFacts::default() };
             let image = ImageName::parse(&container.image).ok();

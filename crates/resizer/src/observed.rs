@@ -6,7 +6,7 @@ use crate::decision::{
 use headroom_admission::amount::Quantity;
 use headroom_admission::estimate::replace::{LIMITS, SCALE};
 use headroom_admission::timestamp::Timestamp;
-use headroom_objects::kinds::metadata;
+use headroom_objects::kinds::{items, metadata};
 use serde_json::Value;
 
 /// The label or annotation of a namespace, a workload or a pod that names the most that may be done to its pods.
@@ -36,7 +36,7 @@ pub struct ContainerFacts {
 /// Reads a pod. One with an amount that cannot be read is left alone.
 pub fn observed(pod: &Value, mode: Mode, facts_of: &dyn Fn(&str) -> ContainerFacts) -> ObservedPod {
     let text = |name: &str| metadata(pod, name).to_owned();
-    let containers = list(at(pod, "/spec/containers")).iter().map(|of| container(pod, of, facts_of));
+    let containers = items(pod, "/spec/containers").map(|of| container(pod, of, facts_of));
     let (containers, unread) = match containers.collect::<Result<_, _>>() {
         Ok(containers) => (containers, None),
         Err(error) => (Vec::new(), Some(format!("it cannot be read: {error}"))),
@@ -91,13 +91,13 @@ fn container(
     facts_of: &dyn Fn(&str) -> ContainerFacts,
 ) -> Result<ObservedContainer, String> {
     let name = at(container, "/name").as_str().ok_or("a container has no name")?;
-    let status = list(at(pod, "/status/containerStatuses")).iter().find(|status| at(status, "/name") == name);
+    let status = items(pod, "/status/containerStatuses").find(|status| at(status, "/name") == name);
     let status = status.unwrap_or(&Value::Null);
     let restarts_for = |resource: &str| {
         let is_it = |policy: &Value| {
             at(policy, "/resourceName") == resource && at(policy, "/restartPolicy") == "RestartContainer"
         };
-        list(at(container, "/resizePolicy")).iter().any(is_it)
+        items(container, "/resizePolicy").any(is_it)
     };
     let ContainerFacts { mut wanted, author, is_evident, days, floor, used, is_scaled_by } = facts_of(name);
     let size = size(container).map_err(|error| format!("container {name}: {error}"))?;
@@ -172,11 +172,7 @@ pub(crate) fn amount(quantity: &Quantity, resource: ComputeResource) -> u64 {
 }
 
 fn condition<'v>(pod: &'v Value, r#type: &str) -> Option<&'v Value> {
-    list(at(pod, "/status/conditions")).iter().find(|condition| at(condition, "/type") == r#type)
-}
-
-pub(crate) fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
+    items(pod, "/status/conditions").find(|condition| at(condition, "/type") == r#type)
 }
 
 /// The value at a JSON pointer; null if there is none.

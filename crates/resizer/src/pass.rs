@@ -16,14 +16,14 @@ use headroom_api_server::parts::locked;
 use headroom_dry_run::evaluate::Admission;
 use headroom_dry_run::evaluate::admission::PolicySource;
 use headroom_objects::cluster_reader::ClusterReader;
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata, text};
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::kinds::PodKind;
 use serde_json::Value;
 use tokio::runtime::Handle;
 
 use crate::metrics::{PassCounts, ResizerMetrics};
-use crate::observed::{ALERT, at, list};
+use crate::observed::ALERT;
 use crate::recent::Recent;
 use crate::room::Rooms;
 use crate::round::{MOST_READS, Round, RoundError, RoundOutcome, records};
@@ -116,7 +116,7 @@ impl Resizer {
     /// Returns true if the API server can resize pods.
     pub fn is_supported(&self) -> Result<bool, ApiError> {
         let served = self.runtime.block_on(self.api.get(&V1))?;
-        Ok(list(at(&served, "/resources")).iter().any(|resource| at(resource, "/name") == "pods/resize"))
+        Ok(items(&served, "/resources").any(|resource| text(resource, "/name") == "pods/resize"))
     }
 
     /// Looks at all namespaces but the exempt ones, each of which has its turn, and returns true if all were done. Ends early when

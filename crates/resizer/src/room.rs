@@ -12,9 +12,10 @@ use headroom_admission::request::{Pod, pod_totals};
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_api_server::api_path::ApiPath;
 use headroom_api_server::parts::locked;
+use headroom_objects::kinds::{items, metadata, text};
 use serde_json::Value;
 
-use crate::observed::{amount, amounts, at, list};
+use crate::observed::{amount, amounts, at};
 use crate::round;
 
 const V1: ApiPath = ApiPath::new("/api/v1");
@@ -35,12 +36,11 @@ impl Rooms {
         change: &PodChange,
         others: &[PodChange],
     ) -> Result<(), Unfit> {
-        let node = at(pod, "/spec/nodeName").as_str().unwrap_or_default();
+        let node = text(pod, "/spec/nodeName");
         if change.direction == Direction::Up {
             self.fits_node(api, node, change, others).await.map_err(Unfit::Refused)?;
         }
-        let namespace = at(pod, "/metadata/namespace").as_str().unwrap_or_default();
-        let version = at(pod, "/metadata/resourceVersion").as_str().unwrap_or_default();
+        let (namespace, version) = (metadata(pod, "namespace"), metadata(pod, "resourceVersion"));
         let path = V1.collection(Some(namespace), "pods").at(&change.pod).at("resize");
         match api.try_resize(&path, &round::patch(&change.uid, version, &change.containers)).await {
             Ok(_) => {
@@ -120,7 +120,7 @@ fn requests(pod: Node<'_>) -> Amounts {
         return requests;
     }
     let pod = value(pod).unwrap_or_default();
-    for of in list(at(&pod, "/spec/containers")).iter().map(|container| amounts(at(container, "/resources/requests"))) {
+    for of in items(&pod, "/spec/containers").map(|container| amounts(at(container, "/resources/requests"))) {
         for resource in ComputeResource::ALL {
             let more = of.as_ref().ok().and_then(|of| of.of(resource)).unwrap_or(0);
             requests.set(resource, requests.of(resource).unwrap_or(0).saturating_add(more));

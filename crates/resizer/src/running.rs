@@ -6,7 +6,7 @@ use crate::decision::{Mode, Time, Used};
 use headroom_admission::timestamp::Timestamp;
 use headroom_dry_run::evaluate::Admission;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata, text};
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::autoscaler::Autoscalers;
 use headroom_workloads::kinds::{self, POD, PodKind, REPLICA_SET, counts, updated_count};
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 pub use crate::facts::bytes_of_rules;
 use crate::facts::{self, Facts};
-use crate::observed::{ContainerFacts, RESIZE, amounts, at, list, observed};
+use crate::observed::{ContainerFacts, RESIZE, amounts, at, observed};
 use crate::slim;
 
 /// A namespace's share of memory: its pods are kept up to so many containers, and whole templates up to so many bytes, of which one may
@@ -62,7 +62,7 @@ pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) ->
     }
     let (mut pods, mut containers) = (Vec::new(), 0);
     cluster.visit(kinds::list(&POD, Some(name)), &mut |pod| {
-        containers += list(at(&pod, "/spec/containers")).len();
+        containers += items(&pod, "/spec/containers").count();
         if containers <= MOST_CONTAINERS {
             pods.push(slim::pod(pod));
         }
@@ -106,7 +106,7 @@ pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) ->
         for (maker, pods) in pods {
             running.unlearned.extend(find(&maker, &mut objects, cluster)?);
             let mut facts = Facts::new();
-            let containers = pods.iter().flat_map(|pod| list(at(pod, "/spec/containers")));
+            let containers = pods.iter().flat_map(|pod| items(pod, "/spec/containers"));
             let names = containers.filter_map(|of| at(of, "/name").as_str());
             names.for_each(|name| _ = facts.entry(name.to_owned()).or_default());
             facts::mark_scaled(&mut facts, [&maker, &running.workload], &autoscalers);
@@ -261,11 +261,10 @@ fn is_rolling_out(object: Option<&Value>, pods: &[Value]) -> bool {
 pub fn usage(measured: &[Value], now: Time) -> Usage {
     let mut usage = Usage::new();
     for pod in measured {
-        let time = at(pod, "/timestamp").as_str().and_then(|text| text.parse::<Timestamp>().ok());
+        let time = text(pod, "/timestamp").parse::<Timestamp>().ok();
         let Some(time) = time.map(|time| time.unix_seconds()).filter(|time| *time <= now) else { continue };
-        for container in list(at(pod, "/containers")) {
-            let place =
-                (metadata(pod, "name").to_owned(), at(container, "/name").as_str().unwrap_or_default().to_owned());
+        for container in items(pod, "/containers") {
+            let place = (metadata(pod, "name").to_owned(), text(container, "/name").to_owned());
             let used = Used {
                 at: time,
                 amounts: amounts(at(container, "/usage")).unwrap_or_default(),

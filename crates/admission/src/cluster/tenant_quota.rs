@@ -207,6 +207,12 @@ mod tests {
             ],
         );
         check(r#"{"metadata": {"name": "a"}, "spec": {}}"#, &["spec.quota.hard: must bound at least one name"]);
+        let bounding = |names: usize| {
+            let hard: Vec<_> = (0..names).map(|name| format!(r#""requests.example.com/{name}": 1"#)).collect();
+            format!(r#"{{"metadata": {{"name": "a"}}, "spec": {{"quota": {{"hard": {{{}}}}}}}}}"#, hard.join(","))
+        };
+        check(&bounding(MAX_BOUNDS), &[]);
+        check(&bounding(MAX_BOUNDS + 1), &["spec.quota.hard: bounds more than 100 names"]);
     }
 
     #[test]

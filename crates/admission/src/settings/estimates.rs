@@ -524,6 +524,7 @@ mod tests {
         check(margin("15"), Some("15%"));
         check(margin("10%+64Mi"), Some("10% + 64Mi"));
         check(margin("25m"), Some("25m"));
+        check(margin("1000%"), Some("1000%"));
         for wrong in ["much", "-5%", "10 + 5m", "-1Mi", "1001%", "5% + -1m", ""] {
             check(margin(wrong), None);
         }

@@ -79,6 +79,44 @@ fn rules_that_could_never_apply_contradict_the_mode() {
 }
 
 #[test]
+fn estimates_that_could_never_be_made_are_contradictions() {
+    let check = |estimates: &str, expected: &str| {
+        assert_eq!(problems(&format!(r#"{{"estimates":{{{estimates}}}}}"#)), expected, "{estimates}");
+    };
+    check(
+        r#""mode":"never","dryRun":true"#,
+        "`estimates.dryRun` has no effect, because `mode` is `never`: remove one of them",
+    );
+    check(
+        r#""always":{"namespaces":["a"]}"#,
+        "`estimates.always.namespaces` has no effect, because `mode` is not `always`: remove one of them",
+    );
+    check(
+        r#""resources":[]"#,
+        "`estimates.resources` is empty, so nothing would be estimated: choose `mode: never` instead",
+    );
+    check(
+        r#""namespace":"a","history":[],"wellKnownImages":false"#,
+        "`estimates.history` is empty and `wellKnownImages` is off: choose `mode: never` instead",
+    );
+    check(r#""namespace":"""#, "`estimates.namespace` is empty: name the namespace that the collector runs in");
+    check(
+        r#""history":[{"window":"7d","match":"tag"}]"#,
+        "`estimates.history` has no effect without `namespace`, the namespace that the collector runs in",
+    );
+    check(
+        r#""wellKnownImages":false"#,
+        "`estimates.namespace` is not set and `wellKnownImages` is off, so nothing would be estimated: name the namespace \
+         that the collector runs in, or choose `mode: never`",
+    );
+    let tag = r#"{"window":"7d","match":"tag","samples":9}"#;
+    check(
+        &format!(r#""namespace":"a","history":[{tag},{tag}]"#),
+        "`estimates.history[1]` is unreachable: an earlier step already matches with as few samples",
+    );
+}
+
+#[test]
 fn settings_other_than_an_object_are_refused() {
     assert_eq!(problems("[]"), "`settings` is wrong: expected an object, found `[]`");
     assert_eq!(problems(r#"{"exempt":3}"#), "`exempt` is wrong: expected an object, found `3`");

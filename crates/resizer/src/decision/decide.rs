@@ -73,57 +73,61 @@ struct DecisionStep<'a> {
 
 impl DecisionStep<'_> {
     /// Keeps a change with its next phase, or ends it.
-    fn advance(&mut self, mut change: PodChange) {
+    fn advance(&mut self, change: PodChange) {
         let Some(pod) = self.workload.pods.iter().find(|pod| pod.uid == change.uid) else { return };
-        let (is_old, is_new) = (change.is_at(pod, |of| of.from), change.is_at(pod, |of| of.to));
-        match &change.phase {
-            Phase::Withheld { .. } if is_new && self.record.was_undone(&change, self.now) && !change.raises_limit() => {
-                self.take_back(change, pod, Harm::Undone);
+        match change.phase {
+            Phase::Asked { .. } | Phase::Withheld { .. } => self.advance_begun(change, pod),
+            Phase::Watched { .. } | Phase::TakenBack { .. } => self.advance_made(change, pod),
+        }
+    }
+
+    /// Goes on with a change that was not seen to be made.
+    fn advance_begun(&mut self, mut change: PodChange, pod: &ObservedPod) {
+        let is_withheld = matches!(change.phase, Phase::Withheld { .. });
+        if change.is_at(pod, |of| of.to) {
+            if is_withheld && self.record.was_undone(&change, self.now) && !change.raises_limit() {
+                return self.take_back(change, pod, Harm::Undone);
             }
-            Phase::Asked { .. } | Phase::Withheld { .. } if is_new => {
-                change.phase = Phase::Watched { since: self.now };
-                self.note_new_limits(&change, pod);
-                self.record.changes.push(change);
-            }
-            // If the pod has the same version, the request may still be under way.
-            Phase::Asked { version } | Phase::Withheld { version } if is_old && *version == pod.version => {
-                if matches!(change.phase, Phase::Asked { .. }) {
-                    if self.is_still_right(&change, pod) {
-                        if self.now - change.begun > self.rules.watch {
-                            // It counts as a change of today.
-                            self.record.forget(&change);
-                            change.begun = self.now;
-                            self.record.remember(&change);
-                        }
-                        self.resizes.push(resize(pod, change.containers.clone()));
-                    } else {
-                        change.phase = Phase::Withheld { version: version.clone() };
-                    }
-                }
-                self.record.changes.push(change);
-            }
-            Phase::Asked { .. } | Phase::Withheld { .. } => {
+            change.phase = Phase::Watched { since: self.now };
+            self.note_new_limits(&change, pod);
+        } else if !change.may_still_be_made(pod) {
+            self.record.forget(&change);
+            return self.note(pod, Event::Dropped("the pod has changed since"));
+        } else if is_withheld || !self.is_still_right(&change, pod) {
+            change.phase = Phase::Withheld { version: pod.version.clone() };
+        } else {
+            if self.now - change.begun > self.rules.watch {
+                // It counts as a change of today.
                 self.record.forget(&change);
-                self.note(pod, Event::Dropped("the pod has changed since"));
+                change.begun = self.now;
+                self.record.remember(&change);
             }
-            Phase::Watched { .. } | Phase::TakenBack { .. } if pod.left_alone.is_some() => {
+            self.resizes.push(resize(pod, change.containers.clone()));
+        }
+        self.record.changes.push(change);
+    }
+
+    /// Goes on with a change that was made: watches it, or sees to it that it is taken back.
+    fn advance_made(&mut self, mut change: PodChange, pod: &ObservedPod) {
+        let (is_old, is_new) = (change.is_at(pod, |of| of.from), change.is_at(pod, |of| of.to));
+        match &mut change.phase {
+            _ if pod.left_alone.is_some() => {
                 self.note(pod, Event::Dropped("the pod ends, or is somebody else's now"));
             }
-            Phase::Watched { since } if is_new => match self.harm(&change, pod, *since) {
+            Phase::TakenBack { version, .. } if is_new => {
+                version.clone_from(&pod.version);
+                self.resizes.push(resize(pod, change.reversed()));
+                self.record.changes.push(change);
+            }
+            Phase::TakenBack { .. } if is_old => {}
+            &mut Phase::Watched { since } if is_new => match self.harm(&change, pod, since) {
                 Some(harm) => {
                     self.record.strike(&change, &harm, self.now, self.rules);
                     self.take_back(change, pod, harm);
                 }
                 None => self.watch(change, pod),
             },
-            Phase::TakenBack { harm, refused, .. } if is_new => {
-                let (version, harm, refused) = (pod.version.clone(), harm.clone(), *refused);
-                change.phase = Phase::TakenBack { version, harm, refused };
-                self.resizes.push(resize(pod, change.reversed()));
-                self.record.changes.push(change);
-            }
-            Phase::TakenBack { .. } if is_old => {}
-            Phase::Watched { .. } | Phase::TakenBack { .. } => {
+            _ => {
                 self.record.strike(&change, &Harm::Interference, self.now, self.rules);
                 self.note(pod, Event::Dropped("somebody else has resized the pod"));
             }
@@ -152,24 +156,23 @@ impl DecisionStep<'_> {
         let change = self.record.change_of(&pod.uid).cloned().or_else(|| last.map(again));
         let Some(mut change) = change else { return };
         let (is_old, is_new) = (change.is_at(pod, |of| of.from), change.is_at(pod, |of| of.to));
-        let kept = match &change.phase {
-            _ if pod.left_alone.is_some() => pod.left_alone.as_deref(),
-            Phase::TakenBack { .. } if is_new => None,
+        let refusal = match (&pod.left_alone, &change.phase) {
+            (Some(why), _) => Some(why.as_str()),
+            (None, Phase::TakenBack { .. }) if is_new => None,
             _ if is_new => change.raises_limit().then_some("a memory limit is never lowered in place"),
-            Phase::Asked { .. } => Some("it may be made at this moment, and is taken back as soon as it is seen"),
+            (None, Phase::Asked { .. }) => None,
             _ if is_old => Some("the pod has the size from before"),
             _ => Some("somebody else has resized the pod since"),
         };
-        if let Some(why) = kept {
-            self.note(pod, Event::NotTakenBack(why.to_owned()));
-            if pod.left_alone.is_some() || is_new || !matches!(change.phase, Phase::Asked { .. }) {
-                return;
-            }
+        if let Some(why) = refusal {
+            return self.note(pod, Event::NotTakenBack(why.to_owned()));
         }
         self.record.strike(&change, &Harm::Undone, self.now, self.rules);
         self.record.changes.retain(|of| of.uid != pod.uid);
         match change.phase {
             Phase::Asked { version } if !is_new => {
+                let why = "it may be made at this moment, and is taken back as soon as it is seen";
+                self.note(pod, Event::NotTakenBack(why.to_owned()));
                 change.phase = Phase::Withheld { version };
                 self.record.changes.push(change);
             }

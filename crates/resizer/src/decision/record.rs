@@ -307,6 +307,12 @@ impl PodChange {
             .iter()
             .all(|resized| pod.containers.iter().any(|of| of.name == resized.name && of.size == size(resized)))
     }
+
+    /// Returns true if a request for the change may still be under way: the pod is as it was when the change was sent.
+    pub(crate) fn may_still_be_made(&self, pod: &ObservedPod) -> bool {
+        let (Phase::Asked { version } | Phase::Withheld { version }) = &self.phase else { return false };
+        *version == pod.version && self.is_at(pod, |of| of.from)
+    }
 }
 
 fn is_zero(count: &u32) -> bool {

@@ -20,41 +20,47 @@ pub fn raised(container: &ObservedContainer, before: &Before, rules: &Rules) -> 
     let mut why = killed.map(|_| ResizeReason::Killed);
     let mut size = killed.unwrap_or(container.size);
     for resource in ComputeResource::ALL {
-        let Some(request) = size.requests.of(resource) else { continue };
-        if container.is_scaled_by.is(resource) || container.restarts_for.is(resource) {
-            continue;
-        }
-        let wanted = container.wanted.of(resource).unwrap_or(0);
-        // Usage from before the last change says nothing about the size of now.
-        let used =
-            container.used(before.now, rules).filter(|used| before.last_change.is_none_or(|last| last < used.at));
-        let used = used.and_then(|used| used.lasting(resource));
-        let limit = size.limits.of(resource);
-        // The limit beside a request, where limits may move and were not raised too often already.
-        let scaled = |to| {
-            let limit =
-                container.scaled_limit(resource, to).filter(|_| before.limit_raises < rules.limit_raises_a_week)?;
-            Some(if limit == to { to } else { rules.rounded(resource, limit) })
-        };
-        let is_near_limit =
-            |used| scaled(used).is_some() && limit.is_some_and(|limit| rules.is_near_limit(resource, used, limit));
-        let used = used.filter(|used| rules.is_lacking(resource, *used, request) || is_near_limit(*used));
-        let to = match used {
-            Some(used) => rules.rounded(resource, rules.with_margin(used)).max(wanted),
-            None if wanted > request && rules.is_worth(resource, request, wanted) => wanted,
-            None => continue,
-        };
-        let limit = limit.map(|limit| scaled(to).map_or(limit, |scaled| scaled.max(limit)));
-        // A request may not exceed its limit.
-        let to = limit.map_or(to, |limit| to.min(limit));
-        if to > request {
-            size.requests.set(resource, to);
+        if let Some((request, limit, reason)) = more(container, &size, resource, before, rules) {
+            size.requests.set(resource, request);
             limit.into_iter().for_each(|limit| size.limits.set(resource, limit));
-            let this = if used.is_some() { ResizeReason::Used } else { ResizeReason::Admission };
-            why = Some(why.map_or(this, |why| why.min(this)));
+            why = why.into_iter().chain([reason]).min();
         }
     }
     why.map(|why| (size, why))
+}
+
+/// A larger request, the limit beside it if there is one, and the reason.
+fn more(
+    container: &ObservedContainer,
+    size: &ContainerSize,
+    resource: ComputeResource,
+    before: &Before,
+    rules: &Rules,
+) -> Option<(u64, Option<u64>, ResizeReason)> {
+    let (request, limit) = (size.requests.of(resource)?, size.limits.of(resource));
+    if container.is_scaled_by.is(resource) || container.restarts_for.is(resource) {
+        return None;
+    }
+    // Limits move where their author allows it, and were not raised too often already.
+    let scaled = |to| {
+        let limit = container.scaled_limit(resource, to).filter(|_| before.limit_raises < rules.limit_raises_a_week)?;
+        Some(if limit == to { to } else { rules.rounded(resource, limit) })
+    };
+    let is_near_limit =
+        |used| scaled(used).is_some() && limit.is_some_and(|limit| rules.is_near_limit(resource, used, limit));
+    // Usage from before the last change says nothing about the size of now.
+    let used = container.used(before.now, rules).filter(|used| before.last_change.is_none_or(|last| last < used.at));
+    let used = used.and_then(|used| used.lasting(resource));
+    let wanted = container.wanted.of(resource).unwrap_or(0);
+    let (to, why) = match used.filter(|used| rules.is_lacking(resource, *used, request) || is_near_limit(*used)) {
+        Some(used) => (rules.rounded(resource, rules.with_margin(used)).max(wanted), ResizeReason::Used),
+        None if wanted > request && rules.is_worth(resource, request, wanted) => (wanted, ResizeReason::Admission),
+        None => return None,
+    };
+    let limit = limit.map(|limit| scaled(to).map_or(limit, |scaled| scaled.max(limit)));
+    // A request may not exceed its limit.
+    let to = limit.map_or(to, |limit| to.min(limit));
+    (to > request).then_some((to, limit, why))
 }
 
 /// The size of a container that was killed at its memory limit: with a higher one, and the request as before, unless they are equal.
