@@ -13,6 +13,8 @@ use crate::sketch::Sketch;
 
 /// A pod that was seen for less time counts as idle for the rest of it: one that only started up needs no request for that.
 pub const LEAST_SECONDS: u64 = 2 * 3600;
+/// So many thousandths of a pod's time its CPU request is enough.
+const MOST_OF_THE_TIME: u16 = 925;
 /// A day or pod is beyond all others from three times their highest amount on.
 const BEYOND: u64 = 3;
 /// The quiet days beside which one day may stand out.
@@ -96,33 +98,41 @@ impl LeftOut {
         once.chain(pods).max().unwrap_or(0)
     }
 
-    /// The p95 of CPU of each pod over days, of which the greatest counts.
-    pub fn p95_of_each_pod(&self, days: &BTreeMap<u32, Observed>) -> Option<u64> {
-        let (mut all, single) = (Sketch::default(), self.of(Resource::Cpu));
-        days.values().for_each(|day| all.merge(&day.cpu));
+    /// The CPU that is enough for each pod of days, and for all of them together.
+    pub fn cpu_of_each_pod(&self, days: &BTreeMap<u32, Observed>) -> Option<u64> {
+        let (all, single) = (days.iter().map(|(age, day)| (age, &day.cpu)), self.of(Resource::Cpu));
         // Pods that are brief throughout are runs, each of which needs what it used.
         let pods: u64 = days.values().map(|day| day.pods.count()).sum();
-        let are_runs = all.seconds() < pods.saturating_mul(LEAST_SECONDS);
+        let are_runs = all.clone().map(|(_, cpu)| cpu.seconds()).sum::<u64>() < pods.saturating_mul(LEAST_SECONDS);
         let each = cpu_of_pods(days, !are_runs).into_iter().filter(|(pod, _)| !single.contains(pod));
-        let each = each.map(|(_, cpu)| if are_runs { cpu } else { padded(cpu) }.percentile(950));
-        (!all.is_empty()).then(|| each.max().unwrap_or(0).max(all.percentile(950)))
+        let each = each.map(|(_, days)| needed_cpu(days.iter(), are_runs));
+        all.clone().any(|(_, cpu)| !cpu.is_empty()).then(|| each.max().unwrap_or(0).max(needed_cpu(all, true)))
     }
 }
 
-pub fn padded(mut cpu: Sketch) -> Sketch {
-    cpu.add(0, LEAST_SECONDS.saturating_sub(cpu.seconds()));
-    cpu
+/// The CPU that is enough for most of the time on days, which are told by their age, newest first. Each week counts half as much
+/// as the week after it, so that a level that is over is forgotten, but no weekday is.
+pub fn needed_cpu<'d>(days: impl Iterator<Item = (&'d u32, &'d Sketch)> + Clone, is_run: bool) -> u64 {
+    let weight = |age: &u32| 16 >> (age / 7).min(4);
+    let mut all = Sketch::default();
+    if let Some((newest, _)) = days.clone().next().filter(|_| !is_run) {
+        let seconds = days.clone().map(|(_, cpu)| cpu.seconds()).sum();
+        all.add(0, LEAST_SECONDS.saturating_sub(seconds) * weight(newest));
+    }
+    days.for_each(|(age, cpu)| all.merge_weighted(cpu, weight(age)));
+    all.percentile(MOST_OF_THE_TIME)
 }
 
-/// The CPU usage of each known pod over all days.
-fn cpu_of_pods(days: &BTreeMap<u32, Observed>, are_cut: bool) -> BTreeMap<u32, Sketch> {
-    let mut pods: BTreeMap<u32, Sketch> = BTreeMap::new();
-    for day in days.values() {
+/// The CPU usage of each known pod on each day.
+fn cpu_of_pods(days: &BTreeMap<u32, Observed>, are_cut: bool) -> BTreeMap<u32, BTreeMap<u32, Sketch>> {
+    let mut pods: BTreeMap<u32, BTreeMap<u32, Sketch>> = BTreeMap::new();
+    for (age, day) in days {
+        let mut add = |pod: u32, cpu: Sketch| pods.entry(pod).or_default().insert(*age, cpu);
         match day.busy_pods.busiest() {
-            [one] if day.pods.count() <= 1 => pods.entry(one.pod).or_default().merge(&day.cpu),
+            [one] if day.pods.count() <= 1 => _ = add(one.pod, day.cpu.clone()),
             all => {
                 let count = if are_cut { day.pods.count() } else { 0 };
-                all.iter().for_each(|of| pods.entry(of.pod).or_default().merge(&of.whole(count)));
+                all.iter().for_each(|of| _ = add(of.pod, of.whole(count)));
             }
         }
     }
@@ -144,7 +154,7 @@ fn single_pods(days: &BTreeMap<u32, Observed>, resource: Resource) -> Option<Sin
     };
     let mut levels: BTreeMap<u32, u64> = BTreeMap::new();
     if resource == Resource::Cpu {
-        levels.extend(cpu_of_pods(days, false).into_iter().map(|(pod, cpu)| (pod, padded(cpu).percentile(950))));
+        levels.extend(cpu_of_pods(days, false).into_iter().map(|(pod, days)| (pod, needed_cpu(days.iter(), false))));
     }
     for (peak, pod) in days.values().filter(|_| resource == Resource::Memory).flat_map(|day| day.busy_pods.largest()) {
         let level = levels.entry(*pod).or_default();
@@ -284,17 +294,17 @@ mod tests {
         days
     }
 
-    /// The p95 of each pod in millicores, the peak of memory in mebibytes, and the same of what was left out.
+    /// The CPU of each pod in millicores, the peak of memory in mebibytes, and the same of what was left out.
     #[track_caller]
     fn check(days: BTreeMap<u32, Observed>, expected: [u64; 4]) {
         let (open, left_out) = OpenHistory::covering(days.clone());
         let peak = open.sketch(Window::MONTH, Resource::Memory).peak() >> 20;
         let history = open.history().unwrap();
         let recent = history.windows[&Window::Recent].cpu.as_ref().unwrap();
-        let p95 = recent.each_pod.as_ref().unwrap().p95.milli_value() as u64;
+        let needs = recent.each_pod.as_ref().unwrap().needs.milli_value() as u64;
         let [cpu, memory] = [Resource::Cpu, Resource::Memory].map(|resource| left_out.most(resource));
         let within = |found: u64, expected: u64| found.abs_diff(expected) * 100 <= expected;
-        let found = [p95, peak, cpu / 1_000_000, memory >> 20];
+        let found = [needs, peak, cpu / 1_000_000, memory >> 20];
         assert!(found.into_iter().zip(expected).all(|(found, expected)| within(found, expected)), "{found:?}");
         assert_eq!(OpenHistory::read(&open.write()).unwrap().history().unwrap(), history);
     }
@@ -309,17 +319,24 @@ mod tests {
         // It came again, lasts, or nobody knows.
         check(days(3, 14, on(&[5, 12])), [2_000, 1_600, 0, 0]);
         check(days(3, 14, on(&[0])), [2_000, 1_600, 0, 0]);
-        check(days(3, 14, on(&[13])), [2_000, 1_600, 0, 0]);
+        check(days(3, 14, on(&[13])), [350, 1_600, 0, 0]);
         check(days(3, 7, on(&[3])), [2_000, 1_600, 0, 0]);
         check(days(1, 14, on(&[5])), [350, 400, 2_000, 1_600]);
         // Much, but not beyond all others.
         check(days(3, 14, |_, age| if age == 5 { (800, 900) } else { (350, 400) }), [800, 900, 0, 0]);
     }
 
+    #[test]
+    fn a_level_that_is_over_counts_for_three_weeks() {
+        let until = |least: u32| move |_, age| (if age < least { 100 } else { 800 }, 400);
+        check(days(3, 30, until(20)), [800, 400, 0, 0]);
+        check(days(3, 30, until(22)), [100, 400, 0, 0]);
+    }
+
     /// The brief run that needs most counts; a pod beside others that only started up needs nothing for that.
     #[test]
     fn each_of_many_runs_gets_what_it_used() {
-        let p95 = |lasting: u64| {
+        let needs = |lasting: u64| {
             let mut day = Observed::default();
             for (pod, cpu, seconds) in (0..24).map(|pod| if pod == 5 { (5, 900, 300) } else { (pod, 200, lasting) }) {
                 let mut of_pod = Observed::default();
@@ -328,9 +345,9 @@ mod tests {
                 of_pod.busy_pods.add(pod, &of_pod.cpu, 0);
                 day.merge(&of_pod);
             }
-            LeftOut::default().p95_of_each_pod(&BTreeMap::from([(1, day)])).unwrap() / 1_000_000
+            LeftOut::default().cpu_of_each_pod(&BTreeMap::from([(1, day)])).unwrap() / 1_000_000
         };
-        let found = [p95(600), p95(DAY as u64)];
+        let found = [needs(600), needs(DAY as u64)];
         assert!(found[0].abs_diff(900) < 20 && found[1].abs_diff(200) < 5, "{found:?}");
     }
 

@@ -284,15 +284,15 @@ pub struct Usage {
 /// CPU usage with pods kept apart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EachPod {
-    /// The p95 of each pod by itself, of which the greatest counts.
+    /// The CPU of the pod that needs most.
     #[serde(with = "text")]
     #[schemars(with = "String", length(max = 40))]
-    pub p95: Quantity,
+    pub needs: Quantity,
     /// By how much usage grows a day, if it grows steadily.
     #[serde(skip_serializing_if = "Option::is_none", default, with = "optional_text")]
     #[schemars(with = "Option<String>", length(max = 40))]
     pub growth: Option<Quantity>,
-    /// All percentiles like `p95`. Only in histories that are read for advice by a percentile that somebody chose; no profile that
+    /// The greatest of each percentile. Only in histories that are read for advice by a percentile that somebody chose; no profile that
     /// is published has them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(skip)]

@@ -42,7 +42,7 @@ impl OpenHistory {
         let growth = covered::growth(&days, Resource::Cpu).map_or(0, |growth| growth.a_day);
         let out = LeftOut::take(&mut days);
         let left_out = [Resource::Cpu, Resource::Memory].map(|resource| out.most(resource));
-        let mut open = Self { growth, left_out, each_pod: out.p95_of_each_pod(&days), ..Self::default() };
+        let mut open = Self { growth, left_out, each_pod: out.cpu_of_each_pod(&days), ..Self::default() };
         days.iter().for_each(|(age, day)| open.add_observed(*age, day));
         (open, out)
     }
@@ -132,9 +132,9 @@ impl OpenHistory {
 
     fn window_usage(&self, window: Window) -> WindowUsage {
         let busiest = self.busiest(window);
-        let each_pod = |p95| {
+        let each_pod = |needs| {
             let growth = (self.growth > 0).then(|| quantity(self.growth, Resource::Cpu));
-            Box::new(EachPod { p95: quantity(p95, Resource::Cpu), growth, percentiles: None })
+            Box::new(EachPod { needs: quantity(needs, Resource::Cpu), growth, percentiles: None })
         };
         let usage = |resource| {
             let sketch = self.sketch(window, resource);
@@ -178,7 +178,7 @@ impl OpenHistory {
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let [cpu, memory] = self.left_out;
-        let each_pod = self.each_pod.map_or(0, |p95| p95.saturating_add(1));
+        let each_pod = self.each_pod.map_or(0, |needs| needs.saturating_add(1));
         for number in [self.days, self.busiest_of_week, self.busiest_of_month, each_pod, self.growth, cpu, memory] {
             varint::write(&mut out, number);
         }

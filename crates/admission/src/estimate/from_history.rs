@@ -32,10 +32,10 @@ impl HistoryEstimate {
         let mut windows = Windows::of(chosen, settings);
         let mut figure = windows.largest_figure()?;
         let pods = windows.each_pod()?;
-        let p95 = pods.map(|pods| pods.p95()).transpose()?.map(|p95| in_usual_suffixes(p95, resource));
-        let mut margin = match &p95 {
-            Some(p95) if settings.has_default_rule(resource) => {
-                Cow::Owned(if figure.amount > *p95 { MARGIN_OF_RISEN_LOAD } else { NO_MARGIN })
+        let needs = pods.map(|pods| pods.needs()).transpose()?.map(|needs| in_usual_suffixes(needs, resource));
+        let mut margin = match &needs {
+            Some(needs) if settings.has_default_rule(resource) => {
+                Cow::Owned(if figure.amount > *needs { MARGIN_OF_RISEN_LOAD } else { NO_MARGIN })
             }
             _ => Cow::Borrowed(settings.margin.of(resource)),
         };
@@ -67,7 +67,7 @@ impl HistoryEstimate {
             let used = match resource {
                 // All pods of a workload get the same request, and the percentiles of all together hide one hot pod among many.
                 Resource::Cpu => {
-                    let used = if pods.is_some() { p95 } else { chosen.observed.busiest()? };
+                    let used = if pods.is_some() { needs } else { chosen.observed.busiest()? };
                     used.map(rounded).map(|used| (used.clone(), AdjustmentReason::BusiestPod { used }))
                 }
                 Resource::Memory => {
@@ -84,14 +84,16 @@ impl HistoryEstimate {
                 raise(&mut quantity, used, reason);
             }
         }
-        let growth = pods.filter(|_| settings.has_default_percentile(resource)).map(|pods| pods.growth());
-        if let Some(a_day) = growth.transpose()?.flatten() {
-            let raised = quantity.plus(&a_day.scaled(DAYS_OF_GROWTH, 1));
-            raise(
-                &mut quantity,
-                raised,
-                AdjustmentReason::Growth { a_day: readable(in_usual_suffixes(a_day, resource)) },
-            );
+        if let Some(pods) = pods.filter(|_| settings.has_default_percentile(resource)) {
+            if settings.has_default_rule(resource) {
+                let raised = MARGIN_OF_EACH_POD.added_to(&quantity);
+                raise(&mut quantity, raised, AdjustmentReason::Margin(MARGIN_OF_EACH_POD));
+            }
+            if let Some(a_day) = pods.growth()? {
+                let raised = quantity.plus(&a_day.scaled(DAYS_OF_GROWTH, 1));
+                let a_day = readable(in_usual_suffixes(a_day, resource));
+                raise(&mut quantity, raised, AdjustmentReason::Growth { a_day });
+            }
         }
         let by_percent = |quantity: &Quantity, percent: u64| {
             if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
@@ -152,7 +154,10 @@ const fn peak_to_cover(is_pool: bool) -> (Window, u64) {
 
 const NO_MARGIN: Margin = Margin { percent: 0, amount: Quantity::ZERO };
 
-/// The margin, where each pod is known, on figures of all pods together that are above p95 of each: load has risen since.
+/// The margin, where each pod is known: small differences are chance.
+const MARGIN_OF_EACH_POD: Margin = Margin { percent: 0, amount: Quantity::from_milli(10) };
+
+/// The margin, where each pod is known, on figures of all pods together that are above what each needs: load has risen since.
 const MARGIN_OF_RISEN_LOAD: Margin = Margin { percent: 5, amount: Quantity::ZERO };
 
 /// A request covers so many days more of CPU usage that grows steadily.
@@ -205,7 +210,13 @@ pub fn rule_in_words(settings: &EstimateSettings<'_>, resource: Resource, knows_
     if settings.has_default_percentile(resource) {
         let (window, _) = peak_to_cover(false);
         match resource {
-            Resource::Cpu => add(", and p95 of each pod, with a week of steady growth"),
+            Resource::Cpu => {
+                add(", and enough for 92.5% of each pod's time");
+                if is_default {
+                    add(&format!(" + {MARGIN_OF_EACH_POD}"));
+                }
+                add(", with a week of steady growth");
+            }
             Resource::Memory => add(&format!(", and the peak of {window}")),
             Resource::EphemeralStorage => {}
         }

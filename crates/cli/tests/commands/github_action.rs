@@ -285,7 +285,7 @@ fn recommendations_are_one_pull_request_that_a_second_run_leaves_as_it_is() {
         **Evidence**
 
         - Usage from UsageProfiles in namespace headroom
-        - cpu request: the larger of p90 of recent and p80 of 7d, + 5% where load has risen; at least 10m, and p95 of each pod, with a week of steady growth
+        - cpu request: the larger of p90 of recent and p80 of 7d, + 5% where load has risen; at least 10m, and enough for 92.5% of each pod's time + 10m, with a week of steady growth
         - memory request: the larger of p99.9 of recent and p99 of 30d, + 10% + 64Mi, from 7 days on at most peak of 30d + 10% + 16Mi; at least 32Mi, and the peak of 30d
 
         To decline a change for good, add a line with its fingerprint to `.headroom-ignore`, such as `4d88c00ecd7c YYYY-MM-DD why`.

@@ -12,7 +12,7 @@ use serde_json::Value;
 /// Fields whose change alone is no reason to write: a profile that is rewritten in time is only a little behind.
 const PASSING: [&str; 2] = ["collectedAt", "lastSeen"];
 const COUNTS: [&str; 3] = ["samples", "pods", "namespaces"];
-const AMOUNTS: [&str; 6] = ["percentiles", "peak", "busiest", "p95", "growth", "notCovered"];
+const AMOUNTS: [&str; 6] = ["percentiles", "peak", "busiest", "needs", "growth", "notCovered"];
 /// A bucket of [`headroom_usage::sketch`] is at most this part of its amounts wide.
 const BUCKET: u128 = 64;
 

@@ -179,8 +179,8 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
         let [found, low, high] = [found.as_str().unwrap(), low, high].map(|text| text.parse::<Quantity>().unwrap());
         assert!(low <= found && found <= high, "{}", resources(&known));
     };
-    // The p95 of each pod; of memory usage plus 10 % and 64Mi, and another 10 % for a single day of history.
-    within(cpu, "330m", "340m");
+    // CPU usage plus 10m; memory usage plus 10 % and 64Mi, and another 10 % for a single day of history.
+    within(cpu, "340m", "350m");
     within(memory, "310Mi", "316Mi");
     assert_eq!(resources(&known)["limits"], json!({"cpu": "500m"}));
     let own = shop.create(pod(namespace, "own", json!({"requests": {"cpu": "10m", "memory": "1Mi"}}))).await.unwrap();
@@ -203,7 +203,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     // The Deployment gets one Event, written with the rights of the collector.
     let (described, _) = with_event(&shop, namespace, collector.clone(), ReadFrom::Annotations).await;
     assert_eq!(described.matches("RequestsEstimated").count(), 1, "{described}");
-    let text = "estimated for its pods: web cpu request 33";
+    let text = "estimated for its pods: web cpu request 34";
     assert!(
         described.contains(text) && described.contains("of recent registry.example.com/shop/web:1 in this namespace"),
         "{described}"
@@ -217,10 +217,10 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     collect(collector.clone(), folder.path(), &samples(&namespace)).await.unwrap();
     let (described, pod) = with_event(&shop, &namespace, collector, ReadFrom::Templates).await;
     assert_eq!(pod.metadata.annotations, None);
-    within(&resources(&pod)["requests"]["cpu"], "330m", "340m");
+    within(&resources(&pod)["requests"]["cpu"], "340m", "350m");
     assert_eq!(described.matches("ResourcesSet").count(), 1, "{described}");
     let text =
-        "its pods have what its template does not (from an estimate, a LimitRange or a webhook): web cpu request 33";
+        "its pods have what its template does not (from an estimate, a LimitRange or a webhook): web cpu request 34";
     assert!(described.contains(text) && !described.contains("RequestsEstimated"), "{described}");
 }
 

@@ -179,10 +179,10 @@ impl Flag {
                 }
                 Rhythm::Daily(_) | Rhythm::Weekly(_) => {
                     "nightly, times a day, weekly: it uses so much CPU in the same hours of each day or week, and little otherwise; the \
-                     request covers all but a twentieth of the time: if it must not be slowed down then, use --cpu p99"
+                     request covers 92.5% of the time: if it must not be slowed down then, use --cpu p99"
                 }
                 Rhythm::Bursts => {
-                    "bursts: it uses so much CPU for minutes at a time, over three times the usual; the request covers 95% of the \
+                    "bursts: it uses so much CPU for minutes at a time, over three times the usual; the request covers 92.5% of the \
                      time: if it must not be slowed down in the rest, use --cpu p99"
                 }
             },

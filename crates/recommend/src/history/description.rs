@@ -4,12 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::{Percentile, Resource, Window};
 use headroom_usage::DAY;
-use headroom_usage::covered::{self, Growth, LEAST_SECONDS, LeftOut, little, padded};
+use headroom_usage::covered::{self, Growth, LEAST_SECONDS, LeftOut, little, needed_cpu};
 use headroom_usage::observed::Observed;
-use headroom_usage::profile::{EachPod, History, Percentiles};
+use headroom_usage::profile::{History, Percentiles};
 use headroom_usage::sample::quantity;
 use headroom_usage::sketch::Sketch;
 use headroom_usage::window_merge::OpenHistory;
@@ -137,7 +136,10 @@ impl Description {
             if !covers_all(Resource::Cpu) {
                 known.cpu = of.cpu;
             } else if let Some(cpu) = known.cpu.as_mut().filter(|_| window == Window::Recent) {
-                cpu.each_pod = Some(Box::new(each_pod(usage, are_runs)));
+                cpu.each_pod = of.cpu.and_then(|of| of.each_pod);
+                if let Some(pods) = &mut cpu.each_pod {
+                    pods.percentiles = Some(percentiles_of_each_pod(usage, are_runs));
+                }
             }
             if !covers_all(Resource::Memory) {
                 known.memory = of.memory;
@@ -188,28 +190,30 @@ impl Description {
 impl Pod<'_> {
     /// The amount that it needs.
     fn level(&self, resource: Resource) -> u64 {
-        let mut all = Sketch::default();
-        self.days.values().for_each(|day| all.merge(day.sketch(resource)));
-        if resource == Resource::Cpu { padded(all).percentile(950) } else { all.peak() }
+        match resource {
+            Resource::Cpu => needed_cpu(self.days.iter().map(|(age, day)| (age, &day.cpu)), false),
+            _ => self.days.values().map(|day| day.sketch(resource).peak()).max().unwrap_or(0),
+        }
     }
 }
 
 /// The percentiles of each pod by itself.
-fn each_pod(usage: &ContainerUsage, are_runs: bool) -> EachPod {
+fn percentiles_of_each_pod(usage: &ContainerUsage, are_runs: bool) -> Percentiles {
     let mut most = [0; Percentile::PUBLISHED.len()];
     let of_pods = usage.course.pods.values().map(|pod| {
         let mut cpu = Sketch::default();
         pod.days().for_each(|(_, day)| cpu.merge(&day.cpu));
-        if are_runs { cpu } else { padded(cpu) }
+        if !are_runs {
+            cpu.add(0, LEAST_SECONDS.saturating_sub(cpu.seconds()));
+        }
+        cpu
     });
     for cpu in of_pods.chain([usage.sketch(Resource::Cpu).clone()]) {
         let of_pod = cpu.percentiles(Percentile::PUBLISHED.map(Percentile::permille));
         most.iter_mut().zip(of_pod).for_each(|(most, amount)| *most = amount.max(*most));
     }
     let mut amounts = most.into_iter().map(|amount| quantity(amount, Resource::Cpu));
-    let percentiles = Percentiles::agreed(|_| amounts.next());
-    let p95 = percentiles.get(Percentile::P95).cloned().unwrap_or(Quantity::ZERO);
-    EachPod { p95, growth: None, percentiles: Some(percentiles) }
+    Percentiles::agreed(|_| amounts.next())
 }
 
 fn day_level(sketch: &Sketch, resource: Resource) -> u64 {

@@ -290,7 +290,9 @@ impl<'d> Observed<'d> {
 
     /// The needs of each pod by itself, in `recent` of a namespace; none in a pool, and where pods are not known.
     pub fn each_pod(&self) -> Result<Option<EachPod<'d>>, Unusable> {
-        Ok(self.usage.get("eachPod")?.map(|node| EachPod { node, observed: *self }))
+        let Some(node) = self.usage.get("eachPod")? else { return Ok(None) };
+        // Older versions wrote another figure.
+        Ok(node.get("needs")?.map(|needs| EachPod { node, needs, observed: *self }))
     }
 
     /// The highest amount of a month that all other figures leave out.
@@ -339,13 +341,14 @@ impl<'d> Observed<'d> {
 #[derive(Debug, Clone, Copy)]
 pub struct EachPod<'d> {
     node: Node<'d>,
+    needs: Node<'d>,
     observed: Observed<'d>,
 }
 
 impl EachPod<'_> {
-    /// The greatest p95 of a pod over all days.
-    pub fn p95(&self) -> Result<Quantity, Unusable> {
-        self.observed.possible(required(self.node, "p95")?)
+    /// The CPU of the pod that needs most.
+    pub fn needs(&self) -> Result<Quantity, Unusable> {
+        self.observed.possible(self.needs)
     }
 
     /// By how much usage grows a day; none if it does not grow steadily.
@@ -353,7 +356,7 @@ impl EachPod<'_> {
         self.node.get("growth")?.map(|node| self.observed.possible(node)).transpose()
     }
 
-    /// Like [`Self::p95`], of another percentile; none in a profile.
+    /// The greatest percentile of a pod; none in a profile.
     pub fn percentile(&self, percentile: Percentile) -> Result<Option<Quantity>, Unusable> {
         let Some(place) = percentile.place() else { return Ok(None) };
         let node = self.node.list("percentiles")?.nth(place).and_then(Node::present);

@@ -264,7 +264,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     assert!(!made[2].0.contains("dryRun") && !made[2].0.contains("force"), "{}", made[2].0);
     let resources = "/spec/template/spec/containers/0/resources";
     let set = made[2].1.pointer(resources).unwrap();
-    assert!(set["limits"]["memory"].is_string() && set["requests"]["cpu"] == "21m", "{set}");
+    assert!(set["limits"]["memory"].is_string() && set["requests"]["cpu"] == "31m", "{set}");
     let rollback = rollbacks().remove(0);
     let text = fs::read_to_string(&rollback).unwrap();
     let back = r#"{"spec":{"template":{"spec":{"containers":[{"name":"postgres","resources":{"limits":{"memory":"256Mi"},"requests":{"cpu":"100m","memory":"256Mi"}}}]}}}}"#;
