@@ -21,7 +21,7 @@ use headroom_api_server::derived_name::DerivedName;
 use headroom_api_server::event::{EventType, Recorder};
 use headroom_api_server::parts::locked;
 use headroom_api_server::watch::{WatchUpdate, follow_selected};
-use headroom_objects::kinds::{ApiKind, items, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata, text};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +36,8 @@ const WAITING: usize = 20;
 const LONGEST_REFERENCE: usize = 1_024;
 /// The most messages that are remembered. A forgotten one is sent again, and the API server refuses it: it has an Event of that name.
 const REMEMBERED: usize = 10_000;
+/// The most kinds that the log names as forbidden: whoever creates a pod may name any as its controller's.
+const MOST_FORBIDDEN: usize = 20;
 
 /// The place that tells what was set in a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -72,17 +74,20 @@ pub async fn report(api: ApiClient, read_from: ReadFrom, stop: CancellationToken
     };
     let recorder = Recorder { api: api.clone(), component: "headroom-collector", instance: String::new() };
     let telling = async {
-        let mut last = String::new();
+        let (mut last, mut reader) = (String::new(), Reader { api: api.clone(), forbidden: Forbidden::default() });
         loop {
             let mut note;
             (last, note) = queue.next(&last).await;
             let reason = if note.message.is_empty() { "ResourcesSet" } else { "RequestsEstimated" };
-            let Some(owner) = owner_of(&api, &last, &mut note).await else { continue };
-            let text = |field| owner.get(field).and_then(Value::as_str).unwrap_or_default();
+            if note.message.is_empty() && reader.compare(&last, &mut note).await.is_none() {
+                continue;
+            }
+            let Some(workload) = reader.workload(&last, &note.controller).await else { continue };
+            let [uid, name] = ["/uid", "/name"].map(|field| text(&workload, field));
+            let about = json!({"metadata": {"namespace": last, "name": name, "uid": uid}});
+            let about = (text(&workload, "/apiVersion"), text(&workload, "/kind"), &about);
             // Another collector, or this one before it was started again, has told the same under this name.
-            let name = DerivedName::of("headroom-estimated", &format!("{} {}", text("uid"), note.subject)).to_string();
-            let about = json!({"metadata": {"namespace": last, "name": text("name"), "uid": text("uid")}});
-            let about = (text("apiVersion"), text("kind"), &about);
+            let name = DerivedName::of("headroom-estimated", &format!("{uid} {}", note.subject)).to_string();
             if recorder.record_as(&name, about, EventType::Normal, reason, &note.message).await {
                 tokio::time::sleep(PAUSE).await;
             }
@@ -176,29 +181,59 @@ fn note(pod: &Value, read_from: ReadFrom) -> Option<Note> {
     is_told.then(|| Note { controller, subject, message, pod: metadata(pod, "name").to_owned() })
 }
 
-/// The workload that people know: the controller's own controller if that is a ReplicaSet or a Job that has one. Compares the pod
-/// with its template if the message is empty; none if there is nothing to say.
-async fn owner_of(api: &ApiClient, namespace: &str, note: &mut Note) -> Option<Value> {
-    let (controller, compares) = (&note.controller, note.message.is_empty());
-    let text = |field| controller.get(field).and_then(Value::as_str).unwrap_or_default();
-    let kind = ApiKind::new(text("apiVersion"), text("kind"));
-    let has_owner = matches!((kind.group.as_str(), kind.kind.as_str()), ("apps", "ReplicaSet") | ("batch", "Job"));
-    if !compares && !has_owner {
-        return Some(controller.clone());
+/// Reads what a note does not say.
+struct Reader {
+    api: ApiClient,
+    forbidden: Forbidden,
+}
+
+impl Reader {
+    /// The workload that people know: the controller's own controller if that is a ReplicaSet or a Job that has one.
+    async fn workload(&mut self, namespace: &str, controller: &Value) -> Option<Value> {
+        let kind = ApiKind::of(controller);
+        if !matches!((kind.group.as_str(), kind.kind.as_str()), ("apps", "ReplicaSet") | ("batch", "Job")) {
+            return Some(controller.clone());
+        }
+        let read = self.get(namespace, &kind, text(controller, "/name")).await?;
+        Some(controller_of(&read).unwrap_or(controller).clone())
     }
-    let path = ApiPath::of_version(text("apiVersion")).collection(Some(namespace), &kind.plural).at(text("name"));
-    let failed = |failure: &ApiError| tracing::debug!(%path, %failure, "cannot read a pod or its controller");
-    let read = if compares { api.get(&path).await } else { api.get_metadata(&path).await };
-    let read = read.inspect_err(failed).ok()?;
-    let owner = controller_of(&read).filter(|_| has_owner).unwrap_or(controller).clone();
-    if compares {
-        let pod = ApiPath::new("/api/v1").collection(Some(namespace), "pods").at(&note.pod);
-        let set = set_beside_template(&api.get(&pod).await.inspect_err(failed).ok()?, &read)?;
+
+    /// Compares the pod of a note with its template; none if there is nothing to say.
+    async fn compare(&mut self, namespace: &str, note: &mut Note) -> Option<()> {
+        let (kind, name) = (ApiKind::of(&note.controller), text(&note.controller, "/name"));
+        let controller = self.get(namespace, &kind, name).await?;
+        let pod = self.get(namespace, &ApiKind::new("v1", "Pod"), &note.pod).await?;
+        let set = set_beside_template(&pod, &controller)?;
         note.subject.push_str(&set);
         note.message =
             format!("its pods have what its template does not (from an estimate, a LimitRange or a webhook): {set}");
+        Some(())
     }
-    Some(owner)
+
+    async fn get(&mut self, namespace: &str, kind: &ApiKind, name: &str) -> Option<Value> {
+        let path = ApiPath::of_version(&kind.api_version()).collection(Some(namespace), &kind.plural).at(name);
+        let read = self.api.get(&path).await;
+        if let Err(failure) = &read {
+            let kind = kind.qualified();
+            tracing::debug!(%path, %failure, "cannot read a pod or its controller");
+            if self.forbidden.is_news(&kind, failure) {
+                tracing::warn!(?kind, "controllers that may not be read are told nothing: grant `get` of them");
+            }
+        }
+        read.ok()
+    }
+}
+
+/// The kinds that are known to be forbidden.
+#[derive(Default)]
+struct Forbidden(BTreeSet<String>);
+
+impl Forbidden {
+    /// True if the failure says for the first time that a kind may not be read.
+    fn is_news(&mut self, kind: &str, failure: &ApiError) -> bool {
+        let is_one = matches!(failure, ApiError::Forbidden { .. }) && self.0.len() < MOST_FORBIDDEN;
+        is_one && self.0.insert(kind.to_owned())
+    }
 }
 
 /// Requests and limits of a pod's containers for which the template of its controller has others or none; none if there are none,
@@ -332,6 +367,20 @@ mod tests {
                 "web cpu request 335m in place of 100m, web memory request 200Mi, web cpu limit 1, web memory limit 2Gi in place of 1Gi",
             ),
         );
+    }
+
+    #[test]
+    fn of_a_forbidden_kind_the_log_says_so_once() {
+        let mut forbidden = Forbidden::default();
+        let refused = ApiError::Forbidden { resource: "rollouts".to_owned(), message: String::new() };
+        let mut check = |kind: &str, failure: &ApiError, expected: bool| {
+            assert_eq!(forbidden.is_news(kind, failure), expected, "{kind}: {failure:?}");
+        };
+        check("rollouts.argoproj.io", &ApiError::TimedOut(PAUSE), false);
+        check("rollouts.argoproj.io", &refused, true);
+        check("rollouts.argoproj.io", &refused, false);
+        (1..MOST_FORBIDDEN).for_each(|number| check(&format!("forged{number}"), &refused, true));
+        check("one more", &refused, false);
     }
 
     #[tokio::test]

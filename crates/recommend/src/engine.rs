@@ -147,8 +147,7 @@ impl Engine<'_> {
             }
         }
         for (container, enough) in containers.iter_mut().zip(lower_limits) {
-            let memory = container.resources.iter_mut().find(|of| of.resource == Resource::Memory);
-            if let Some(memory) = memory.filter(|of| of.keeps_whole_cpus()) {
+            if let Some(memory) = container.memory_mut().filter(|of| of.keeps_whole_cpus()) {
                 memory.enough = enough;
             }
         }
@@ -412,21 +411,17 @@ impl Evaluator<'_> {
                 set_amount(&mut limited, &now.path, container.place(), MEMORY_LIMIT, limit.as_ref());
             }
             let mut advice = self.recommended(&limited, now, usage, cluster)?;
-            for (container, limit) in advice.containers.iter_mut().zip(&limits) {
-                let memory = container.resources.iter_mut().find(|of| of.resource == Resource::Memory);
+            for (container, limit) in advice.containers.iter_mut().zip(limits) {
+                let Some(memory) = container.memory_mut() else { continue };
+                memory.recommended_limit = limit;
                 // Request and limit stay equal, or the container would lose its own CPUs.
-                if let Some(memory) = memory.filter(|of| of.keeps_whole_cpus()) {
-                    memory.recommend(limit.clone());
+                if memory.keeps_whole_cpus() {
+                    memory.recommend(memory.recommended_limit.clone());
                 }
             }
             let after = self.admit_with(&limited, now, &advice.containers, cluster)?;
             limits_refused = after.new_breach(&now.admitted);
             if limits_refused.is_none() {
-                for (container, limit) in advice.containers.iter_mut().zip(limits) {
-                    if let Some(memory) = container.resources.iter_mut().find(|of| of.resource == Resource::Memory) {
-                        memory.recommended_limit = limit;
-                    }
-                }
                 return Ok(Advised { advice, after, limits_refused, lower_limits });
             }
         }

@@ -18,8 +18,7 @@ impl ContainerAdvice {
     pub fn keep_what_program_may_use(&mut self) {
         let settings = self.reads.iter().filter(|setting| setting.grows);
         let most = settings.filter_map(|setting| Some((self.memory_told(setting)?, setting.text.clone()))).max();
-        let memory = self.resources.iter_mut().find(|of| of.resource == Resource::Memory);
-        let (Some((most, setting)), Some(memory)) = (most, memory) else { return };
+        let (Some((most, setting)), Some(memory)) = (most, self.memory_mut()) else { return };
         let Some(least) = memory.written.as_ref().map(|written| written.min(&most).clone()) else { return };
         if memory.recommended.as_ref().is_some_and(|recommended| *recommended < least) {
             memory.recommend(Some(least));

@@ -363,6 +363,10 @@ impl ContainerAdvice {
         self.resources.iter().find(|advice| advice.resource == resource)
     }
 
+    pub fn memory_mut(&mut self) -> Option<&mut ResourceAdvice> {
+        self.resources.iter_mut().find(|advice| advice.resource == Resource::Memory)
+    }
+
     /// `oom 3, hpa`
     pub fn flag_text(&self) -> String {
         self.flags.iter().map(Flag::to_string).collect::<Vec<_>>().join(", ")
