@@ -1,4 +1,4 @@
-//! What is seen of requests and of pods.
+//! The outcomes of requests, and counts of pods by a watch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
