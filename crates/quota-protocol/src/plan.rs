@@ -320,6 +320,12 @@ mod tests {
         assert_eq!(lines.namespaces, ["shop 1", "web 1,2"]);
         plan.number = 7;
         assert_eq!(Plan::read(7, &lines).unwrap(), plan);
+
+        assert_eq!((plan.root_of("web"), plan.root_of("other")), (Some("acme"), None));
+        assert_eq!(plan.watched_kinds(), plan.kinds());
+        let of_one = plan.of_one("new", vec![2]).write();
+        assert_eq!(of_one.nodes, [lines.nodes[0].as_str(), lines.nodes[2].as_str()]);
+        assert_eq!(of_one.namespaces, ["new 1"]);
     }
 
     #[test]
@@ -338,6 +344,7 @@ mod tests {
         );
         assert_eq!(lines.namespaces, ["shop 0,1"]);
         assert!(plan.shares_devices("shop") && !plan.shares_devices("other"));
+        assert!(plan.watched_kinds().contains(DEVICE_CLASSES));
         assert!(!Plan::of_namespace("shop", &quotas[..1]).shares_devices("shop"));
     }
 
