@@ -3,13 +3,16 @@
 //! Each list and object is read once in a run. Nothing is written. An account needs only `get` and `list` of the resources that
 //! a command reads, in one namespace if the command reads only that.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
 use headroom_admission::annotations::limit_ranger::LIMIT_RANGER;
 use headroom_admission::json::Node;
-use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, Events, List, ReadError};
+use headroom_objects::cluster_reader::{
+    ClusterReader, CompressedObject, EachCompressed, Events, List, ReadError, compressing,
+};
 use headroom_objects::kinds::{ApiKind, lifecycle};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -86,7 +89,7 @@ impl LiveCluster {
     }
 
     /// Hands over a list that outlives this reading.
-    fn visit_kept(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Option<Result<(), ReadError>> {
+    fn visit_kept(&mut self, list: List<'_>, each: &mut EachCompressed<'_>) -> Option<Result<(), ReadError>> {
         self.kept.as_ref()?;
         let kind = self.kind(list.0, list.1);
         let (api, path) = (&self.api, path_of(&kind, list.2));
@@ -97,7 +100,7 @@ impl LiveCluster {
             None => self.runtime.block_on(take_current(lists, api, &kind, list)),
         };
         Some(read.map(|read| {
-            read.objects().for_each(each);
+            read.objects().for_each(|(namespace, name, object)| each(namespace, name, object.clone()));
             lists.keep(&path, read);
         }))
     }
@@ -229,7 +232,7 @@ impl ClusterReader for LiveCluster {
         // Consumes the prefetched page.
         let read = match self.lists.remove(&query(list)) {
             Some(ahead) => self.go_on(list, ahead?, each),
-            None => match self.visit_kept(list, each) {
+            None => match self.visit_kept(list, &mut |_, _, object| each(object.value())) {
                 Some(read) => read,
                 None => {
                     let resource = self.kind(list.0, list.1);
@@ -238,6 +241,14 @@ impl ClusterReader for LiveCluster {
             },
         };
         self.or_unknown(read, list.0, list.1)
+    }
+
+    fn visit_compressed(&mut self, list: List<'_>, each: &mut EachCompressed<'_>) -> Result<(), ReadError> {
+        let is_known = self.lists.contains_key(&query(list));
+        match if is_known { None } else { self.visit_kept(list, each) } {
+            Some(read) => self.or_unknown(read, list.0, list.1),
+            None => self.visit(list, &mut compressing(each)),
+        }
     }
 
     fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
@@ -337,7 +348,11 @@ async fn take_current(
     resource: &ApiKind,
     (api_version, kind, namespace): List<'_>,
 ) -> Result<KeptList, ReadError> {
-    let read = |item: Node<'_>| cleaned(item, api_version, kind);
+    let read = |item: Node<'_>| {
+        let mut object = cleaned(item, api_version, kind)?;
+        (lists.reduce)(&mut object);
+        Some(object)
+    };
     let taken = lists.take_current(api, &path_of(resource, namespace), options_of(kind), &read).await;
     taken.map_err(|error| problem(error, &in_scope(&resource.qualified(), resource, namespace), resource))
 }
@@ -348,18 +363,24 @@ fn options_of(kind: &str) -> ListOptions<'static> {
 
 /// An item of a list as an object that is handed over.
 fn cleaned(item: Node<'_>, api_version: &str, kind: &str) -> Option<Value> {
-    let mut item = value(item)?;
-    drop_managers(&mut item);
-    Some(typed(item, api_version, kind))
-}
-
-/// Drops the managed fields, which take more memory than the rest of a pod. They are kept where LimitRanger added values,
-/// because they show which values the author of the pod wrote.
-fn drop_managers(object: &mut Value) {
-    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
-    if metadata.get("annotations").is_none_or(|annotations| annotations.get(LIMIT_RANGER).is_none()) {
+    let mut object: Value = serde_json::from_str(&without_managers(item)).ok()?;
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata")
+        && metadata.get("managedFields").is_some_and(Value::is_null)
+    {
         metadata.remove("managedFields");
     }
+    Some(typed(object, api_version, kind))
+}
+
+/// The text of an object with `null` for its managed fields, which are more than the rest of a pod, and slow to read. They are kept
+/// where LimitRanger added values, because they show which values the author of the pod wrote.
+fn without_managers(object: Node<'_>) -> Cow<'_, str> {
+    let at = |path: &[&str]| object.at(path).ok().flatten();
+    let is_read = at(&["metadata", "annotations", LIMIT_RANGER]).is_some();
+    let text = object.text();
+    let managers = at(&["metadata", "managedFields"]).filter(|_| !is_read).map(|of| (object.span().start, of.span()));
+    let parts = managers.and_then(|(from, cut)| Some((text.get(..cut.start - from)?, text.get(cut.end - from..)?)));
+    parts.map_or(Cow::Borrowed(text), |(before, after)| Cow::Owned([before, "null", after].concat()))
 }
 
 /// The path of a collection.
@@ -412,13 +433,18 @@ fn in_scope(what: &str, kind: &ApiKind, namespace: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headroom_objects::document;
 
     #[test]
     fn managed_fields_are_kept_where_limit_ranger_added_values() {
         let pod = |annotations: Value| {
-            let mut pod = json!({"metadata": {"name": "web", "annotations": annotations, "managedFields": [{"manager": "kubectl"}]}});
-            drop_managers(&mut pod);
-            pod.pointer("/metadata/managedFields").is_some()
+            let managers = json!([{"manager": "kubectl", "fieldsV1": {"f:a]": {}}}]);
+            let pod = json!({"metadata": {"name": "web", "annotations": annotations, "managedFields": managers}});
+            // As an item of a list, whose text begins earlier.
+            let list = document(&json!([0, pod])).unwrap();
+            let read = cleaned(list.root().items().unwrap().nth(1).unwrap(), "v1", "Pod").unwrap();
+            assert_eq!(read.pointer("/metadata/name"), Some(&json!("web")));
+            read.pointer("/metadata/managedFields").is_some()
         };
         assert!(pod(json!({LIMIT_RANGER: "LimitRanger plugin set: cpu request for container web"})));
         assert!(!pod(json!({"team": "shop"})) && !pod(Value::Null));

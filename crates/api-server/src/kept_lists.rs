@@ -25,8 +25,12 @@ const MOMENT_SECONDS: u64 = 1;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The lists of one cluster, by path.
-#[derive(Debug, Clone, Default)]
-pub struct KeptLists(Arc<Mutex<BTreeMap<String, KeptList>>>);
+#[derive(Debug, Clone)]
+pub struct KeptLists {
+    lists: Arc<Mutex<BTreeMap<String, KeptList>>>,
+    /// Leaves out of an object what nobody who reads the lists asks for.
+    pub(crate) reduce: fn(&mut Value),
+}
 
 /// The objects of a list by namespace and name, which is the API server's order.
 #[derive(Debug, Default)]
@@ -36,13 +40,17 @@ pub struct KeptList {
 }
 
 impl KeptLists {
+    pub fn new(reduce: fn(&mut Value)) -> Self {
+        Self { lists: Arc::default(), reduce }
+    }
+
     /// Takes a list as it was read last.
     pub fn take(&self, path: &ApiPath) -> Option<KeptList> {
-        locked(&self.0).remove(path.as_str())
+        locked(&self.lists).remove(path.as_str())
     }
 
     pub fn keep(&self, path: &ApiPath, list: KeptList) {
-        locked(&self.0).insert(path.as_str().to_owned(), list);
+        locked(&self.lists).insert(path.as_str().to_owned(), list);
     }
 
     /// Takes a list as it is now. What two readers take at once is read twice.
@@ -66,8 +74,9 @@ impl KeptLists {
 }
 
 impl KeptList {
-    pub fn objects(&self) -> impl Iterator<Item = Value> {
-        self.objects.values().map(CompressedObject::value)
+    /// The objects with their namespaces and names.
+    pub fn objects(&self) -> impl Iterator<Item = (&str, &str, &CompressedObject)> {
+        self.objects.iter().map(|((namespace, name), object)| (namespace.as_str(), name.as_str(), object))
     }
 
     fn put(&mut self, object: &Value) {

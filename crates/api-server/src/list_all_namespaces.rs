@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use headroom_admission::request::kinds::PodKind;
-use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, Events, List, ReadError};
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, EachCompressed, Events, List, ReadError};
+use headroom_objects::kinds::ApiKind;
 use serde_json::Value;
 
 /// Objects by namespace and name, or why the kind cannot be listed in all namespaces.
@@ -25,11 +25,10 @@ impl<S: ClusterReader> ListAllNamespaces<S> {
         let below = &mut self.below;
         self.lists.entry((api_version.to_owned(), kind.to_owned())).or_insert_with(|| {
             let mut listed: BTreeMap<String, BTreeMap<String, CompressedObject>> = BTreeMap::new();
-            let mut add = |object: Value| {
-                let of_namespace = listed.entry(metadata(&object, "namespace").to_owned()).or_default();
-                of_namespace.insert(metadata(&object, "name").to_owned(), CompressedObject::from(&object));
+            let mut add = |namespace: &str, name: &str, object: CompressedObject| {
+                listed.entry(namespace.to_owned()).or_default().insert(name.to_owned(), object);
             };
-            below.visit((api_version, kind, None), &mut add)?;
+            below.visit_compressed((api_version, kind, None), &mut add)?;
             Ok(listed)
         })
     }
@@ -49,33 +48,25 @@ impl<S: ClusterReader> ClusterReader for ListAllNamespaces<S> {
         Ok(objects)
     }
 
-    fn visit(
-        &mut self,
-        (api_version, kind, namespace): List<'_>,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
-        let list = (api_version, kind, namespace);
-        let api_kind = ApiKind::new(api_version, kind);
+    fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
+        let api_kind = ApiKind::new(list.0, list.1);
         if PodKind::of(&api_kind.group, &api_kind.plural).is_some() && !self.is_known(list) {
             return self.below.visit(list, each);
         }
-        match (self.all(list), namespace) {
-            (Ok(listed), Some(namespace)) => {
-                listed
-                    .get(namespace)
-                    .into_iter()
-                    .flat_map(BTreeMap::values)
-                    .map(CompressedObject::value)
-                    .for_each(each);
-                Ok(())
-            }
-            (Ok(listed), None) => {
-                listed.values().flat_map(BTreeMap::values).map(CompressedObject::value).for_each(each);
-                Ok(())
-            }
-            (Err(_), Some(_)) => self.below.visit(list, each),
-            (Err(problem), None) => Err(problem.clone()),
+        self.visit_compressed(list, &mut |_, _, object| each(object.value()))
+    }
+
+    fn visit_compressed(&mut self, list: List<'_>, each: &mut EachCompressed<'_>) -> Result<(), ReadError> {
+        let of_one = |(namespace, objects): (&String, &BTreeMap<String, CompressedObject>)| {
+            objects.iter().for_each(|(name, object)| each(namespace, name, object.clone()));
+        };
+        match (self.all(list), list.2) {
+            (Ok(listed), Some(namespace)) => listed.get_key_value(namespace).into_iter().for_each(of_one),
+            (Ok(listed), None) => listed.iter().for_each(of_one),
+            (Err(problem), None) => return Err(problem.clone()),
+            (Err(_), Some(_)) => return self.below.visit_compressed(list, each),
         }
+        Ok(())
     }
 
     /// Events are read once, so they are not kept.
@@ -116,6 +107,7 @@ impl<S: ClusterReader> ClusterReader for ListAllNamespaces<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headroom_objects::kinds::metadata;
     use serde_json::json;
 
     /// Records the lists that it is asked for, and may refuse those of all namespaces.

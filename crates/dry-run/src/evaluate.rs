@@ -23,7 +23,7 @@ mod unfinished;
 mod run;
 
 use headroom_admission::cluster::lookup::Lookup;
-use headroom_admission::json::Malformed;
+use headroom_admission::json::{Document, Malformed};
 use headroom_admission::limit_rules;
 use headroom_admission::settings::Mode;
 use headroom_admission::timestamp::Timestamp;
@@ -62,7 +62,8 @@ fn decide_on(
 ) -> Result<(), String> {
     let mut exchanges = Vec::new();
     // In the envelope that the policy gets, so that paths in messages are the same.
-    let document = document(&json!({"request": evaluation.request}))?;
+    let text = format!("{{\"request\":{}}}", evaluation.request);
+    let document = Document::own(text.into_bytes()).map_err(|error| error.to_string())?;
     let request =
         match document.root().get("request").and_then(|request| Request::read(request.unwrap_or(document.root()))) {
             Ok(request) => request,

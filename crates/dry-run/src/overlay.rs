@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use self::tenants::{PARTS, TENANT_QUOTA, TenantTrees};
 use headroom_objects::cluster_reader::folder::{self, Folder, Replaced};
-use headroom_objects::cluster_reader::{ClusterReader, Events, List, ReadError, answer};
+use headroom_objects::cluster_reader::{ClusterReader, EachCompressed, Events, List, ReadError, answer, compressing};
 use headroom_objects::kinds::{ApiKind, metadata};
 
 /// A top of objects over a bottom that is only read; without a bottom there is nothing but the top.
@@ -193,6 +193,14 @@ impl ClusterReader for Overlay {
                 self.list(list)?.into_iter().for_each(each);
                 Ok(())
             }
+        }
+    }
+
+    fn visit_compressed(&mut self, list: List<'_>, each: &mut EachCompressed<'_>) -> Result<(), ReadError> {
+        let is_below = self.top.list(list)?.is_empty();
+        match self.below(list) {
+            Some(bottom) if is_below => bottom.visit_compressed(list, each),
+            _ => self.visit(list, &mut compressing(each)),
         }
     }
 

@@ -20,6 +20,8 @@ use crate::kinds::{ApiKind, metadata};
 /// API version and kind of a list, and its namespace; none for all.
 pub type List<'l> = (&'l str, &'l str, Option<&'l str>);
 
+pub type EachCompressed<'e> = dyn FnMut(&str, &str, CompressedObject) + 'e;
+
 /// Events of a reason, in a namespace or in all, about as many as `most`.
 #[derive(Debug, Clone, Copy)]
 pub struct Events<'e> {
@@ -107,6 +109,11 @@ pub trait ClusterReader {
         Ok(())
     }
 
+    /// The same for callers that keep the objects, or only count them, with the namespace and the name of each.
+    fn visit_compressed(&mut self, list: List<'_>, each: &mut EachCompressed<'_>) -> Result<(), ReadError> {
+        self.visit(list, &mut compressing(each))
+    }
+
     /// Calls `each` with Events, which are not kept.
     fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         let Events { namespace, reason, most } = events;
@@ -148,6 +155,11 @@ pub trait ClusterReader {
     }
 }
 
+/// Compresses the objects of a visit.
+pub fn compressing(each: &mut EachCompressed<'_>) -> impl FnMut(Value) {
+    |object| each(metadata(&object, "namespace"), metadata(&object, "name"), CompressedObject::from(&object))
+}
+
 /// The answer to a host call out of lists and objects.
 pub fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
     let HostCall { api_version, kind, namespace, .. } = *call;
@@ -175,7 +187,10 @@ pub fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -
 /// The list that answers a call.
 pub fn list_of(call: &HostCall<'_>, items: Vec<Value>) -> Value {
     let HostCall { api_version, kind, .. } = *call;
-    json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items})
+    let mut list = json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}});
+    // `json!` would copy the items.
+    list["items"] = Value::Array(items);
+    list
 }
 
 impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
@@ -185,6 +200,10 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
 
     fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         self.as_mut().visit(list, each)
+    }
+
+    fn visit_compressed(&mut self, list: List<'_>, each: &mut EachCompressed<'_>) -> Result<(), ReadError> {
+        self.as_mut().visit_compressed(list, each)
     }
 
     fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {

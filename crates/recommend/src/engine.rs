@@ -24,6 +24,7 @@ use headroom_admission::request::Requirement;
 use headroom_admission::timestamp::Timestamp;
 use headroom_dry_run::evaluate::{Admission, request as review};
 use headroom_dry_run::settings::ParsedSettings;
+use headroom_dry_run::simulate::unread;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_usage::profile::{History, OomKill};
@@ -98,7 +99,11 @@ impl Engine<'_> {
         let kept_targets = autoscaler::kept_targets(&entry.key, self.autoscalers);
         let (kind, namespace) = (ApiKind::of(object), entry.key.namespace.as_str());
         let (kept_targets, pod_level) = (&kept_targets, Vec::new());
-        let mut evaluator = Evaluator { engine: self, object, kind, namespace, kept_targets, kept: None, pod_level };
+        // Each evaluation copies, writes and reads it.
+        let mut evaluated = object.clone();
+        unread::leave_out(&mut evaluated);
+        let mut evaluator =
+            Evaluator { engine: self, object: &evaluated, kind, namespace, kept_targets, kept: None, pod_level };
         let Some(mut now) = evaluator.evaluate_current(cluster)? else { return Ok(None) };
         if now.containers.is_empty() {
             return Ok(None);
@@ -193,7 +198,7 @@ impl Engine<'_> {
             notes_of_trial: Vec::new(),
             effects,
             custom,
-            static_on: entry.static_on(),
+            static_on: WorkloadEntry::static_on(&template),
             device: kept::device_of(pod),
             shared_flags: Vec::new(),
         };
@@ -214,7 +219,7 @@ impl Engine<'_> {
             let note = |time| format!("its last run, at {time}, was before what was read: --days reads up to 30 days");
             workload.notes.extend(last_run.map(note));
         }
-        let (vertical, refusal) = (autoscaler::vertical_note(&entry.key, self.autoscalers), entry.refusal());
+        let (vertical, refusal) = (autoscaler::vertical_note(&entry.key, self.autoscalers), entry.refusal(&template));
         let is_of_keda = kept_targets.iter().any(KeptTarget::is_of_keda);
         let shared = [
             refusal.is_some().then_some(Flag::BlockedNow),

@@ -112,17 +112,16 @@ impl WorkloadEntry {
         containers.flatten().collect()
     }
 
-    /// The reason why the API server refuses pods at present.
-    pub fn refusal(&self) -> Option<String> {
-        self.refusals().into_iter().find(|(_, is_now)| *is_now).map(|(refusal, _)| refusal.message)
+    /// The reason why the API server refuses pods at present, by the object of the entry.
+    pub fn refusal(&self, object: &Value) -> Option<String> {
+        self.refusals(object).into_iter().find(|(_, is_now)| *is_now).map(|(refusal, _)| refusal.message)
     }
 
     /// The refusals of its pods, with true for those at present: as the condition of a Deployment or ReplicaSet tells, or for
     /// other kinds an Event, while pods are missing.
-    pub fn refusals(&self) -> Vec<(PodRefusal, bool)> {
-        let object = self.object.value();
-        let condition = PodRefusal::of_condition(&object);
-        let is_now = condition.is_none() && self.lacks_pods(&object);
+    pub fn refusals(&self, object: &Value) -> Vec<(PodRefusal, bool)> {
+        let condition = PodRefusal::of_condition(object);
+        let is_now = condition.is_none() && self.lacks_pods(object);
         let of_events = self.refused.clone().map(|refusal| (refusal, is_now));
         condition.map(|refusal| (refusal, true)).into_iter().chain(of_events).collect()
     }
@@ -139,11 +138,10 @@ impl WorkloadEntry {
     }
 
     /// The node of a static pod, which the API server only mirrors.
-    pub fn static_on(&self) -> Option<String> {
-        let object = self.object.value();
+    pub fn static_on(object: &Value) -> Option<String> {
         let annotations = object.pointer("/metadata/annotations");
         let is_mirror = annotations.is_some_and(|all| all.get("kubernetes.io/config.mirror").is_some());
-        let owner = Owner::of(&object).filter(|owner| owner.kind == "Node").map(|owner| owner.name);
+        let owner = Owner::of(object).filter(|owner| owner.kind == "Node").map(|owner| owner.name);
         let node = object.pointer("/spec/nodeName").and_then(Value::as_str).map(str::to_owned);
         (is_mirror || owner.is_some()).then(|| node.or(owner).unwrap_or_default())
     }
@@ -364,8 +362,11 @@ mod tests {
         }
         let read = found.read_events(&mut events, &[Some("shop")], |error| error.to_string());
         assert_eq!(read, Ok(false));
-        let blocked: Vec<String> =
-            found.entries.iter().filter_map(|of| Some(format!("{} {}", of.key, of.refusal()?))).collect();
+        let blocked: Vec<String> = found
+            .entries
+            .iter()
+            .filter_map(|of| Some(format!("{} {}", of.key, of.refusal(&of.object.value())?)))
+            .collect();
         let expected = ["statefulset/db late", "daemonset/agent team", "cronjob/night team", "job/once team"];
         let expected =
             expected.map(|of| of.split_once(' ').map(|(of, quota)| format!("{of} {}", over(quota))).unwrap());

@@ -11,10 +11,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::{
-    CRON_JOB, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, comes_and_goes,
+    self, CRON_JOB, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, comes_and_goes,
 };
 use headroom_admission::cluster::usage::workload::{HASH, RANDOM, is_generated, is_minute, is_ordinal};
-use headroom_objects::kinds::metadata;
+use headroom_objects::kinds::{ApiKind, metadata};
 
 /// The name of a workload, or of another object that owns pods.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -85,6 +85,11 @@ impl Owner {
         let owner = owners.iter().find(|owner| owner["controller"] == true)?;
         let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
         Some(Self { api_version: text("apiVersion"), kind: text("kind"), name: text("name") })
+    }
+
+    /// True if objects of its kind are read themselves.
+    pub fn is_read(&self) -> bool {
+        kinds::of_api(&ApiKind::new(&self.api_version, &self.kind)).is_some()
     }
 
     /// Owners are in the namespace of what they own.

@@ -31,6 +31,11 @@ pub fn pod_of(workload: &Value) -> Option<Value> {
             labels.insert("pod-template-hash".to_owned(), json!(TEMPLATE_HASH));
         }
     }
-    let spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
-    Some(json!({"apiVersion": POD.api_version, "kind": POD.kind, "metadata": metadata_of_pod, "spec": spec}))
+    let mut pod = json!({"apiVersion": POD.api_version, "kind": POD.kind, "spec": {}});
+    // `json!` would copy both once more.
+    if let Some(spec) = template.get("spec") {
+        pod["spec"] = spec.clone();
+    }
+    pod["metadata"] = metadata_of_pod;
+    Some(pod)
 }

@@ -1,5 +1,6 @@
 //! The page as one file with a snapshot inside. `build.mjs` makes the file, with its scripts and styles inlined under hashes.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -31,7 +32,7 @@ pub fn of_report(report: &Recommendations) -> anyhow::Result<String> {
     let spec = json!({"advice": RecommendationSummary(report), "cluster": report.cluster, "madeAt": clock::now()});
     let about = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "snapshot"}, "spec": spec});
     let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
-    serde_json::to_writer(&mut compressed, &json!({"apiVersion": "v1", "items": [about], "kind": "List"}))?;
+    compressed.write_all(json!({"apiVersion": "v1", "items": [about], "kind": "List"}).to_string().as_bytes())?;
     page(&Site::find()?, &compressed.finish()?)
 }
 

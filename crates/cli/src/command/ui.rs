@@ -6,7 +6,7 @@
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +18,7 @@ use flate2::write::GzEncoder;
 use headroom_api_server::kept_lists::KeptLists;
 use headroom_api_server::parts::locked;
 use headroom_api_server::{clock, signals};
+use headroom_dry_run::simulate::unread;
 use headroom_output::list_writer::{Form, ListWriter};
 use headroom_output::{Exit, Page, Paint, complain, progress, terminal};
 use headroom_recommend::output::{markdown, summary};
@@ -89,7 +90,6 @@ const ANSWER_AGE: Duration = Duration::from_secs(10);
 type LastAnswer = Arc<Mutex<Option<(Instant, Answered)>>>;
 
 /// One reader of the cluster for all tabs: what it has read, and what it answered last.
-#[derive(Default)]
 struct Reader {
     kept: KeptLists,
     answers: Mutex<BTreeMap<Option<String>, LastAnswer>>,
@@ -147,7 +147,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let site = Site::find()?;
     let most_tried = if args.export.is_some() { usize::MAX } else { MOST_TRIED };
     let sizing = Sizing { usage, most_tried, last: Mutex::default() };
-    let (target, reader) = (args.target, Reader::default());
+    let (target, reader) =
+        (args.target, Reader { kept: KeptLists::new(unread::leave_out_of_made), answers: Mutex::default() });
     if let Some(file) = &args.export {
         export::write(file, &export::page(&site, &take(&target, ClusterPart::Views(&sizing), None)?)?)?;
         return Ok(Exit::Ok);
@@ -233,8 +234,8 @@ fn take(target: &TargetArgs, part: ClusterPart<'_>, namespace: Option<String>) -
             }
         })
     };
-    // Compressed at once: a large cluster has hundreds of megabytes.
-    let compressed = GzEncoder::new(Vec::new(), Compression::fast());
+    // Compressed at once: a large cluster has hundreds of megabytes. Each call of the encoder clears its buffer.
+    let compressed = BufWriter::new(GzEncoder::new(Vec::new(), Compression::fast()));
     let written =
         if matches!(part, ClusterPart::Objects) { SnapshotFields::ForWhatIf } else { SnapshotFields::ForViews };
     let mut snapshot = snapshot::take(&target, ListWriter::new(compressed, Form::CompactJson), written, advise)?;
@@ -246,7 +247,7 @@ fn take(target: &TargetArgs, part: ClusterPart<'_>, namespace: Option<String>) -
     }
     match snapshot.missed.first() {
         Some(problem) if snapshot.objects() == 0 => bail!("{problem}"),
-        _ => Ok(snapshot.finish()?.finish()?),
+        _ => Ok(snapshot.finish()?.into_inner()?.finish()?),
     }
 }
 

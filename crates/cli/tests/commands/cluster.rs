@@ -485,7 +485,7 @@ fn wrong_names_are_answered_with_the_nearest() {
 fn kept_lists_are_watched_for_what_has_changed_and_read_again_only_where_that_fails() {
     let live = Live::new([limits(), team("1")]);
     let chosen = Chosen { kubeconfig: Some(live.folder.path().join("kubeconfig")), ..Chosen::default() };
-    let kept = KeptLists::default();
+    let kept = KeptLists::new(|_| {});
     let check = |claim: &str, is_read_ahead: bool, expected: &[&str], is_watched: &[bool]| {
         live.server.take_requests();
         let mut cluster = LiveCluster::connect(&chosen).unwrap().0.with_kept(Some(kept.clone()));

@@ -59,7 +59,7 @@ struct RejectionGroup<'i> {
 impl RejectionSummary {
     /// The rejections of all workloads of an inventory. `events` says how reading Events ended: true if there are more than were read.
     pub fn of_inventory(inventory: &Inventory, events: Result<bool, String>) -> Self {
-        Self::of(inventory.entries.iter().map(|entry| (&entry.key, entry.refusals())), events)
+        Self::of(inventory.entries.iter().map(|entry| (&entry.key, entry.refusals(&entry.object.value()))), events)
     }
 
     /// The latest of each namespace, then the second of each, and so on, made of the refusals of each workload, with true for those

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use headroom_admission::amount::{Family, Quantity, Requirement};
 use headroom_dry_run::evaluate::{ChargedAmount, ObjectCharge, ObjectDecision, Run, Verdict};
 use headroom_dry_run::overlay::tenants::TENANT_QUOTA;
+use headroom_dry_run::simulate::unread;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use serde_json::{Value, json};
 
@@ -207,9 +208,13 @@ impl AdviceTrial<'_> {
 
     /// Evaluates a change; also the object with it.
     fn preview(&mut self, of: &Candidate<'_>, change: &RecommendedChange<'_>) -> (ObjectDecision, Value) {
-        let object = of.workload.custom.as_ref().map_or_else(|| of.entry.as_it_runs(), |custom| custom.object.value());
-        let changed = change.applied_to(&object);
+        let custom = of.workload.custom.as_ref().map(|custom| custom.object.value());
+        let mut object = custom.unwrap_or_else(|| of.entry.as_it_runs());
         let is_read = of.entry.exists && of.entry.origin.is_none();
+        if is_read {
+            unread::leave_out(&mut object);
+        }
+        let changed = change.applied_to(&object);
         if of.workload.key.kind == "Pod" && of.entry.exists {
             let WorkloadRef { namespace, name, .. } = &of.workload.key;
             let running = (!is_read).then(|| self.run.cluster.get(("v1", "Pod", Some(namespace)), name));

@@ -10,7 +10,7 @@ use crate::kinds::{self, POD, POD_KINDS, comes_and_goes};
 use crate::owner::{Owner, Owners, PodOwners, WorkloadRef};
 use crate::running;
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, without_bookkeeping};
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::metadata;
 
 /// Collects objects, and decides in the end which are workloads.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Classifier {
         let is_made = comes_and_goes(kind);
         match owner {
             // Its maker is read, or will be.
-            Some(owner) if is_made && is_known(&owner) => return,
+            Some(owner) if is_made && owner.is_read() => return,
             _ if is_made && has_ended(&object) => return self.ended += 1,
             Some(owner) if is_made => {
                 if is_scaled(&object) {
@@ -84,7 +84,7 @@ impl Classifier {
             self.add_newest(owner.within(&key.namespace), &object);
         }
         match owner {
-            Some(owner) if is_known(&owner) => {}
+            Some(owner) if owner.is_read() => {}
             Some(owner) => self.add_made(owner, object),
             None => self.add(key, object),
         }
@@ -158,11 +158,6 @@ fn scaled_to_zero(count: u64) -> Option<String> {
 /// True if an object asks for pods; a Rollout's older ReplicaSets are scaled to 0.
 fn is_scaled(object: &Value) -> bool {
     object.pointer("/spec/replicas").and_then(Value::as_u64) != Some(0)
-}
-
-/// True if objects of the owner's kind are read themselves.
-fn is_known(owner: &Owner) -> bool {
-    kinds::of_api(&ApiKind::new(&owner.api_version, &owner.kind)).is_some()
 }
 
 /// A pod or a job that will never ask for anything again.
