@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub use compressed_object::CompressedObject;
 pub use folder::Folder;
 
-use crate::kinds::{ApiKind, metadata};
+use crate::kinds::{ApiKind, metadata, object_of};
 
 /// API version and kind of a list, and its namespace; none for all.
 pub type List<'l> = (&'l str, &'l str, Option<&'l str>);
@@ -187,10 +187,12 @@ pub fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -
 /// The list that answers a call.
 pub fn list_of(call: &HostCall<'_>, items: Vec<Value>) -> Value {
     let HostCall { api_version, kind, .. } = *call;
-    let mut list = json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}});
-    // `json!` would copy the items.
-    list["items"] = Value::Array(items);
-    list
+    object_of([
+        ("apiVersion", json!(api_version)),
+        ("kind", json!(format!("{kind}List"))),
+        ("metadata", json!({})),
+        ("items", Value::Array(items)),
+    ])
 }
 
 impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {

@@ -1,6 +1,6 @@
 //! A pod as its workload's controller would create it.
 
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, metadata, object_of};
 use serde_json::{Value, json};
 
 use crate::kinds::{self, Growth, JOB, POD, REPLICA_SET};
@@ -31,11 +31,11 @@ pub fn pod_of(workload: &Value) -> Option<Value> {
             labels.insert("pod-template-hash".to_owned(), json!(TEMPLATE_HASH));
         }
     }
-    let mut pod = json!({"apiVersion": POD.api_version, "kind": POD.kind, "spec": {}});
-    // `json!` would copy both once more.
-    if let Some(spec) = template.get("spec") {
-        pod["spec"] = spec.clone();
-    }
-    pod["metadata"] = metadata_of_pod;
-    Some(pod)
+    let spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
+    Some(object_of([
+        ("apiVersion", json!(POD.api_version)),
+        ("kind", json!(POD.kind)),
+        ("metadata", metadata_of_pod),
+        ("spec", spec),
+    ]))
 }
