@@ -36,6 +36,11 @@ impl fmt::Display for Applier {
     }
 }
 
+/// True of an annotation by which a tool marks what it applies.
+pub fn is_mark(annotation: &str) -> bool {
+    MARKS.iter().any(|(at, ..)| at.strip_prefix("annotations/").is_some_and(|of| of.replace("~1", "/") == annotation))
+}
+
 /// The tools that apply an object, each once.
 pub fn appliers(object: &Value) -> Vec<Applier> {
     let text = |at: &str| object.pointer(&format!("/metadata/{at}")).and_then(Value::as_str).unwrap_or_default();

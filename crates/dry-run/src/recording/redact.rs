@@ -13,7 +13,7 @@ use headroom_admission::annotations::limit_ranger::LIMIT_RANGER;
 use serde_json::{Value, json};
 
 use headroom_objects::cluster_reader::without_bookkeeping;
-use headroom_workloads::{pod_makers, program};
+use headroom_workloads::{applier, pod_makers, program};
 
 /// The values that were left out so far, with their numbers. Of each there are two hashes, because some are whole manifests.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl Redaction {
                         }
                     }
                     if field == "annotations" {
-                        let is_read = |name: &str| READ.contains(&name);
+                        let is_read = |name: &str| READ.contains(&name) || applier::is_mark(name);
                         let annotations = value.as_object_mut().into_iter().flatten();
                         annotations.filter(|(name, _)| !is_read(name)).for_each(|(_, value)| self.leave_out(value));
                     }
@@ -136,6 +136,7 @@ mod tests {
         let annotations = json!({
             "kapp.k14s.io/original": "{\"env\": \"s3cret\"}", "headroom.dev/estimates": "never",
             "kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu request for container a",
+            "argocd.argoproj.io/tracking-id": "shop:apps/Deployment:shop/web",
         });
         let probe = json!({"httpGet": {"path": "/", "httpHeaders": [{"name": "Authorization", "value": "s3cret"}]}});
         let template = json!({"metadata": {"annotations": annotations},
@@ -146,8 +147,9 @@ mod tests {
         assert!(!deployment.to_string().contains("s3cret"), "{deployment}");
         for at in ["/metadata/annotations", "/spec/template/metadata/annotations"] {
             let left = deployment.pointer(at).unwrap();
-            assert_eq!(left["headroom.dev/estimates"], annotations["headroom.dev/estimates"]);
-            assert_eq!(left["kubernetes.io/limit-ranger"], annotations["kubernetes.io/limit-ranger"]);
+            for read in ["headroom.dev/estimates", "kubernetes.io/limit-ranger", "argocd.argoproj.io/tracking-id"] {
+                assert_eq!(left[read], annotations[read]);
+            }
             assert_eq!(left["kapp.k14s.io/original"], "left out (1)");
         }
     }
