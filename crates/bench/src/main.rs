@@ -7,6 +7,7 @@ mod recommend;
 mod replay;
 mod resize;
 mod sizing;
+mod webhook;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -28,6 +29,8 @@ enum Bench {
         #[arg(value_delimiter = ',')]
         nodes: Vec<u64>,
     },
+    /// The least that any webhook of quotas costs: it allows every object
+    Webhook(webhook::Args),
 }
 
 fn main() -> Result<()> {
@@ -36,6 +39,7 @@ fn main() -> Result<()> {
         Bench::Estimates { traces } => print!("{}", replay::run(&traces)?),
         Bench::Resize { traces } => resize::run(&traces)?,
         Bench::Sizing { nodes } => sizing::run(nodes)?,
+        Bench::Webhook(args) => webhook::run(args)?,
     }
     Ok(())
 }

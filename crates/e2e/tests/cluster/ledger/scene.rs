@@ -29,8 +29,8 @@ const TENANTS: usize = 10;
 const NAMESPACES_OF_EACH: usize = 100;
 /// The common quota of the tenants.
 const ROOT: &str = "all";
-/// The namespace of ledgers.
-const HOME: &str = "headroom-ledger";
+/// The namespace of ledgers, and of what the webhook with one write creates.
+pub const HOME: &str = "headroom-ledger";
 /// The label by which a pod calls one of two servers, as a Service spreads calls.
 pub const SERVER: &str = "server";
 /// A second quota, which bounds no pods.
@@ -41,6 +41,10 @@ pub enum Row {
     NoQuota,
     /// A ResourceQuota in each of this many namespaces, which the plugin enforces.
     Plugin(usize),
+    /// A webhook that allows at once.
+    AtOnce,
+    /// A webhook that allows after a write of its own.
+    OneWrite,
     Ledger,
     /// One quota over the namespaces of all tenants.
     OneOfMany,
@@ -57,13 +61,23 @@ pub enum Row {
 }
 
 impl Row {
-    pub const ALL: [Self; 6] =
-        [Self::NoQuota, Self::Plugin(1), Self::Ledger, Self::OneOfMany, Self::Trees, Self::Shares];
+    pub const ALL: [Self; 8] = [
+        Self::NoQuota,
+        Self::Plugin(1),
+        Self::AtOnce,
+        Self::OneWrite,
+        Self::Ledger,
+        Self::OneOfMany,
+        Self::Trees,
+        Self::Shares,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::NoQuota => "no quota",
             Self::Plugin(_) => "in-tree plugin",
+            Self::AtOnce => "webhook, at once",
+            Self::OneWrite => "webhook, one write",
             Self::Ledger => "ledger",
             Self::OneOfMany => "10 tenants, ledger, 1 quota",
             Self::Trees => "10 tenants, ledger, 10 trees",
@@ -75,7 +89,20 @@ impl Row {
     }
 
     pub fn is_of_ledger(self) -> bool {
-        !matches!(self, Self::NoQuota | Self::Plugin(_))
+        !matches!(self, Self::NoQuota | Self::Plugin(_) | Self::AtOnce | Self::OneWrite)
+    }
+
+    /// The program that answers the webhook, and its arguments besides addresses and certificate.
+    fn program(self) -> Option<(&'static str, &'static [&'static str])> {
+        Some(match self {
+            Self::NoQuota | Self::Plugin(_) => return None,
+            Self::AtOnce => ("headroom-bench", &["webhook"]),
+            Self::OneWrite => ("headroom-bench", &["webhook", "--write", HOME]),
+            Self::ResourceQuotas(_) => {
+                ("headroom-controller", &["enforce-quotas", "--no-configure", "--namespace", HOME, "--resource-quotas"])
+            }
+            _ => ("headroom-controller", &["enforce-quotas", "--no-configure", "--namespace", HOME]),
+        })
     }
 
     /// The namespaces, each with its tenant.
@@ -186,7 +213,9 @@ impl Scene {
         scene.add_namespaces(controllers != Controllers::Off).await;
         if row.is_of_ledger() {
             install_definitions(&scene.cluster);
-            scene.serve(optimized).await;
+        }
+        if let Some(program) = row.program() {
+            scene.serve(program, optimized).await;
         }
         scene
     }
@@ -212,9 +241,9 @@ impl Scene {
         }
     }
 
-    /// Starts two replicas, optimized if there is a folder of such programs, and waits until the API server calls them.
-    async fn serve(&mut self, optimized: Option<&Path>) {
-        let program = optimized.map(|programs| programs.join("headroom-controller"));
+    /// Starts a program twice, optimized if there is a folder of such programs, and waits until the API server calls both.
+    async fn serve(&mut self, (program, arguments): (&str, &[&str]), optimized: Option<&Path>) {
+        let program = optimized.map(|programs| programs.join(program));
         let program = program.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_headroom-controller-under-test")));
         let certificate = certificate::for_server(&["127.0.0.1"]).unwrap();
         let folder = self.files.path().to_str().unwrap().to_owned();
@@ -234,10 +263,11 @@ impl Scene {
         for reviews in addresses {
             let status = free_port().unwrap();
             let (own, pages) = (reviews.to_string(), format!("127.0.0.1:{status}"));
-            let mut all = vec![&kubeconfig, program.to_str().unwrap(), "enforce-quotas", "--no-configure"];
-            all.extend(["--namespace", HOME, "--tls", &folder, "--listen", &own, "--listen-status", &pages]);
-            if matches!(self.row, Row::ResourceQuotas(_)) {
-                all.push("--resource-quotas");
+            let mut all = vec![&kubeconfig, program.to_str().unwrap()];
+            all.extend_from_slice(arguments);
+            all.extend(["--tls", &folder, "--listen", &own]);
+            if self.row.is_of_ledger() {
+                all.extend(["--listen-status", &pages]);
             }
             let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
             let logs = self.files.path().to_owned();
@@ -265,7 +295,7 @@ impl Scene {
                 "metadata": {"name": name}, "spec": spec}))
         };
         match self.row {
-            Row::NoQuota => return,
+            Row::NoQuota | Row::AtOnce | Row::OneWrite => return,
             Row::OfEach(_) | Row::BesidePlugin(_) => {
                 let all = self.namespaces.iter().map(|(name, _)| quota(name, json!({"namespaces": {"names": [name]}})));
                 futures::stream::iter(all).buffer_unordered(10).collect::<Vec<()>>().await;
