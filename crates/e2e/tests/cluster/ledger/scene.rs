@@ -185,9 +185,9 @@ impl Server {
         }
     }
 
-    /// Kills it, and starts it beside another API server.
+    /// Stops it, so that another one leads at once if it led, and starts it beside another API server.
     pub async fn move_to(&mut self, kubeconfig: &Path) {
-        self.kill();
+        self.stop().await;
         self.arguments[0] = format!("KUBECONFIG={}", kubeconfig.display());
         self.run().await;
     }

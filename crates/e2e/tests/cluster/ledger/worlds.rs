@@ -29,7 +29,7 @@ async fn two_api_servers_on_one_etcd_keep_one_bound() {
     });
     let tally = Tally::of(futures::future::join_all(creating).await);
     assert_eq!(tally, Tally { stored: 20, refused: 60, ..Tally::default() });
-    scene.clean(Duration::from_secs(5)).await;
+    scene.clean(Duration::from_secs(30)).await;
 
     // Creates and deletes at the other API server, while the first is down for a while.
     scene.client = other;
