@@ -74,7 +74,8 @@ pub async fn report(api: ApiClient, read_from: ReadFrom, stop: CancellationToken
     };
     let recorder = Recorder { api: api.clone(), component: "headroom-collector", instance: String::new() };
     let telling = async {
-        let (mut last, mut reader) = (String::new(), Reader { api: api.clone(), forbidden: Forbidden::default() });
+        let (mut last, mut reader) =
+            (String::new(), ControllerReader { api: api.clone(), forbidden: Forbidden::default() });
         loop {
             let mut note;
             (last, note) = queue.next(&last).await;
@@ -182,12 +183,12 @@ fn note(pod: &Value, read_from: ReadFrom) -> Option<Note> {
 }
 
 /// Reads what a note does not say.
-struct Reader {
+struct ControllerReader {
     api: ApiClient,
     forbidden: Forbidden,
 }
 
-impl Reader {
+impl ControllerReader {
     /// The workload that people know: the controller's own controller if that is a ReplicaSet or a Job that has one.
     async fn workload(&mut self, namespace: &str, controller: &Value) -> Option<Value> {
         let kind = ApiKind::of(controller);
