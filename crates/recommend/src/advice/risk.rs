@@ -99,8 +99,10 @@ fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
             }
             _ => to,
         };
-        let beyond = of.shared_flags.iter().find(|flag| matches!(flag, Flag::BeyondNodes(_)));
-        let to = beyond.map_or(to.clone(), |flag| format!("{to}; {flag}"));
+        let to = match of.shared_flags.iter().find(|flag| matches!(flag, Flag::BeyondNodes(_))) {
+            Some(flag) => format!("{to}; {flag}"),
+            None => to,
+        };
         add(RiskKind::AboveRequest, Some(advice.resource), over, (text, to));
     }
     let missing: Vec<&ResourceAdvice> = container

@@ -574,13 +574,13 @@ impl Workload {
         Some(saved).filter(|saved| self.device.is_none() || !saved.is_positive())
     }
 
-    /// A request of the pod as a whole counts as one of its first container.
     /// The amounts that a pod requests, now and with all that is recommended.
     pub fn requests_of_pod(&self, resource: Resource) -> [Quantity; 2] {
         let parts = self.parts(resource);
         [0, parts.len()].map(|changed| pod_request::of_pod(&parts, changed))
     }
 
+    /// A request of the pod as a whole counts as one of its first container.
     fn parts(&self, resource: Resource) -> Vec<PodPart<'_>> {
         let of_pod = self.pod_level.iter().find(|of| of.resource == resource);
         let parts = self.containers.iter().enumerate().map(|(place, of)| {

@@ -253,8 +253,11 @@ fn differing(pods: &[Pod<'_>], resource: Resource) -> Option<Difference> {
         let days: Vec<bool> =
             shared.map(|(most, less)| most * 2 > less * 3 && most > less + little(resource)).collect();
         if days.len() >= 2 && days.len() * 2 >= busiest.days.len() {
-            far_below.push(is_most(&days, 70));
-            others.extend(far_below.last().filter(|is| **is).map(|_| level(other)));
+            let is_far_below = is_most(&days, 70);
+            far_below.push(is_far_below);
+            if is_far_below {
+                others.push(level(other));
+            }
         }
     }
     let pods = (far_below.len() + 1 - others.len(), far_below.len() + 1);
