@@ -15,6 +15,7 @@ pub mod running;
 pub mod applier;
 pub mod autoscaler;
 pub mod inventory;
+pub mod nodes;
 
 pub mod pod_makers;
 

@@ -11,6 +11,7 @@ use headroom_objects::shell::ShellCommand;
 use serde_json::{Value, json};
 
 use super::{LONGEST, Search, Severity, items, text};
+use headroom_workloads::nodes::LargestNode;
 use headroom_workloads::running;
 
 /// Restarts that are too many to be chance.
@@ -288,16 +289,15 @@ impl Search<'_> {
     /// Says that no node is large enough for a pod, whatever runs on it.
     fn too_large(&mut self, pod: &Value) -> Option<String> {
         let listed = self.run.cluster.list(("v1", "Node", None));
-        let nodes = self.or_unread(listed);
-        ["cpu", "memory"].into_iter().find_map(|resource| {
-            let amount = |object: &Value, at: &str| {
-                let amount = object.pointer(&format!("{at}/{resource}"))?;
+        let mut largest = LargestNode::default();
+        self.or_unread(listed).iter().for_each(|node| largest.add(node));
+        largest.0.into_iter().find_map(|(resource, largest)| {
+            let amount = |container: &Value| {
+                let amount = container.pointer(&format!("/resources/requests/{resource}"))?;
                 amount.as_str().map_or_else(|| amount.to_string(), str::to_owned).parse().ok()
             };
-            let requested =
-                items(pod, "/spec/containers").filter_map(|container| amount(container, "/resources/requests"));
+            let requested = items(pod, "/spec/containers").filter_map(amount);
             let requested = requested.fold(Quantity::ZERO, |sum, request: Quantity| sum.plus(&request));
-            let largest: Quantity = nodes.iter().filter_map(|node| amount(node, "/status/allocatable")).max()?;
             (requested > largest)
                 .then(|| format!("it requests {requested} of {resource}, and no node has more than {largest}"))
         })

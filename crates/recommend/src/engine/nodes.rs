@@ -1,10 +1,7 @@
 //! Finds what no node has room for, whatever runs on it.
 
-use std::collections::BTreeMap;
-
-use headroom_admission::amount::Quantity;
 use headroom_objects::cluster_reader::ClusterReader;
-use serde_json::Value;
+use headroom_workloads::nodes::LargestNode;
 
 use crate::advice::amounts::CPU_AND_MEMORY;
 use crate::advice::flag::Flag;
@@ -20,22 +17,15 @@ pub fn flag_beyond_nodes(workloads: &mut [Workload], cluster: &mut dyn ClusterRe
     if !workloads.iter().any(|of| CPU_AND_MEMORY.into_iter().any(|resource| raised(of, resource).is_some())) {
         return;
     }
-    let mut largest: BTreeMap<&str, Quantity> = BTreeMap::new();
-    let read = cluster.visit(("v1", "Node", None), &mut |node| {
-        for name in CPU_AND_MEMORY.map(|resource| resource.name()) {
-            let text = node.pointer(&format!("/status/allocatable/{name}")).and_then(Value::as_str);
-            if let Some(amount) = text.and_then(|text| text.parse::<Quantity>().ok()) {
-                largest.entry(name).and_modify(|most| *most = amount.clone().max(most.clone())).or_insert(amount);
-            }
-        }
-    });
+    let mut largest = LargestNode::default();
+    let read = cluster.visit(("v1", "Node", None), &mut |node| largest.add(&node));
     // OK because nothing is claimed then: who may read some namespaces mostly may not read nodes.
     if read.is_err() {
         return;
     }
     for workload in workloads {
         let beyond = CPU_AND_MEMORY.into_iter().filter_map(|resource| {
-            let (then, most) = (raised(workload, resource)?, largest.get(resource.name())?);
+            let (then, most) = (raised(workload, resource)?, largest.0.get(resource.name())?);
             (then > *most).then(|| format!("{} {then}, at most {most}", resource.name()))
         });
         let beyond: Vec<String> = beyond.collect();
