@@ -16,7 +16,9 @@ use serde_json::Value;
 
 use self::tenants::{PARTS, TENANT_QUOTA, TenantTrees};
 use headroom_objects::cluster_reader::folder::{self, Folder, Replaced};
-use headroom_objects::cluster_reader::{ClusterReader, EachCompressed, Events, List, ReadError, answer, compressing};
+use headroom_objects::cluster_reader::{
+    ClusterReader, CompressedText, EachCompressed, Events, List, ReadError, answer, compressing,
+};
 use headroom_objects::kinds::{ApiKind, metadata};
 
 /// A top of objects over a bottom that is only read; without a bottom there is nothing but the top.
@@ -41,7 +43,7 @@ pub struct Overlay {
 type About = (String, Option<String>);
 /// API version, name, field masks.
 type Asked = (String, Option<String>, Vec<String>);
-type Answers = HashMap<Asked, Result<Vec<u8>, ReadError>>;
+type Answers = HashMap<Asked, Result<CompressedText, ReadError>>;
 
 /// So many of the last objects in the journal are not noted again.
 const RECENT: usize = 8;
@@ -245,16 +247,17 @@ impl ClusterReader for Overlay {
             call.field_masks.iter().map(ToString::to_string).collect(),
         );
         if let Some(known) = self.answers.get(&about).and_then(|answers| answers.get(&asked)) {
-            return known.clone();
+            return known.as_ref().map(|answer| answer.text().into_bytes()).map_err(Clone::clone);
         }
         let answer = answer(self, call);
-        let length = answer.as_ref().map_or(0, Vec::len);
+        let kept = answer.as_deref().map(CompressedText::of).map_err(ReadError::clone);
+        let length = kept.as_ref().map_or(0, CompressedText::size);
         if self.answered + length > MAX_ANSWERED {
             (self.answered, self.answers) = (0, HashMap::new());
         }
         self.answered += length;
-        self.answers.entry(about).or_default().insert(asked, answer.clone());
-        answer
+        self.answers.entry(about).or_default().insert(asked, kept);
+        answer.map(String::into_bytes)
     }
 
     fn release(&mut self) -> Option<u16> {
@@ -272,7 +275,7 @@ impl ClusterReader for Overlay {
 }
 
 fn bytes(answers: &Answers) -> usize {
-    answers.values().flatten().map(Vec::len).sum()
+    answers.values().flatten().map(CompressedText::size).sum()
 }
 
 /// The overlay with quotas as they were written.

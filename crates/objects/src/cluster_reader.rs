@@ -12,7 +12,7 @@ use std::fmt;
 use headroom_admission::cluster::lookup::HostCall;
 use serde_json::{Value, json};
 
-pub use compressed_object::CompressedObject;
+pub use compressed_object::{CompressedObject, CompressedText};
 pub use folder::Folder;
 
 use crate::kinds::{ApiKind, metadata, object_of};
@@ -151,7 +151,7 @@ pub trait ClusterReader {
 
     /// Answers a host call with JSON, as Kubewarden's host would.
     fn read(&mut self, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
-        answer(self, call)
+        answer(self, call).map(String::into_bytes)
     }
 }
 
@@ -161,7 +161,7 @@ pub fn compressing(each: &mut EachCompressed<'_>) -> impl FnMut(Value) {
 }
 
 /// The answer to a host call out of lists and objects.
-pub fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
+pub fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Result<String, ReadError> {
     let HostCall { api_version, kind, namespace, .. } = *call;
     let list = (api_version, kind, namespace);
     let answer = match &call.name {
@@ -181,7 +181,7 @@ pub fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -
             list_of(call, objects.map(|object| as_the_host_returns(object, call)).collect())
         }
     };
-    Ok(answer.to_string().into_bytes())
+    Ok(answer.to_string())
 }
 
 /// The list that answers a call.
