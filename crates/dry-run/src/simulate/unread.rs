@@ -53,32 +53,20 @@ const OF_CONTAINER: [&str; 19] = [
 const OF_STATUS: [&str; 8] =
     ["ephemeralContainerStatuses", "hostIP", "hostIPs", "message", "nominatedNodeName", "podIP", "podIPs", "startTime"];
 
-const OF_CONTAINER_STATUS: [&str; 10] = [
-    "allocatedResourcesStatus",
-    "containerID",
-    "image",
-    "imageID",
-    "lastState",
-    "ready",
-    "restartCount",
-    "started",
-    "state",
-    "volumeMounts",
-];
+const OF_CONTAINER_STATUS: [&str; 7] =
+    ["allocatedResourcesStatus", "containerID", "image", "imageID", "ready", "started", "volumeMounts"];
+
+/// How containers ended, which an inventory counts.
+const ENDS: [&str; 3] = ["lastState", "restartCount", "state"];
 
 /// The one condition that decides which amounts count while a Pod is resized.
 const READ_CONDITION: &str = "PodResizePending";
 
 /// Leaves out what is not read of a Pod, or of the template of an object.
 pub fn leave_out(object: &mut Value) {
-    let Some(pod) = pod_in(object) else { return };
-    leave_out_of_spec(pod);
-    for field in ["containerStatuses", "initContainerStatuses"] {
-        each_in(pod.get_mut("status"), field, |status| remove(status, &OF_CONTAINER_STATUS));
-    }
-    remove_in(pod, "status", &OF_STATUS);
-    if let Some(Value::Array(conditions)) = pod.get_mut("status").and_then(|status| status.get_mut("conditions")) {
-        conditions.retain(|condition| condition.get("type").is_some_and(|kind| kind == READ_CONDITION));
+    if let Some(pod) = pod_in(object) {
+        leave_out_of_pod(pod);
+        each_status(pod, &ENDS);
     }
 }
 
@@ -87,7 +75,7 @@ pub fn leave_out(object: &mut Value) {
 pub fn leave_out_of_made(object: &mut Value) {
     let is_counted = kinds::of(object).is_some_and(|kind| *kind == POD || comes_and_goes(kind.kind));
     if is_counted && Owner::of(object).is_some_and(|owner| owner.is_read()) {
-        pod_in(object).into_iter().for_each(leave_out_of_spec);
+        pod_in(object).into_iter().for_each(leave_out_of_pod);
     }
 }
 
@@ -96,7 +84,7 @@ fn pod_in(object: &mut Value) -> Option<&mut Map<String, Value>> {
     object.pointer_mut(&kinds::pod_at(kind))?.as_object_mut()
 }
 
-fn leave_out_of_spec(pod: &mut Map<String, Value>) {
+fn leave_out_of_pod(pod: &mut Map<String, Value>) {
     for field in ["containers", "initContainers"] {
         each_in(pod.get_mut("spec"), field, |container| remove(container, &OF_CONTAINER));
     }
@@ -104,6 +92,17 @@ fn leave_out_of_spec(pod: &mut Map<String, Value>) {
     let annotations = pod.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
     if let Some(Value::Object(annotations)) = annotations {
         annotations.retain(|name, _| READ.contains(&name.as_str()));
+    }
+    each_status(pod, &OF_CONTAINER_STATUS);
+    remove_in(pod, "status", &OF_STATUS);
+    if let Some(Value::Array(conditions)) = pod.get_mut("status").and_then(|status| status.get_mut("conditions")) {
+        conditions.retain(|condition| condition.get("type").is_some_and(|kind| kind == READ_CONDITION));
+    }
+}
+
+fn each_status(pod: &mut Map<String, Value>, fields: &[&str]) {
+    for list in ["containerStatuses", "initContainerStatuses"] {
+        each_in(pod.get_mut("status"), list, |status| remove(status, fields));
     }
 }
 
@@ -140,7 +139,8 @@ mod tests {
         };
         let container = json!({"name": "a", "image": "a:1", "env": [{"name": "GOMEMLIMIT", "value": "1GiB"}]});
         let spec = json!({"containers": [container], "nodeName": "node-1", "priority": -1, "overhead": {"cpu": "1"}});
-        let status = json!({"phase": "Running", "containerStatuses": [{"name": "a", "restartCount": 2,
+        let status = json!({"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": [{"name": "a", "restartCount": 2,
+            "containerID": "containerd://1", "resources": {"requests": {"cpu": "1"}},
             "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"reason": "OOMKilled"}}}]});
         let pod = json!({"spec": spec, "status": status});
         let maker = json!({"spec": {"replicas": 1, "template": {"spec": spec}}});
