@@ -86,14 +86,18 @@ impl Run {
         }
         let removed_at_once = *unavailable;
         let (Some(new), Some(before)) = (pod_of(object), pod_of(old)) else { return Ok(None) };
-        let ((are_created, of_new), (_, of_old)) = (self.charges_of(new), self.charges_of(before.clone()));
+        let wanted = rollout.wanted.saturating_sub(rollout.current);
+        let grace = before.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(30);
+        // So long if each waited for the one before it.
+        if wanted.saturating_mul(grace) < WORTH_TELLING {
+            return Ok(None);
+        }
+        let ((are_created, of_new), (_, of_old)) = (self.charges_of(new), self.charges_of(before));
         let of_new = are_created.then_some(&of_new);
         let [freed, held] = [Removed::Frees, Removed::Holds].map(|removed| settle(&rollout, of_new, &of_old, removed));
-        let wanted = rollout.wanted.saturating_sub(rollout.current);
         if freed.new < wanted || held.new >= wanted {
             return Ok(None);
         }
-        let grace = before.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(30);
         let waiting = wanted - held.new;
         let total = waiting.div_ceil(held.new.max(removed_at_once).max(1)).saturating_mul(grace);
         if total < WORTH_TELLING {
