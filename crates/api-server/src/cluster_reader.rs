@@ -181,6 +181,16 @@ impl LiveCluster {
         }))
     }
 
+    /// An object of the lists that outlive this reading; none if those that would have it are not current.
+    fn find_kept(&mut self, list: List<'_>, name: &str) -> Option<Option<CompressedObject>> {
+        self.kept.as_ref()?;
+        let kind = self.kind(list.0, list.1);
+        let (lists, current) = self.kept.as_ref()?;
+        let mut paths = [list.2, None].map(|namespace| path_of(&kind, namespace)).into_iter();
+        let path = paths.find(|path| current.contains(path.as_str()))?;
+        lists.find(&path, list.2.unwrap_or_default(), name)
+    }
+
     fn get_anew(&mut self, (api_version, kind, namespace): List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
         let api_kind = self.kind(api_version, kind);
         let what = in_scope(&api_kind.object_name(name), &api_kind, namespace);
@@ -296,6 +306,9 @@ impl ClusterReader for LiveCluster {
         let query = (query(list), name.to_owned());
         if let Some(known) = self.objects.get(&query) {
             return known.as_ref().map(|object| object.as_ref().map(CompressedObject::value)).map_err(Clone::clone);
+        }
+        if let Some(kept) = self.find_kept(list, name) {
+            return Ok(kept.as_ref().map(CompressedObject::value));
         }
         let answer = self.get_anew(list, name);
         let kept = answer.as_ref().map(|object| object.as_ref().map(CompressedObject::from)).map_err(Clone::clone);

@@ -49,6 +49,12 @@ impl KeptLists {
         locked(&self.lists).remove(path.as_str())
     }
 
+    /// An object of a list as it was read last, or none if that does not have it; none if no such list is at hand.
+    pub fn find(&self, path: &ApiPath, namespace: &str, name: &str) -> Option<Option<CompressedObject>> {
+        let lists = locked(&self.lists);
+        Some(lists.get(path.as_str())?.objects.get(&(namespace.to_owned(), name.to_owned())).cloned())
+    }
+
     pub fn keep(&self, path: &ApiPath, list: KeptList) {
         locked(&self.lists).insert(path.as_str().to_owned(), list);
     }

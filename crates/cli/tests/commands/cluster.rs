@@ -506,6 +506,10 @@ fn kept_lists_are_watched_for_what_has_changed_and_read_again_only_where_that_fa
             lists.iter().for_each(|list| cluster.visit(*list, &mut visited).unwrap());
             assert_eq!(found, expected, "{claim}");
         }
+        // Nor does an object of such a list.
+        let quota = ("v1", "ResourceQuota", Some("shop"));
+        assert_eq!(cluster.get(quota, "team").unwrap().unwrap()["metadata"]["name"], "team", "{claim}");
+        assert_eq!(cluster.get(quota, "gone"), Ok(None), "{claim}");
         let asked = live.server.take_requests();
         let mut watched: Vec<bool> = asked.iter().map(|request| request.parameter("watch").is_some()).collect();
         watched.sort_unstable();
