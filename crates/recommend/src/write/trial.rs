@@ -189,7 +189,7 @@ impl AdviceTrial<'_> {
     /// Carries a change out if it passes, and returns what to know about autoscalers. Of the object, only what it is charged stays:
     /// those of a large cluster take gigabytes.
     fn admits(&mut self, of: &mut Candidate<'_>) -> Option<Vec<String>> {
-        let (mut evaluation, object) = self.preview(of, &of.change);
+        let (mut evaluation, object) = self.preview(of, &of.object(), &of.change);
         if !passes(&evaluation) {
             of.refused = Some((self.carried_out, self.blocked_by(of, &evaluation)));
             return None;
@@ -206,24 +206,23 @@ impl AdviceTrial<'_> {
         Some(notes)
     }
 
-    /// Evaluates a change; also the object with it.
-    fn preview(&mut self, of: &Candidate<'_>, change: &RecommendedChange<'_>) -> (ObjectDecision, Value) {
-        let custom = of.workload.custom.as_ref().map(|custom| custom.object.value());
-        let mut object = custom.unwrap_or_else(|| of.entry.as_it_runs());
-        let is_read = of.entry.exists && of.entry.origin.is_none();
-        if is_read {
-            unread::leave_out(&mut object);
-        }
-        let changed = change.applied_to(&object);
+    /// Evaluates a change of an object; also the object with it.
+    fn preview(
+        &mut self,
+        of: &Candidate<'_>,
+        object: &Value,
+        change: &RecommendedChange<'_>,
+    ) -> (ObjectDecision, Value) {
+        let changed = change.applied_to(object);
         if of.workload.key.kind == "Pod" && of.entry.exists {
             let WorkloadRef { namespace, name, .. } = &of.workload.key;
-            let running = (!is_read).then(|| self.run.cluster.get(("v1", "Pod", Some(namespace)), name));
-            let running = running.and_then(Result::ok).flatten().unwrap_or(object);
+            let running = (!of.is_read()).then(|| self.run.cluster.get(("v1", "Pod", Some(namespace)), name));
+            let running = running.and_then(Result::ok).flatten().unwrap_or_else(|| object.clone());
             return (self.run.preview_resize(running, changed.clone()), changed);
         }
-        let evaluation = match is_read {
+        let evaluation = match of.is_read() {
             // The inventory has read this object, so it is not read again.
-            true => self.run.preview_update(object, &changed),
+            true => self.run.preview_update(object.clone(), &changed),
             false => self.run.preview(&changed),
         };
         (evaluation, changed)
@@ -250,7 +249,7 @@ impl AdviceTrial<'_> {
         if let Some((_, blocked)) = of.refused.as_ref().filter(|(after, _)| *after == self.carried_out) {
             return Some(blocked.clone());
         }
-        let (evaluation, _) = self.preview(of, &of.change);
+        let (evaluation, _) = self.preview(of, &of.object(), &of.change);
         (!passes(&evaluation)).then(|| self.blocked_by(of, &evaluation))
     }
 
@@ -278,16 +277,18 @@ impl AdviceTrial<'_> {
     /// The most of the change that passes, which is carried out, by the first of these resources that has to give way.
     fn nearest(&mut self, of: &Candidate<'_>) -> Vec<Fit> {
         let [cpu, memory] = CPU_AND_MEMORY.map(|resource| resource.name());
+        let object = of.object();
         let at = |resources: &[&str], step: u64| of.raised_in_part(resources, step);
+        let mut passing = |change| Some(self.preview(of, &object, &change).0).filter(passes);
         for resources in [&[cpu][..], &[memory], &[cpu, memory]] {
             if at(resources, STEPS).1.is_empty() {
                 continue;
             }
-            let Some(mut best) = self.passing(of, &at(resources, 0).0) else { continue };
+            let Some(mut best) = passing(at(resources, 0).0) else { continue };
             let (mut fits, mut fails) = (0, STEPS);
             while fails - fits > 1 {
                 let middle = fits.midpoint(fails);
-                match self.passing(of, &at(resources, middle).0) {
+                match passing(at(resources, middle).0) {
                     Some(passing) => (best, fits) = (passing, middle),
                     None => fails = middle,
                 }
@@ -298,14 +299,11 @@ impl AdviceTrial<'_> {
         Vec::new()
     }
 
-    fn passing(&mut self, of: &Candidate<'_>, change: &RecommendedChange<'_>) -> Option<ObjectDecision> {
-        Some(self.preview(of, change).0).filter(passes)
-    }
-
     /// The bounds of the quotas that are too small with which the change passes, which is carried out; none if they alone do not
     /// help.
     fn bounds(&mut self, of: &Candidate<'_>) -> Vec<BlockingBound> {
-        let (mut evaluation, mut object) = self.preview(of, &of.change);
+        let before = of.object();
+        let (mut evaluation, mut object) = self.preview(of, &before, &of.change);
         let key = |charge: &ObjectCharge, amount: &ChargedAmount| {
             let namespace = (!charge.is_tenant).then(|| of.workload.key.namespace.clone());
             (namespace, charge.quota.clone(), amount.name.clone())
@@ -334,7 +332,7 @@ impl AdviceTrial<'_> {
             raised.push((key.clone(), hard));
         }
         if !raised.is_empty() {
-            (evaluation, object) = self.preview(of, &of.change);
+            (evaluation, object) = self.preview(of, &before, &of.change);
         }
         if !passes(&evaluation) {
             self.run.cluster.roll_back(mark);
@@ -361,6 +359,21 @@ fn passes(evaluation: &ObjectDecision) -> bool {
 }
 
 impl Candidate<'_> {
+    /// True if the object is that of the cluster.
+    fn is_read(&self) -> bool {
+        self.entry.exists && self.entry.origin.is_none()
+    }
+
+    /// The object without the change.
+    fn object(&self) -> Value {
+        let custom = self.workload.custom.as_ref().map(|custom| custom.object.value());
+        let mut object = custom.unwrap_or_else(|| self.entry.as_it_runs());
+        if self.is_read() {
+            unread::leave_out(&mut object);
+        }
+        object
+    }
+
     fn advice(&self) -> impl Iterator<Item = (&str, &ResourceAdvice)> {
         self.workload.containers.iter().flat_map(|of| of.resources.iter().map(|advice| (of.name.as_str(), advice)))
     }
