@@ -103,13 +103,7 @@ impl WorkloadEntry {
     }
 
     fn of_containers(&self, field: &str) -> Vec<String> {
-        let object = self.object.value();
-        let pod = pod_of(&object);
-        let containers = ["/spec/containers", "/spec/initContainers"].into_iter().filter_map(|list| {
-            let containers = pod.as_ref().unwrap_or(&object).pointer(list)?.as_array()?;
-            Some(containers.iter().filter_map(|of| Some(of.get(field)?.as_str()?.to_owned())).collect::<Vec<_>>())
-        });
-        containers.flatten().collect()
+        of_containers(&self.object.value(), field)
     }
 
     /// The reason why the API server refuses pods at present, by the object of the entry.
@@ -145,6 +139,21 @@ impl WorkloadEntry {
         let node = object.pointer("/spec/nodeName").and_then(Value::as_str).map(str::to_owned);
         (is_mirror || owner.is_some()).then(|| node.or(owner).unwrap_or_default())
     }
+}
+
+/// A field of each container of an object's pods.
+fn of_containers(object: &Value, field: &str) -> Vec<String> {
+    let pod = pod_of(object);
+    let containers = ["/spec/containers", "/spec/initContainers"].into_iter().filter_map(|list| {
+        let containers = pod.as_ref().unwrap_or(object).pointer(list)?.as_array()?;
+        Some(containers.iter().filter_map(|of| Some(of.get(field)?.as_str()?.to_owned())).collect::<Vec<_>>())
+    });
+    containers.flatten().collect()
+}
+
+/// The images of an object's pods.
+pub fn images_of(object: &Value) -> Vec<String> {
+    of_containers(object, "image")
 }
 
 impl Inventory {

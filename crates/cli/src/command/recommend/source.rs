@@ -7,9 +7,11 @@ use headroom_admission::cluster::usage::Root;
 use headroom_admission::cluster::usage::profile_layout::{API_VERSION, KIND, ProfileName};
 use headroom_admission::image::ImageName;
 use headroom_objects::cluster_reader::ClusterReader as _;
+use headroom_objects::kinds::metadata;
 use headroom_output::complain;
 use headroom_recommend::report::ReportSource;
-use headroom_workloads::inventory::Inventory;
+use headroom_workloads::inventory::{Inventory, WorkloadEntry, images_of};
+use headroom_workloads::kinds::{self, POD};
 
 use super::arguments::{From, Store, UsageArgs};
 use super::past::PastOfQuotas;
@@ -57,38 +59,58 @@ impl UsageArgs {
             return Ok(());
         }
         let mut opened = target.open()?;
-        // Kinds that cannot be listed are reported in the snapshot.
-        let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), |problem| problem.to_string());
-        let Ok(inventory) = inventory else { return Ok(()) };
-        self.settled = Some(From::Profiles);
-        if !has_profiles(&mut opened, &inventory) {
-            match Services::find(&mut opened, &inventory.namespaces()).chosen(self.file()?, &target.cluster) {
-                Ok(Some(service)) => {
-                    self.store.named.prometheus = Some(Address::Service(service));
-                    self.settled = Some(From::Store);
-                }
-                Ok(None) => {}
-                Err(problem) => complain!("note: {problem:#}"),
+        let (mut names, mut namespaces, mut is_read) = (BTreeSet::new(), BTreeSet::new(), false);
+        // Most workloads are Deployments, the first kind: where they have profiles, nothing else is read.
+        for kind in kinds::makers().chain([&POD]) {
+            for namespace in opened.scope.parts() {
+                // Kinds that cannot be listed are reported in the snapshot.
+                let read = opened.cluster.visit(kinds::list(kind, namespace), &mut |object| {
+                    let namespace = metadata(&object, "namespace");
+                    names.extend(profiles_of(namespace, images_of(&object)));
+                    namespaces.insert(namespace.to_owned());
+                });
+                is_read |= read.is_ok();
             }
+            if has_one_of(&mut opened, &names) {
+                self.settled = Some(From::Profiles);
+                return Ok(());
+            }
+        }
+        if !is_read {
+            return Ok(());
+        }
+        self.settled = Some(From::Profiles);
+        match Services::find(&mut opened, &Vec::from_iter(namespaces)).chosen(self.file()?, &target.cluster) {
+            Ok(Some(service)) => {
+                self.store.named.prometheus = Some(Address::Service(service));
+                self.settled = Some(From::Store);
+            }
+            Ok(None) => {}
+            Err(problem) => complain!("note: {problem:#}"),
         }
         Ok(())
     }
 }
 
-/// True if the collector has published usage for any of these images, or if its UsageProfiles may not be read.
+/// True if the collector has published usage for any of these images.
 fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
+    let of = |entry: &WorkloadEntry| profiles_of(&entry.key.namespace, entry.images());
+    has_one_of(opened, &inventory.entries.iter().flat_map(of).collect())
+}
+
+/// The names of the UsageProfiles of some images in a namespace.
+fn profiles_of(namespace: &str, images: Vec<String>) -> Vec<String> {
+    let roots = images.iter().filter_map(|image| Some(Root::of(ImageName::parse(image).ok()?.repository())));
+    // The collector of an older version may have written the older layout.
+    let names = roots.flat_map(|root| [ProfileName::of(root, namespace), ProfileName::older(root)]);
+    names.map(|name| name.to_string()).collect()
+}
+
+/// True if one of these UsageProfiles has something, or if they may not be read.
+fn has_one_of(opened: &mut Opened, names: &BTreeSet<String>) -> bool {
     let namespace = profiles_namespace(&opened.settings);
-    let mut names = BTreeSet::new();
-    for entry in &inventory.entries {
-        for image in entry.images() {
-            let Ok(image) = ImageName::parse(&image) else { continue };
-            let root = Root::of(image.repository());
-            // The collector of an older version may have written the older layout.
-            names.extend([ProfileName::of(root, &entry.key.namespace), ProfileName::older(root)]);
-        }
-    }
     for name in names {
-        match opened.cluster.get((API_VERSION, KIND, Some(&namespace)), &name.to_string()) {
+        match opened.cluster.get((API_VERSION, KIND, Some(&namespace)), name) {
             Ok(Some(profile)) if profile.get("spec").is_some() => return true,
             Ok(_) => {}
             Err(error) if error.is_unknown_kind() => return false,
