@@ -420,11 +420,14 @@ impl<W: Write> Snapshot<W> {
 
     /// Leaves out of an object what may be confidential, and writes it.
     fn add(&mut self, object: &mut Value) {
+        let is_viewed = VIEWED.contains(&object.get("kind").and_then(Value::as_str).unwrap_or_default());
+        if self.written == SnapshotFields::ForViews && !is_viewed {
+            self.left_out += u64::from(is_running(object));
+            return;
+        }
         self.redaction.redact(object);
-        let is_viewed = || VIEWED.contains(&object.get("kind").and_then(Value::as_str).unwrap_or_default());
         match self.written {
             _ if !is_running(object) => {}
-            SnapshotFields::ForViews if !is_viewed() => self.left_out += 1,
             SnapshotFields::Whole | SnapshotFields::ForViews => self.list.add(object),
             SnapshotFields::ForWhatIf => {
                 let mut read = object.clone();

@@ -83,6 +83,9 @@ pub struct Args {
 /// A metrics store is read again after this time; the cluster each minute.
 const USAGE_AGE: Duration = Duration::from_secs(600);
 
+/// Recommendations of UsageProfiles are made again after so many times what they took, so that a large cluster does not keep a core busy.
+const REST: u32 = 100;
+
 /// Tabs that ask within this time get the same answer.
 const ANSWER_AGE: Duration = Duration::from_secs(10);
 
@@ -130,7 +133,8 @@ struct Sizing {
 /// The last recommendations for a part of the cluster.
 struct Last {
     made_at: Instant,
-    is_of_store: bool,
+    /// The time for which they stand.
+    age: Duration,
     advice: Advice,
     /// The time at which the changes in a namespace were tried last.
     tried: BTreeMap<String, Instant>,
@@ -141,14 +145,15 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         complain!("reading {}", args.target.cluster.described());
     }
     let mut usage = UsageArgs::for_page(args.price, args.store);
-    usage.settle(&args.target)?;
+    let kept = KeptLists::new(unread::leave_out_of_made);
+    // The first reading goes on from what this one kept.
+    usage.settle(&TargetArgs { kept: Some(kept.clone()), ..args.target.clone() })?;
     // Wrong arguments are reported before a browser is opened.
     args.target.check()?;
     let site = Site::find()?;
     let most_tried = if args.export.is_some() { usize::MAX } else { MOST_TRIED };
     let sizing = Sizing { usage, most_tried, last: Mutex::default() };
-    let (target, reader) =
-        (args.target, Reader { kept: KeptLists::new(unread::leave_out_of_made), answers: Mutex::default() });
+    let (target, reader) = (args.target, Reader { kept, answers: Mutex::default() });
     if let Some(file) = &args.export {
         export::write(file, &export::page(&site, &take(&target, ClusterPart::Views(&sizing), None)?)?)?;
         return Ok(Exit::Ok);
@@ -331,13 +336,15 @@ impl Sizing {
         let scope = scope(target);
         let before = self.last().remove(&scope);
         let (mut last, entries) = match before {
-            Some(last) if last.is_of_store && last.made_at.elapsed() < USAGE_AGE => (last, inventory.entries),
+            Some(last) if last.made_at.elapsed() < last.age => (last, inventory.entries),
             before => {
                 // No more is kept meanwhile: the report of a large cluster is most of the memory.
                 let found = before.as_ref().and_then(|of| Some(trial::found(&of.advice.advice.as_ref()?.0)));
                 let tried = before.map(|before| before.tried).unwrap_or_default();
+                let begun = Instant::now();
                 let (mut advice, entries, is_of_store) =
                     snapshot::advice(opened, inventory, target, Some(&self.usage))?;
+                let age = if is_of_store { USAGE_AGE } else { USAGE_AGE.min(begun.elapsed() * REST) };
                 let memory =
                     if target.wants_cluster() { Memory::of_cluster(&target.cluster.described()) } else { None };
                 if let (Some(memory), Some(summary)) = (memory, &advice.advice) {
@@ -346,7 +353,7 @@ impl Sizing {
                 if let (Some(summary), Some(found)) = (&mut advice.advice, found) {
                     trial::take_over(&mut Arc::make_mut(summary).0, found);
                 }
-                (Last { made_at: Instant::now(), is_of_store, advice, tried }, entries)
+                (Last { made_at: Instant::now(), age, advice, tried }, entries)
             }
         };
         let next = last.advice.advice.as_ref().map(|summary| trial::next(&summary.0, &last.tried, self.most_tried));
