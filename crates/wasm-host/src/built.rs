@@ -11,6 +11,8 @@ use std::{
 
 use crate::{access::Access, host::PolicyHost, metadata::Metadata};
 
+use headroom_fixtures::files_below;
+
 pub use headroom_fixtures::workspace_file;
 
 /// The built policy with the access that its metadata declares.
@@ -37,15 +39,8 @@ fn modified(path: &Path) -> Result<SystemTime, String> {
 /// The file changed last in some folders.
 fn newest(folders: &[PathBuf]) -> Result<Option<(PathBuf, SystemTime)>, String> {
     let mut newest = None;
-    let mut folders = folders.to_vec();
-    while let Some(folder) = folders.pop() {
-        let unreadable = |error| format!("cannot list `{}`: {error}", folder.display());
-        for entry in fs::read_dir(&folder).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
+    for folder in folders {
+        for path in files_below(folder)? {
             let changed = modified(&path)?;
             if newest.as_ref().is_none_or(|(_, latest)| changed > *latest) {
                 newest = Some((path, changed));

@@ -7,8 +7,13 @@ mod growth;
 mod history;
 mod hostile;
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use headroom_fixtures::files_below;
 use headroom_wasm_host::{access::Access, cluster::items, metadata::Metadata, protocol::GuestCall};
 use serde_json::{Value, json};
 
@@ -218,18 +223,12 @@ fn print_module_times(wasm: &[u8], bench: &Bench, plain: Case) -> Result<(), Str
 }
 
 /// The JSON files of a folder, by name without the extension, in the order of their names.
-fn read_folder(folder: &PathBuf) -> Result<Vec<(String, Value)>, String> {
-    let unreadable = |error| format!("cannot list `{}`: {error}", folder.display());
+fn read_folder(folder: &Path) -> Result<Vec<(String, Value)>, String> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if path.extension().is_none_or(|ending| ending != "json") {
-            continue;
-        }
-        let text = fs::read_to_string(&path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
+    for path in files_below(folder)?.iter().filter(|path| path.extension().is_some_and(|ending| ending == "json")) {
+        let text = fs::read_to_string(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
         let value = serde_json::from_str(&text).map_err(|error| format!("`{}`: {error}", path.display()))?;
         files.push((path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), value));
     }
-    files.sort_by(|(one, _), (other, _)| one.cmp(other));
     Ok(files)
 }
