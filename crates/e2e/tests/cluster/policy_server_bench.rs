@@ -40,9 +40,7 @@ async fn policy_server_bench() {
     let programs = ["POLICY_SERVER", "SDK_POLICY"].map(|name| std::env::var(name).ok());
     let [Some(server), Some(sdk)] = programs else { return };
     let cluster = Cluster::start(InTreePlugins::Off, Controllers::On).await.unwrap();
-    let definition = workspace_file("deploy/charts/headroom/files/crd.yaml");
-    cluster.run_kubectl(&["apply", "-f", definition.to_str().unwrap()]).unwrap();
-    cluster.wait_for_definitions().unwrap();
+    cluster.install("deploy/charts/headroom/files/crd.yaml").unwrap();
     let client = cluster.client().await.unwrap();
     let item = json!({"defaultRequest": {"memory": "64Mi"}, "default": {"memory": "512Mi"}, "max": {"cpu": "4"}});
     create(&client, limit_range(NAMESPACE, item)).await.unwrap();
