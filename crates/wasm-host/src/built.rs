@@ -25,10 +25,14 @@ pub fn policy() -> Result<(PolicyHost, Access), String> {
     {
         return Err(format!("policy.wasm is older than `{}`: {advice}", newer.0.display()));
     }
-    let metadata = workspace_file("policy-metadata.yaml");
-    let metadata =
-        fs::read_to_string(&metadata).map_err(|error| format!("cannot read `{}`: {error}", metadata.display()))?;
-    Ok((PolicyHost::load(&wasm)?, Access::declared(&Metadata::from_yaml(&metadata)?)))
+    Ok((PolicyHost::load(&wasm)?, access()?))
+}
+
+/// The access that the policy's metadata declares.
+pub fn access() -> Result<Access, String> {
+    let path = workspace_file("policy-metadata.yaml");
+    let metadata = fs::read_to_string(&path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
+    Ok(Access::declared(&Metadata::from_yaml(&metadata)?))
 }
 
 fn modified(path: &Path) -> Result<SystemTime, String> {
