@@ -154,10 +154,7 @@ impl Format {
                 writeln!(text, "{at},{pod},{cores:.4},{bytes}")?;
             }
         }
-        for (begins, text) in files {
-            let day = Timestamp::from_unix_seconds(begins).ok_or("a day that there is not")?.to_string();
-            fs::write(into.join(format!("{}.csv", day.split('T').next().unwrap_or_default())), text)?;
-        }
+        write(&files, into)?;
         let mut text = String::new();
         for ((namespace, container), image) in images {
             let name = label(image.split_once('/').map_or(image, |(_, name)| name.trim_end_matches(":1")));
@@ -169,6 +166,15 @@ impl Format {
         }
         Ok(fs::write(into.join("pods.yaml"), text)?)
     }
+}
+
+/// Writes recordings, each by the time at which it begins.
+pub fn write(recordings: &BTreeMap<i64, String>, into: &Path) -> Result<()> {
+    for (begins, text) in recordings {
+        let begins = Timestamp::from_unix_seconds(*begins).ok_or("a day that there is not")?.to_string();
+        fs::write(into.join(format!("{}.csv", begins.split('T').next().unwrap_or_default())), text)?;
+    }
+    Ok(())
 }
 
 /// The midnight by which the folder of a file is named, such as `20110303`.

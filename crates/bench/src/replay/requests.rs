@@ -6,9 +6,9 @@ use std::path::Path;
 
 use headroom_admission::amount::Quantity;
 use headroom_fixtures::files_below;
+use headroom_resizer::decision::ComputeResource;
 use serde_json::Value;
 
-use super::traces::TraceColumn;
 use crate::Result;
 
 /// By time, image and resource.
@@ -22,7 +22,7 @@ pub struct Requests {
 
 impl Requests {
     /// In cores or bytes.
-    pub fn of(&self, moment: &str, image: &str, resource: TraceColumn) -> Option<f64> {
+    pub fn of(&self, moment: &str, image: &str, resource: ComputeResource) -> Option<f64> {
         self.by_moment.get(moment)?.get(image)?.get(resource.name()).copied()
     }
 }
