@@ -45,10 +45,8 @@ async fn pods(all: &Api<DynamicObject>, count: usize, is_wanted: impl Fn(&Value)
 
 /// The script that puts everything back, if there is one; each run has its own.
 fn rollback(folder: &Path) -> Option<PathBuf> {
-    files_below(folder)
-        .unwrap()
-        .into_iter()
-        .find(|path| path.file_name().unwrap().to_string_lossy().starts_with("headroom-rollback-"))
+    let is_it = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("headroom-rollback-");
+    files_below(folder).unwrap().into_iter().find(is_it)
 }
 
 /// Scales the Deployment at 70 % of its CPU request.

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use headroom_admission::amount::Quantity;
-use headroom_admission::cluster::usage::{ProfileName, Quarter, Repository, Root, TagKey};
+use headroom_admission::cluster::usage::{ProfileName, Quarter, Repository, Root};
 use headroom_admission::image::ImageName;
 use headroom_admission::timestamp::Timestamp;
 use headroom_api_server::api_client::ApiClient;
@@ -29,7 +29,7 @@ use headroom_e2e::cluster::{Cluster, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::{Deployment, Host};
 use headroom_output::progress::Progress;
-use headroom_usage::profile::{Histories, ImageHistory, Percentiles, Share};
+use headroom_usage::profile::{ImageHistory, Percentiles, Share};
 use kube::Client;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ use serde_json::{Value, json};
 use crate::chart::apply;
 use crate::guarded_namespace::{Guarded, ID, eventually, guard, guard_in, inject_sidecars, resources};
 use crate::objects::{limit_range, pod};
-use crate::policy_server_bench::history;
+use crate::policy_server_bench::histories;
 
 const COLLECTOR: &str = "system:serviceaccount:headroom:headroom-collector";
 const DEFINITION: &str = "deploy/charts/headroom/files/crd.yaml";
@@ -259,10 +259,7 @@ async fn with_event(
 fn share(images: usize, namespaces: usize, of: &str) -> Share {
     let collected_at = Timestamp::from_unix_seconds(now() / 60 * 60).unwrap();
     let name = ImageName::parse(IMAGE).unwrap();
-    let histories = |number: i64| {
-        let all = history(number, collected_at);
-        Histories { tags: TagKey::of(&name).map(|tag| (tag, all.clone())).collect(), ..Histories::of(all) }
-    };
+    let histories = |number: i64| histories(&name, number, collected_at);
     let everywhere = (1..namespaces).map(|number| format!("team-{number}")).chain([of.to_owned()]);
     let own = everywhere.map(|namespace| (namespace, histories(300))).collect();
     let mut pool = histories(500);
