@@ -9,8 +9,7 @@
 )]
 
 mod conformance;
-mod demo;
-mod documentation;
+mod deployed;
 mod hostile;
 mod properties;
 mod reads;

@@ -8,7 +8,7 @@
 //!
 //! Defaults are chosen by one half of the pods of a set; the other half, by a hash of their names, shows whether the choice holds.
 
-mod public;
+pub mod public;
 
 pub mod traces;
 
@@ -24,12 +24,13 @@ mod table;
 use std::path::Path;
 
 use headroom_recommend::engine::memory_limit;
+use headroom_resizer::decision::ComputeResource;
 
 use crate::Result;
 use accuracy::Accuracy;
 use product::Ours;
 use requests::Requests;
-use traces::{Set, TraceColumn, Traces, Used};
+use traces::{Set, Traces, Used};
 
 /// The tables of all sets in the folder.
 pub fn run(folder: &Path) -> Result<String> {
@@ -50,13 +51,13 @@ fn measured(set: &Set, others: &[&Requests]) -> Result<String> {
     let mut text = String::new();
     let ours = product::estimate(set, &set.pods)?;
     let columns: Vec<&Requests> = others.iter().copied().chain([&ours.admission, &ours.manifests]).collect();
-    for resource in TraceColumn::ALL {
+    for resource in ComputeResource::ALL {
         let (choosing, others): (Vec<Used>, Vec<Used>) =
             set.used_after(resource)?.into_iter().partition(|one| one.chooses);
         for (half, used) in [("pods that choose defaults", choosing), ("pods that choose none", others)] {
             let name = format!("{} ({half})", set.name);
             text.push_str(&table::text(&name, resource, &Accuracy::of(&used, &columns, resource)));
-            if resource == TraceColumn::Memory {
+            if resource == ComputeResource::Memory {
                 text.push_str(&killed(&used, &ours));
             }
         }
@@ -66,7 +67,7 @@ fn measured(set: &Set, others: &[&Requests]) -> Result<String> {
 
 /// Counts the pods that would be killed for memory at the limit that `recommend` sets where the author has one.
 fn killed(used: &[Used], ours: &Ours) -> String {
-    let of = |requests: &Requests, one: &Used| requests.of(&one.moment, &one.image, TraceColumn::Memory);
+    let of = |requests: &Requests, one: &Used| requests.of(&one.moment, &one.image, ComputeResource::Memory);
     let limits = used.iter().filter_map(|one| {
         let limit = memory_limit::of_usage(of(&ours.peaks, one)? as u64, None, 0).value() as f64;
         Some((one, limit.max(of(&ours.manifests, one)?)))

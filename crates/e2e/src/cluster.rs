@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use headroom_wasm_host::built::workspace_file;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use kube::config::Kubeconfig;
@@ -87,6 +88,12 @@ impl Cluster {
             bail!("kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         }
         Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Applies a file of the workspace with definitions, and waits until the API server serves their kinds.
+    pub fn install(&self, file: &str) -> Result<()> {
+        self.run_kubectl(&["apply", "-f", &workspace_file(file).to_string_lossy()])?;
+        self.wait_for_definitions()
     }
 
     /// Waits until the API server serves the kinds of all definitions. `kubectl wait` fails for one that has no conditions yet.

@@ -1,6 +1,7 @@
 //! Support for tests against a real Kubernetes API server: an API server on loopback, and webhooks that it can call.
 //!
 //! - [`process`]: a server program that ends with its test.
+//! - [`wait`]: attempts until one succeeds.
 //! - [`certificate`]: certificates for servers on loopback.
 //! - [`kubeconfig`]: clients and files.
 //! - [`control_plane`]: etcd, the API server and, optionally, the controllers.
@@ -15,6 +16,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
 
 pub mod process;
+pub mod wait;
 
 pub mod certificate;
 pub mod kubeconfig;

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use headroom_wasm_host::access::Access;
@@ -23,12 +23,16 @@ use serde_json::{Value, json};
 use crate::cluster::{Cluster, LABEL, api, api_in, create, resource};
 use crate::kubewarden::Kubewarden;
 use crate::live_host::LiveHost;
+use crate::wait::within;
 use crate::webhook::WebhookServer;
 
 /// The name of the webhook configuration of the deployment `id`.
 pub fn configuration_name(id: &str, namespace: &str) -> String {
     format!("{id}-{namespace}")
 }
+
+/// The API server sees new objects by its watches, a moment later.
+const MOMENT: [Duration; 2] = [Duration::from_secs(30), Duration::from_millis(100)];
 
 /// The policy server's user at the API server.
 pub const USER: &str = "system:serviceaccount:kubewarden:policy-server";
@@ -251,8 +255,7 @@ impl PolicyServer {
         })
     }
 
-    /// The API server sees a new webhook or label by its watches, a moment later. So this creates pods by dry run until
-    /// each deployment that reviews pods was called.
+    /// Creates pods by dry run until each deployment that reviews pods was called.
     async fn wait_until_called(&self, administrator: &Client, namespace: &str) -> Result<()> {
         let pods = api_in(administrator, namespace, "v1", "Pod");
         let probe: DynamicObject = serde_json::from_value(json!({
@@ -260,20 +263,15 @@ impl PolicyServer {
             "spec": {"containers": [{"name": "probe", "image": "probe"}]},
         }))?;
         let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        let deadline = Instant::now() + Duration::from_secs(30);
-        loop {
+        within(MOMENT, "the API server calls the policy server", async || {
             // The policy's verdict on the probe does not matter.
             drop(pods.create(&dry_run, &probe).await);
             let mut about_pods =
                 self.evaluations.deployments.iter().filter(|(_, deployment)| deployment.is_about_pods());
-            if about_pods.all(|(id, _)| self.calls(id, namespace) > 0) {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                bail!("the API server does not call the policy server for `{namespace}`");
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+            let is_called = about_pods.all(|(id, _)| self.calls(id, namespace) > 0);
+            is_called.then_some(()).ok_or_else(|| format!("not for `{namespace}`"))
+        })
+        .await
     }
 }
 
@@ -313,14 +311,8 @@ pub async fn grant(administrator: &Client, policy: &Policy, reader: &Client) -> 
             other => drop(other?),
         }
     }
-    // The authorizer sees new roles by a watch.
-    let deadline = Instant::now() + Duration::from_secs(30);
     let ranges = api(reader, "v1", "LimitRange");
-    while let Err(denied) = ranges.list(&ListParams::default().limit(1)).await {
-        if Instant::now() > deadline {
-            bail!("the policy server cannot read, although it has the role: {denied}");
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    Ok(())
+    let first = ListParams::default().limit(1);
+    let listed = async || ranges.list(&first).await.map(drop).map_err(|denied| denied.to_string());
+    within(MOMENT, "the policy server can read, because it has the role", listed).await
 }

@@ -10,23 +10,8 @@ use world::{Flaw, Model, Scenario};
 
 /// Two pods that could be smaller, and nothing happens to them.
 fn calm() -> Scenario {
-    Scenario {
-        name: "calm",
-        pods: vec![(8, 12), (8, 12)],
-        wanted: 3,
-        peak: 4,
-        needs: 0,
-        bound: 100,
-        rises: Vec::new(),
-        defers: 0,
-        refusals: 0,
-        deletions: 0,
-        undos: 0,
-        quarters: 1,
-        days: 0,
-        scales: false,
-        leaders: 2,
-    }
+    let pods = vec![(8, 12), (8, 12)];
+    Scenario { name: "calm", pods, wanted: 3, peak: 4, bound: 100, quarters: 1, leaders: 2, ..Scenario::default() }
 }
 
 fn scenarios() -> Vec<Scenario> {

@@ -11,6 +11,8 @@ use std::{
 
 use crate::{access::Access, host::PolicyHost, metadata::Metadata};
 
+use headroom_fixtures::files_below;
+
 pub use headroom_fixtures::workspace_file;
 
 /// The built policy with the access that its metadata declares.
@@ -23,10 +25,14 @@ pub fn policy() -> Result<(PolicyHost, Access), String> {
     {
         return Err(format!("policy.wasm is older than `{}`: {advice}", newer.0.display()));
     }
-    let metadata = workspace_file("policy-metadata.yaml");
-    let metadata =
-        fs::read_to_string(&metadata).map_err(|error| format!("cannot read `{}`: {error}", metadata.display()))?;
-    Ok((PolicyHost::load(&wasm)?, Access::declared(&Metadata::from_yaml(&metadata)?)))
+    Ok((PolicyHost::load(&wasm)?, access()?))
+}
+
+/// The access that the policy's metadata declares.
+pub fn access() -> Result<Access, String> {
+    let path = workspace_file("policy-metadata.yaml");
+    let metadata = fs::read_to_string(&path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
+    Ok(Access::declared(&Metadata::from_yaml(&metadata)?))
 }
 
 fn modified(path: &Path) -> Result<SystemTime, String> {
@@ -37,15 +43,8 @@ fn modified(path: &Path) -> Result<SystemTime, String> {
 /// The file changed last in some folders.
 fn newest(folders: &[PathBuf]) -> Result<Option<(PathBuf, SystemTime)>, String> {
     let mut newest = None;
-    let mut folders = folders.to_vec();
-    while let Some(folder) = folders.pop() {
-        let unreadable = |error| format!("cannot list `{}`: {error}", folder.display());
-        for entry in fs::read_dir(&folder).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
+    for folder in folders {
+        for path in files_below(folder)? {
             let changed = modified(&path)?;
             if newest.as_ref().is_none_or(|(_, latest)| changed > *latest) {
                 newest = Some((path, changed));

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use regex::Regex;
+
+use crate::run;
 
 const TABLE: &str = "crates/objects/src/kinds/api_lifecycle.txt";
 
@@ -30,9 +31,10 @@ struct Lifecycle {
 pub fn generate(repository: &str, tags: &[&str]) -> Result<()> {
     let mut kinds: BTreeMap<(String, String), Lifecycle> = BTreeMap::new();
     for tag in tags {
-        for file in git(repository, &["ls-tree", "-r", "--name-only", tag])?.lines() {
+        for file in run("git", &["-C", repository, "ls-tree", "-r", "--name-only", tag])?.lines() {
             let Some(folder) = file.strip_suffix("/zz_generated.prerelease-lifecycle.go") else { continue };
-            let register = git(repository, &["show", &format!("{tag}:{folder}/register.go")])?;
+            let show = |file: &str| run("git", &["-C", repository, "show", &format!("{tag}:{file}")]);
+            let register = show(&format!("{folder}/register.go"))?;
             let group = capture(&register, r#"GroupName\s*=\s*"([^"]*)""#).context("no GroupName in register.go")?;
             let version = Path::new(folder).file_name().and_then(|name| name.to_str()).context("no version")?;
             // Whether an alpha version is served is a matter of flags, not of the release.
@@ -40,7 +42,7 @@ pub fn generate(repository: &str, tags: &[&str]) -> Result<()> {
                 continue;
             }
             let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-            for (kind, lifecycle) in read(&git(repository, &["show", &format!("{tag}:{file}")])?) {
+            for (kind, lifecycle) in read(&show(file)?) {
                 kinds.insert((api_version.clone(), kind), lifecycle);
             }
         }
@@ -91,10 +93,4 @@ fn read(source: &str) -> BTreeMap<String, Lifecycle> {
 
 fn capture(text: &str, pattern: &str) -> Option<String> {
     Some(Regex::new(pattern).expect("a pattern").captures(text)?[1].to_owned())
-}
-
-fn git(repository: &str, arguments: &[&str]) -> Result<String> {
-    let output = Command::new("git").arg("-C").arg(repository).args(arguments).output()?;
-    ensure!(output.status.success(), "git {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?)
 }

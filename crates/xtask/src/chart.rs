@@ -428,18 +428,6 @@ fn check_by_programs<'o>(
     controller: &str,
     faults: &mut Faults,
 ) -> Result<usize> {
-    let request = "tests/data/requests/pod-create-plain.json";
-    let ask = |settings: &str| {
-        output(Command::new(host).args([
-            "run",
-            "--allow-context-aware",
-            "-r",
-            request,
-            "--settings-json",
-            settings,
-            policy,
-        ]))
-    };
     let (mut all_settings, mut all_arguments) = (BTreeSet::new(), BTreeSet::new());
     for ((kind, ..), object) in rendered.flatten() {
         if kind == "ClusterAdmissionPolicy" {
@@ -456,10 +444,10 @@ fn check_by_programs<'o>(
         }
     }
     for settings in &all_settings {
-        let answer = ask(settings)?;
+        let answer = ask(host, policy, settings)?;
         faults.check(answer.is_success, || format!("{settings}: {}", answer.err.trim()));
     }
-    faults.check(!ask(r#"{"rool": 1}"#)?.is_success, || "the policy accepts unknown settings".to_owned());
+    faults.check(!ask(host, policy, r#"{"rool": 1}"#)?.is_success, || "the policy accepts unknown settings".to_owned());
     let run = |arguments: &[String]| output(Command::new(controller).args(arguments).env("KUBECONFIG", "/nowhere"));
     let is_understood =
         |answer: &Output| !answer.err.contains("Usage:") && !answer.err.contains("For more information");
@@ -473,6 +461,13 @@ fn check_by_programs<'o>(
     let asked = all_settings.len() + all_arguments.len();
     faults.check(asked > 10, || format!("only {asked} settings and arguments were asked"));
     Ok(asked)
+}
+
+/// Asks the built policy about a request with settings, which it refuses if they are not valid.
+pub fn ask(host: &str, policy: &str, settings: &str) -> Result<Output> {
+    let request = "tests/data/requests/pod-create-plain.json";
+    let options = ["run", "--allow-context-aware", "-r", request, "--settings-json", settings];
+    output(Command::new(host).args(options).arg(policy))
 }
 
 /// The plain manifests of a release, with the arguments of `helm template`.

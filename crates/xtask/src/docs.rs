@@ -1,5 +1,5 @@
-//! README.md and the book: links, commands, Helm values and quoted messages. Tests in the crates check the arguments of
-//! `kubectl headroom` and `headroom-controller`, and ask the policy about settings.
+//! README.md and the book: links, commands, Helm values, YAML and quoted messages. Tests in the crates check the
+//! arguments of `kubectl headroom` and `headroom-controller`.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use regex::Regex;
+use serde_json::Value;
 
-use crate::chart::{CHART, Chart, MANIFESTS};
+use crate::chart::{CHART, Chart, MANIFESTS, ask};
 use crate::tidy::normal;
-use crate::{Faults, items, output, read, run, sorted_files, text, yaml};
+use crate::{Faults, documents, items, output, read, run, sorted_files, text, yaml};
 
 const LANGUAGES: [&str; 4] = ["console", "sh", "text", "yaml"];
 /// Programs whose arguments are not checked here.
@@ -85,6 +86,8 @@ pub fn check(host: &str, policy: &str) -> Result<()> {
                     let is_expected = expected.contains(block.body.trim());
                     is_expected.then_some(()).context("no scenario and no test expects this message")
                 }
+                // Another file is included as a whole, and is checked itself.
+                ("yaml", kind) if !block.body.starts_with("{{#include") => shell.try_yaml(kind, &block.body),
                 _ => continue,
             };
             faults.check(fault.is_ok(), || format!("{}: {:#}", block.place, fault.unwrap_err()));
@@ -101,7 +104,7 @@ impl Page {
     fn read(path: String, faults: &mut Faults) -> Result<Self> {
         let whole = read(&path)?;
         let fence = Regex::new(r"^( *)```(\w*)$")?;
-        let comment = Regex::new(r"^ *<!-- (\w+) -->$")?;
+        let comment = Regex::new(r"^ *<!-- ([\w ]+) -->$")?;
         let (mut blocks, mut prose, mut kind) = (Vec::new(), String::new(), String::new());
         let mut lines = whole.lines().enumerate();
         while let Some((number, line)) = lines.next() {
@@ -325,6 +328,33 @@ impl Shell<'_> {
         let answer = output(Command::new(self.host).args(arguments))?;
         let is_answer = answer.is_success && answer.out.contains("\"uid\"");
         is_answer.then_some(()).with_context(|| format!("{}{}", answer.err, answer.out))
+    }
+
+    /// YAML is what the comment before it says.
+    fn try_yaml(&self, kind: &str, body: &str) -> Result<()> {
+        let documents = documents(body)?;
+        let [first, ..] = &documents[..] else { bail!("the block is empty") };
+        let is_right = match kind {
+            "settings" => return self.try_settings(first),
+            "policy" => return self.try_settings(&first["spec"]["settings"]),
+            "workflow" | "source" => documents.len() == 1 && first.is_object(),
+            "object" => {
+                let has = |path: &str| first.pointer(path).is_some_and(Value::is_string);
+                has("/apiVersion") && has("/kind") && has("/metadata/name")
+            }
+            "rules" => items(first).iter().all(|rule| {
+                let fields = rule.as_object().into_iter().flatten().map(|(field, _)| field.as_str());
+                fields.eq(["apiGroups", "apiVersions", "operations", "resources"])
+            }),
+            "pod makers" => first[0]["kinds"].is_array(),
+            _ => bail!("`<!-- {kind} -->` before a block of YAML is not a known kind"),
+        };
+        is_right.then_some(()).with_context(|| format!("the block is not what `<!-- {kind} -->` says"))
+    }
+
+    fn try_settings(&self, settings: &Value) -> Result<()> {
+        let answer = ask(self.host, self.policy, &settings.to_string())?;
+        answer.is_success.then_some(()).with_context(|| answer.err.trim().to_owned())
     }
 
     fn try_values(&self, values: &str) -> Result<()> {

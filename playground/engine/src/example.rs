@@ -2,7 +2,12 @@
 //!
 //! Made when the page is built; the module of wasm has none of this.
 
+#![expect(clippy::disallowed_methods, reason = "a tool of the build reads the repository")]
+
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use headroom_objects::manifest::{self, yaml};
 use serde::{Deserialize, Serialize};
@@ -118,15 +123,19 @@ fn group_of(name: &str) -> &'static str {
     }
 }
 
-/// All examples: the shop first, then the scenarios that the page can show. `read` gives the text of a file of the
-/// repository.
-pub fn all(
-    scenarios: &BTreeMap<String, String>,
-    mut read: impl FnMut(&str) -> Result<String, String>,
-) -> Result<Vec<Example>, String> {
-    let mut examples = vec![shop(&mut read)?];
-    for (name, text) in scenarios {
-        examples.extend(Example::of_scenario(name, text).map_err(|problem| format!("{name}: {problem}"))?);
+/// All examples of a repository: the shop first, then the scenarios that the page can show.
+pub fn all(repository: &Path) -> Result<Vec<Example>, String> {
+    let at = |path: &Path, error: &dyn Display| format!("{}: {error}", path.display());
+    let read = |path: &Path| fs::read_to_string(path).map_err(|error| at(path, &error));
+    let mut examples = vec![shop(|file| read(&repository.join("docs/examples/shop").join(file)))?];
+    let folder = repository.join("tests/scenarios");
+    let entries = fs::read_dir(&folder).map_err(|error| at(&folder, &error))?;
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    for path in files {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        examples.extend(Example::of_scenario(&name, &read(&path)?).map_err(|problem| at(&path, &problem))?);
     }
     let place = |example: &Example| {
         let story = STORIES.iter().position(|(scenario, _)| *scenario == example.name);
@@ -137,10 +146,9 @@ pub fn all(
 }
 
 /// The namespace of the README's tour, with its manifests.
-fn shop(read: &mut impl FnMut(&str) -> Result<String, String>) -> Result<Example, String> {
-    let mut texts = |files: &[&str]| -> Result<String, String> {
-        let texts: Vec<String> =
-            files.iter().map(|file| read(&format!("docs/examples/shop/{file}"))).collect::<Result<_, _>>()?;
+fn shop(read: impl Fn(&str) -> Result<String, String>) -> Result<Example, String> {
+    let texts = |files: &[&str]| -> Result<String, String> {
+        let texts: Vec<String> = files.iter().map(|file| read(file)).collect::<Result<_, _>>()?;
         Ok(texts.join("---\n"))
     };
     let mut panels = BTreeMap::new();

@@ -51,25 +51,6 @@ pub fn is_like(text: &str, expected: &str) -> bool {
     text.ends_with(rest)
 }
 
-/// Changes a value as a JSON merge patch does.
-pub fn merge(value: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *value = patch.clone();
-        return;
-    };
-    if !value.is_object() {
-        *value = Value::Object(serde_json::Map::new());
-    }
-    let fields = value.as_object_mut().unwrap();
-    for (name, part) in patch {
-        if part.is_null() {
-            fields.remove(name);
-        } else {
-            merge(fields.entry(name).or_insert(Value::Null), part);
-        }
-    }
-}
-
 /// Sets the value at a JSON pointer whose parent is there.
 pub fn set(value: &mut Value, pointer: &str, part: Value) {
     let (parent, name) = pointer.rsplit_once('/').unwrap();

@@ -2,6 +2,7 @@
 
 use headroom_admission::amount::ResourceList;
 use headroom_admission::cluster::lookup::Lookup;
+use headroom_admission::json::Document;
 use headroom_admission::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -95,4 +96,12 @@ fn answer_of(lookup: &Lookup<'_>, lists: &Value) -> Result<String, String> {
 
 pub fn to_json(list: &ResourceList<'_>) -> Value {
     list.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect::<Map<_, _>>().into()
+}
+
+/// Compares amounts by value; without a list there are none.
+pub fn assert_amounts(case: &str, actual: &Value, expected: &Value) {
+    let texts = [actual, expected].map(|list| if list.is_null() { "{}".to_owned() } else { list.to_string() });
+    let documents = texts.each_ref().map(|text| Document::read(text).unwrap());
+    let [actual, expected] = documents.each_ref().map(|list| ResourceList::read(list.root()).unwrap());
+    assert_eq!(actual, expected, "{case}");
 }

@@ -1,26 +1,19 @@
 //! The conformance cases of LimitRange objects and of pod totals. The cases of admission are in the policy's own tests,
 //! because they also run through the built policy.
 
-use headroom_admission::amount::ResourceList;
 use headroom_admission::cluster::limit_range::LimitRange;
 use headroom_admission::json::Document;
 use headroom_admission::request::pod_totals;
 use headroom_admission::request::{Pod, Requirement};
 use headroom_fixtures::conformance::{Check, Objects, cases};
-use serde_json::Value;
+
+use crate::harness::{assert_amounts, to_json};
 
 /// The one range of a case.
 fn with_range(objects: &Objects, examine: impl FnOnce(LimitRange<'_>)) {
     let text = objects.limit_ranges[0].to_string();
     let document = Document::read(&text).unwrap();
     examine(LimitRange::read(document.root()).unwrap());
-}
-
-/// Compares amounts by value.
-fn assert_amounts(case: &str, actual: &ResourceList<'_>, expected: &Value) {
-    let text = if expected.is_null() { "{}".to_owned() } else { expected.to_string() };
-    let document = Document::read(&text).unwrap();
-    assert_eq!(*actual, ResourceList::read(document.root()).unwrap(), "{case}");
 }
 
 #[test]
@@ -32,8 +25,8 @@ fn defaults_are_derived_as_the_api_server_derives_them() {
             assert_eq!(range.items.len(), expect.limits.len());
             for (item, expected) in range.items.iter().zip(&expect.limits) {
                 assert_eq!(item.kind, expected["type"].as_str().unwrap());
-                assert_amounts(&case.name, &item.default_limit, &expected["default"]);
-                assert_amounts(&case.name, &item.default_request, &expected["defaultRequest"]);
+                assert_amounts(&case.name, &to_json(&item.default_limit), &expected["default"]);
+                assert_amounts(&case.name, &to_json(&item.default_request), &expected["defaultRequest"]);
             }
         });
     }
@@ -59,7 +52,8 @@ fn totals_of_a_pod_are_those_of_limit_ranges() {
         let pod = Pod::read(document.root(), None).unwrap();
         for (requirement, expected) in [(Requirement::Request, &expect.requests), (Requirement::Limit, &expect.limits)]
         {
-            assert_amounts(&case.name, &pod_totals::as_limit_ranges_see_it(&pod, requirement), expected);
+            let total = pod_totals::as_limit_ranges_see_it(&pod, requirement);
+            assert_amounts(&case.name, &to_json(&total), expected);
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headroom_resizer::decision::ComputeResource;
+
 use super::requests::Requests;
-use super::traces::{TraceColumn, Used};
+use super::traces::Used;
 
 /// The figures of each column of requests, for the pods with a request in every column.
 #[derive(Debug)]
@@ -62,7 +64,7 @@ struct Risk {
 
 impl Accuracy {
     /// The first of the columns is the yardstick, the last ours.
-    pub fn of(used: &[Used], columns: &[&Requests], resource: TraceColumn) -> Self {
+    pub fn of(used: &[Used], columns: &[&Requests], resource: ComputeResource) -> Self {
         let mut pods = Vec::new();
         let mut requests: Vec<Vec<f64>> = columns.iter().map(|_| Vec::new()).collect();
         for one in used {

@@ -9,9 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use headroom_admission::timestamp::Timestamp;
+use headroom_fixtures::files_below;
 use headroom_usage::DAY;
 use tempfile::TempDir;
 
@@ -39,11 +40,8 @@ struct Sample {
 
 /// The name of a public set and a folder with it in our format; none if the folder holds something else.
 pub fn converted(folder: &Path) -> Result<Option<(&'static str, TempDir)>> {
-    let mut files = Vec::new();
-    list(folder, &mut files)?;
-    files.sort();
     let (mut format, mut pods) = (None, Pods::new());
-    for file in &files {
+    for file in &files_below(folder)? {
         // Other files of the set may be anything.
         let Ok(text) = fs::read_to_string(file) else { continue };
         let Some(found) = Format::of(file, &text).filter(|found| format.is_none_or(|format| format == *found)) else {
@@ -57,14 +55,6 @@ pub fn converted(folder: &Path) -> Result<Option<(&'static str, TempDir)>> {
     let into = tempfile::tempdir()?;
     format.write(&pods, into.path())?;
     Ok(Some((format.name(), into)))
-}
-
-fn list(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() { list(&path, files)? } else { files.push(path) }
-    }
-    Ok(())
 }
 
 impl Format {
@@ -164,10 +154,7 @@ impl Format {
                 writeln!(text, "{at},{pod},{cores:.4},{bytes}")?;
             }
         }
-        for (begins, text) in files {
-            let day = Timestamp::from_unix_seconds(begins).ok_or("a day that there is not")?.to_string();
-            fs::write(into.join(format!("{}.csv", day.split('T').next().unwrap_or_default())), text)?;
-        }
+        write(&files, into)?;
         let mut text = String::new();
         for ((namespace, container), image) in images {
             let name = label(image.split_once('/').map_or(image, |(_, name)| name.trim_end_matches(":1")));
@@ -179,6 +166,15 @@ impl Format {
         }
         Ok(fs::write(into.join("pods.yaml"), text)?)
     }
+}
+
+/// Writes recordings, each by the time at which it begins.
+pub fn write(recordings: &BTreeMap<i64, String>, into: &Path) -> Result<()> {
+    for (begins, text) in recordings {
+        let begins = Timestamp::from_unix_seconds(*begins).ok_or("a day that there is not")?.to_string();
+        fs::write(into.join(format!("{}.csv", begins.split('T').next().unwrap_or_default())), text)?;
+    }
+    Ok(())
 }
 
 /// The midnight by which the folder of a file is named, such as `20110303`.

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use headroom_admission::amount::Quantity;
+use headroom_fixtures::files_below;
+use headroom_resizer::decision::ComputeResource;
 use serde_json::Value;
 
-use super::traces::TraceColumn;
 use crate::Result;
 
 /// By time, image and resource.
@@ -21,7 +22,7 @@ pub struct Requests {
 
 impl Requests {
     /// In cores or bytes.
-    pub fn of(&self, moment: &str, image: &str, resource: TraceColumn) -> Option<f64> {
+    pub fn of(&self, moment: &str, image: &str, resource: ComputeResource) -> Option<f64> {
         self.by_moment.get(moment)?.get(image)?.get(resource.name()).copied()
     }
 }
@@ -29,8 +30,7 @@ impl Requests {
 /// The requests in each file of a folder, in the order of the files' names.
 pub fn of_others(folder: &Path) -> Result<Vec<Requests>> {
     let mut all = Vec::new();
-    for entry in fs::read_dir(folder).map_err(|error| format!("cannot read `{}`: {error}", folder.display()))? {
-        let path = entry?.path();
+    for path in files_below(folder)? {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let written: BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>> =
             serde_json::from_str(&fs::read_to_string(&path)?)?;
@@ -38,19 +38,13 @@ pub fn of_others(folder: &Path) -> Result<Vec<Requests>> {
         for (moment, images) in written {
             for (image, amounts) in images {
                 for (resource, text) in amounts {
-                    let amount = amount(&text)?;
-                    by_moment
-                        .entry(moment.clone())
-                        .or_default()
-                        .entry(image.clone())
-                        .or_default()
-                        .insert(resource, amount);
+                    let of_image = by_moment.entry(moment.clone()).or_default().entry(image.clone()).or_default();
+                    of_image.insert(resource, amount(&text)?);
                 }
             }
         }
         all.push(Requests { name, by_moment });
     }
-    all.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(all)
 }
 

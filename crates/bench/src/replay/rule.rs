@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use headroom_resizer::decision::ComputeResource;
 use headroom_usage::DAY;
 
 use super::requests::{ByMoment, Requests};
-use super::traces::{Set, TraceColumn, time};
+use super::traces::{Set, time};
 use crate::Result;
 use crate::vpa::Recommender;
 
@@ -111,6 +112,6 @@ impl PodUsage {
 }
 
 fn amounts(cpu: Option<f64>, memory: Option<f64>) -> BTreeMap<String, f64> {
-    let of = |resource: TraceColumn, amount: Option<f64>| Some((resource.name().to_owned(), amount?));
-    [of(TraceColumn::Cpu, cpu), of(TraceColumn::Memory, memory)].into_iter().flatten().collect()
+    let of = |resource: ComputeResource, amount: Option<f64>| Some((resource.name().to_owned(), amount?));
+    [of(ComputeResource::Cpu, cpu), of(ComputeResource::Memory, memory)].into_iter().flatten().collect()
 }

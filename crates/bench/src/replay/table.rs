@@ -1,12 +1,13 @@
 //! The figures as a table.
 
+use headroom_resizer::decision::ComputeResource;
+
 use super::accuracy::{Accuracy, Figures};
-use super::traces::TraceColumn;
 
 const HEADS: [&str; 9] = ["asked", "time>", "pods>", "busiest>", "peak>", "use>", "typical", "as risky", "+use"];
 
 /// Empty if no pod can be compared.
-pub fn text(set: &str, resource: TraceColumn, measured: &Accuracy) -> String {
+pub fn text(set: &str, resource: ComputeResource, measured: &Accuracy) -> String {
     let Accuracy { pods, all_pods, images, images_without, columns } = measured;
     if *pods == 0 {
         return String::new();

@@ -20,7 +20,7 @@ fn used(image: &str, amounts: &[f64]) -> Used {
 fn requests_are_compared_with_later_usage() {
     let pods = [used("web", &[1.0, 1.0, 1.0, 5.0]), used("web", &[1.0, 1.0, 1.0, 1.0]), used("other", &[9.0])];
     let (yardstick, twice) = (requests("vpa", 2.0), requests("twice", 4.0));
-    let measured = Accuracy::of(&pods, &[&yardstick, &twice], TraceColumn::Cpu);
+    let measured = Accuracy::of(&pods, &[&yardstick, &twice], ComputeResource::Cpu);
     // Computed by hand: one of eight amounts is above 2, by 3 of the 12 used in total.
     let expected = "
 set cpu: 2 of 3 pods have a request; headroom has none for 1 of 2 images
@@ -28,16 +28,16 @@ set cpu: 2 of 3 pods have a request; headroom has none for 1 of 2 images
 vpa                   1.33     12.50     50.00    100.00     50.00     25.00      1.50      50.0     100.0
 twice                 2.67     12.50     50.00    100.00     50.00      8.33      3.00      50.0     100.0
 ";
-    assert_eq!(table::text("set", TraceColumn::Cpu, &measured), expected);
+    assert_eq!(table::text("set", ComputeResource::Cpu, &measured), expected);
 }
 
 #[test]
 fn a_rule_that_cannot_reach_the_yardsticks_risk_has_no_factor() {
     let pods = [used("web", &[1.0, 100.0])];
-    let measured = Accuracy::of(&pods, &[&requests("vpa", 100.0), &requests("none", 0.001)], TraceColumn::Cpu);
+    let measured = Accuracy::of(&pods, &[&requests("vpa", 100.0), &requests("none", 0.001)], ComputeResource::Cpu);
     let figures: Vec<_> = measured.columns.iter().map(|(_, figures)| figures.as_risky.is_some()).collect();
     assert_eq!(figures, [true, false]);
-    assert_eq!(table::text("set", TraceColumn::Memory, &Accuracy::of(&[], &[], TraceColumn::Memory)), "");
+    assert_eq!(table::text("set", ComputeResource::Memory, &Accuracy::of(&[], &[], ComputeResource::Memory)), "");
 }
 
 #[test]
@@ -152,9 +152,9 @@ fn other_recommenders_follow_their_rules() {
     let set = Set::open("shop".to_owned(), folder.path(), None).unwrap();
     let [vpa, krr] = rule::requests(&set).unwrap();
     let of = |requests: &Requests, resource| requests.of("1970-01-02T00:00:00Z", "web:1", resource).unwrap();
-    assert_eq!(of(&krr, TraceColumn::Cpu), 1.0);
-    assert_eq!(of(&krr, TraceColumn::Memory), 460.0 * 1_048_576.0);
+    assert_eq!(of(&krr, ComputeResource::Cpu), 1.0);
+    assert_eq!(of(&krr, ComputeResource::Memory), 460.0 * 1_048_576.0);
     // The buckets of these amounts end at most 8 % above them; 15 % are added.
-    assert!((1.15..1.25).contains(&of(&vpa, TraceColumn::Cpu)), "{}", of(&vpa, TraceColumn::Cpu));
-    assert!((1.15..1.25).contains(&(of(&vpa, TraceColumn::Memory) / f64::from(400 << 20))));
+    assert!((1.15..1.25).contains(&of(&vpa, ComputeResource::Cpu)), "{}", of(&vpa, ComputeResource::Cpu));
+    assert!((1.15..1.25).contains(&(of(&vpa, ComputeResource::Memory) / f64::from(400 << 20))));
 }

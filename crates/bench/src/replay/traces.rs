@@ -6,36 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use headroom_admission::timestamp::Timestamp;
+use headroom_resizer::decision::ComputeResource;
 use headroom_usage::DAY;
 use tempfile::TempDir;
 
 use super::public;
 use crate::Result;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TraceColumn {
-    Cpu,
-    Memory,
-}
-
-impl TraceColumn {
-    pub const ALL: [Self; 2] = [Self::Cpu, Self::Memory];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Memory => "memory",
-        }
-    }
-
-    /// Its column in a recording.
-    fn column(self) -> usize {
-        match self {
-            Self::Cpu => 5,
-            Self::Memory => 6,
-        }
-    }
-}
 
 pub struct Traces {
     pub sets: Vec<Set>,
@@ -125,14 +101,14 @@ impl Set {
     }
 
     /// The usage of each pod after the start of each recording except the first.
-    pub fn used_after(&self, resource: TraceColumn) -> Result<Vec<Used>> {
+    pub fn used_after(&self, resource: ComputeResource) -> Result<Vec<Used>> {
         let mut pods: BTreeMap<(i64, String), Used> = BTreeMap::new();
         for (place, file) in self.files.iter().enumerate() {
             let ends = self.files.get(place + 1).map_or(i64::MAX, |next| next.begins);
             let moments: Vec<&Recording> = self.files.iter().skip(1).filter(|moment| moment.begins < ends).collect();
             for line in file.lines()?.lines().skip(1) {
                 let fields: Vec<&str> = line.split(',').collect();
-                let (Some(image), Some(amount)) = (fields.get(4), fields.get(resource.column())) else { continue };
+                let (Some(image), Some(amount)) = (fields.get(4), fields.get(5 + resource as usize)) else { continue };
                 let Ok(amount) = amount.parse::<f64>() else { continue };
                 let (time, whose) = (time(&fields)?, fields.get(1..5).unwrap_or_default().join(","));
                 let is_compared =

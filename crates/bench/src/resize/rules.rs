@@ -39,7 +39,7 @@ impl Running {
             killed: None,
             restarts: 0,
             version: 0,
-            last: Sample { at, cpu: None, memory: None },
+            last: Sample { at, used: Amounts::default() },
             recent: VecDeque::new(),
         }
     }
@@ -53,7 +53,7 @@ impl Running {
     /// The mean of a quarter of an hour, once two thirds of it are known.
     fn mean_cpu(&self) -> Option<u64> {
         let first = self.recent.front().filter(|first| self.last.at - first.at >= QUARTER * 2 / 3);
-        let known: Vec<u64> = first.and(Some(&self.recent))?.iter().filter_map(|sample| sample.cpu).collect();
+        let known: Vec<u64> = first.and(Some(&self.recent))?.iter().filter_map(|sample| sample.used.cpu).collect();
         (!known.is_empty()).then(|| known.iter().sum::<u64>() / known.len() as u64)
     }
 
@@ -101,10 +101,10 @@ impl Rule for Vpa {
     fn learn(&mut self, at: i64, sample: Sample, running: Option<&Running>) {
         let of = self.0.get_or_insert_with(|| Recommender::new(at));
         let request = running.and_then(|running| running.size.requests.cpu).unwrap_or(0);
-        if let Some(cpu) = sample.cpu {
+        if let Some(cpu) = sample.used.cpu {
             of.add_cpu(at, cpu as f64, request as f64);
         }
-        if let Some(memory) = sample.memory {
+        if let Some(memory) = sample.used.memory {
             of.add_memory(at, memory as f64);
         }
     }
@@ -194,10 +194,10 @@ impl Rule for Loop {
         self.began.get_or_insert(at);
         self.quarter.push_back(sample);
         self.quarter.retain(|of| at - of.at < QUARTER);
-        let known: Vec<u64> = self.quarter.iter().filter_map(|sample| sample.cpu).collect();
+        let known: Vec<u64> = self.quarter.iter().filter_map(|sample| sample.used.cpu).collect();
         let of = self.peaks.entry(at.div_euclid(DAY)).or_default();
         of.0 = of.0.max(known.iter().sum::<u64>() / known.len().max(1) as u64);
-        of.1 = of.1.max(sample.memory.unwrap_or(0));
+        of.1 = of.1.max(sample.used.memory.unwrap_or(0));
     }
 
     fn act(&mut self, at: i64, estimate: Amounts, running: &mut BTreeMap<usize, Running>) -> Done {
@@ -221,7 +221,7 @@ impl Rule for Loop {
                     floor: self.floor(at),
                     used: Some(Used {
                         at: running.last.at,
-                        amounts: Amounts { cpu: running.last.cpu, memory: running.last.memory },
+                        amounts: running.last.used,
                         mean_cpu: running.mean_cpu(),
                         stalled_percent: None,
                     }),

@@ -9,7 +9,6 @@ use headroom_usage::DAY;
 use super::days::{Pod, Sample};
 use super::rules::{Loop, Rule, Running, Unchanged, Vpa};
 use crate::replay::requests::Requests;
-use crate::replay::traces::TraceColumn;
 
 /// A rule, and the settings of the estimates that it works with.
 pub struct Variant {
@@ -106,8 +105,7 @@ fn with_hindsight(pods: &[Pod], from: i64, resource: ComputeResource, risk: f64)
     let mut days: BTreeMap<(usize, i64), Vec<u64>> = BTreeMap::new();
     for (place, pod) in pods.iter().enumerate() {
         for sample in pod.samples.iter().filter(|sample| sample.at >= from) {
-            let used = if resource == ComputeResource::Cpu { sample.cpu } else { sample.memory };
-            days.entry((place, sample.at.div_euclid(DAY))).or_default().extend(used);
+            days.entry((place, sample.at.div_euclid(DAY))).or_default().extend(sample.used.of(resource));
         }
     }
     days.values_mut().for_each(|used| used.sort_unstable());
@@ -161,7 +159,7 @@ pub fn table(set: &str, pods: &[Pod], estimates: &BTreeMap<&str, Requests>) -> S
         }
     }
     let mut text = text(set, &all);
-    for (resource, vpa) in [ComputeResource::Cpu, ComputeResource::Memory].into_iter().zip(&all[0].by_resource) {
+    for (resource, vpa) in ComputeResource::ALL.into_iter().zip(&all[0].by_resource) {
         if vpa.count > 0.0 {
             let least = with_hindsight(pods, from, resource, vpa.risk());
             let of_vpa = 100.0 * least * vpa.used / vpa.asked;
@@ -200,19 +198,20 @@ fn replay(
             }
             // Nobody sees more than the limit: there the kernel kills.
             let limit = running.get(&place).and_then(|pod| pod.size.limits.memory);
-            let seen = Sample { memory: sample.memory.map(|used| used.min(limit.unwrap_or(u64::MAX))), ..sample };
+            let mut seen = sample;
+            seen.used.memory = sample.used.memory.map(|used| used.min(limit.unwrap_or(u64::MAX)));
             rule.learn(at, seen, running.get(&place));
             let Some(pod) = running.get_mut(&place) else { continue };
             let step = (at - pod.last.at) as f64;
             pod.observe(seen);
             figures.pod_days += step / DAY as f64;
-            let amounts = [(ComputeResource::Cpu, sample.cpu), (ComputeResource::Memory, sample.memory)];
-            for ((resource, used), sums) in amounts.into_iter().zip(&mut figures.by_resource) {
-                let (Some(request), Some(used)) = (pod.size.requests.of(resource), used) else { continue };
-                sums.add(request, used);
+            for (resource, sums) in ComputeResource::ALL.into_iter().zip(&mut figures.by_resource) {
+                if let (Some(request), Some(used)) = (pod.size.requests.of(resource), sample.used.of(resource)) {
+                    sums.add(request, used);
+                }
             }
             let limit = pod.size.limits.memory.unwrap_or(u64::MAX);
-            let used = sample.memory.unwrap_or(0);
+            let used = sample.used.memory.unwrap_or(0);
             if used > limit {
                 figures.kills += 1;
                 figures.kills_by_decrease += usize::from(used <= pod.highest_limit);
@@ -229,7 +228,7 @@ fn replay(
             ComputeResource::ALL.into_iter().zip(&mut watched).zip(&mut figures.slowest_undo)
         {
             for (place, pod) in &running {
-                let used = if resource == ComputeResource::Cpu { pod.last.cpu } else { pod.last.memory };
+                let used = pod.last.used.of(resource);
                 let was = before.get(place).and_then(|of| of.of(resource));
                 let (Some(is), Some(was), Some(used)) = (pod.size.requests.of(resource), was, used) else { continue };
                 if is < was {
@@ -255,8 +254,8 @@ fn estimate(estimates: &Requests, image: &str, at: i64) -> Amounts {
     let Some(midnight) = Timestamp::from_unix_seconds(at.div_euclid(DAY) * DAY) else { return Amounts::default() };
     let moment = midnight.to_string();
     Amounts {
-        cpu: estimates.of(&moment, image, TraceColumn::Cpu).map(|cores| (cores * 1000.0) as u64),
-        memory: estimates.of(&moment, image, TraceColumn::Memory).map(|bytes| bytes as u64),
+        cpu: estimates.of(&moment, image, ComputeResource::Cpu).map(|cores| (cores * 1000.0) as u64),
+        memory: estimates.of(&moment, image, ComputeResource::Memory).map(|bytes| bytes as u64),
     }
 }
 

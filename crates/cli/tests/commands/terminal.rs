@@ -10,7 +10,7 @@ use headroom_fixtures::http::{FakeServer, Reply};
 use crate::support::*;
 
 /// The program with these arguments on a terminal.
-fn terminal(arguments: &str, folder: &Path) -> Command {
+pub fn terminal(arguments: &str, folder: &Path) -> Command {
     let mut command = Command::new("script");
     let program = env!("CARGO_BIN_EXE_kubectl-headroom");
     command.args(["-q", "-e", "-c", &format!("{program} {arguments}"), "/dev/null"]).current_dir(folder);

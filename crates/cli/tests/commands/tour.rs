@@ -8,6 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use expect_test::expect_file;
+use headroom_fixtures::files_below;
 
 use crate::console::{continued, run};
 use crate::support::root;
@@ -17,19 +18,9 @@ const END: &str = "```\n";
 
 /// README.md and all pages of the book.
 fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("README.md")];
-    let mut folders = vec![root().join("docs/src")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path);
-            }
-        }
-    }
-    pages.sort();
+    let mut pages = files_below(&root().join("docs/src")).unwrap();
+    pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    pages.push(root().join("README.md"));
     pages
 }
 

@@ -2,7 +2,6 @@
 //! of the data.
 
 use std::path::Path;
-use std::process::Command;
 
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Percentile;
@@ -48,13 +47,7 @@ fn open_metrics() -> String {
 /// Runs `collect`, which reads a day that is over by percentiles, and
 /// today by samples. Returns the history of nginx and the log.
 fn collect(url: &str, folder: &Path) -> (Value, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-        .args(["collect", "prometheus", url, "--days", "1", "--store"])
-        .arg(folder.join("usage.redb"))
-        .arg("--output")
-        .arg(folder.join("profiles"))
-        .output()
-        .unwrap();
+    let output = crate::collect(folder).args(["prometheus", url, "--days", "1"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let root = std::fs::read_to_string(folder.join("profiles/headroom/usage-26.c.yaml")).unwrap();
     let root: Value = serde_saphyr::from_str(&root).unwrap();

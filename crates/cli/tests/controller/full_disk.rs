@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use headroom_fixtures::files_below;
 use serde_json::Value;
 
 use crate::{DAY, NOW};
@@ -37,9 +38,7 @@ fn a_full_disk_is_named_and_overcome() {
 fn import(csv: &Path, output: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
     command.args(["collect", "--store"]).arg(output.with_extension("redb"));
-    let mut files: Vec<PathBuf> = fs::read_dir(csv).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    command.arg("--output").arg(output).arg("files").args(files);
+    command.arg("--output").arg(output).arg("files").args(files_below(csv).unwrap());
     command.stderr(Stdio::null()).stdout(Stdio::null());
     command
 }
@@ -65,8 +64,7 @@ fn write_csv(folder: &Path, images: usize) {
 fn read_folder(folder: &Path) -> BTreeMap<String, String> {
     let mut histories = BTreeMap::new();
     let fields = |value: &Value| value.as_object().cloned().unwrap_or_default();
-    for entry in fs::read_dir(folder.join("headroom")).unwrap() {
-        let path = entry.unwrap().path();
+    for path in files_below(&folder.join("headroom")).unwrap() {
         let profile: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         let root: Vec<_> = path.file_stem().unwrap().to_str().unwrap().splitn(3, '-').take(2).collect();
         for (repository, image) in fields(&profile["spec"]["images"]) {

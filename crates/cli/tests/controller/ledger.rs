@@ -9,16 +9,11 @@ use std::time::Duration;
 use headroom_fixtures::api_server::{self, ApiServer};
 use headroom_fixtures::process::{Running, peak_kib};
 use headroom_fixtures::servers;
+use headroom_fixtures::tls::connect;
 use headroom_quota_server::tls;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// The memory limit of a replica in the chart.
 const MEMORY_LIMIT_KIB: u64 = 256 << 10;
@@ -30,22 +25,12 @@ const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An API server in front of a replica.
 struct Caller {
-    tls: TlsConnector,
+    /// That of the replica's certificate.
+    authority: String,
     replica: SocketAddr,
 }
 
 impl Caller {
-    fn new(replica: SocketAddr, made: &tls::ServingCertificate) -> Self {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(made.authority.as_bytes()).unwrap()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Self { tls: TlsConnector::from(Arc::new(config)), replica }
-    }
-
     /// Returns true if the pod is admitted before the API server gives up.
     async fn admits(&self, review: &str) -> bool {
         timeout(WEBHOOK_TIMEOUT, self.ask(review)).await.is_ok_and(|answer| {
@@ -54,8 +39,7 @@ impl Caller {
     }
 
     async fn ask(&self, review: &str) -> std::io::Result<Vec<u8>> {
-        let stream = TcpStream::connect(self.replica).await?;
-        let mut stream = self.tls.connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await?;
+        let mut stream = connect(self.replica, &self.authority, None).await?;
         let head = format!(
             "POST /review HTTP/1.1\r\nhost: ledger\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
             review.len()
@@ -100,7 +84,7 @@ async fn many_pods_as_large_as_they_may_be_stay_within_the_memory_of_a_replica()
     program.args(["enforce-quotas", "--no-configure", "--tls=.", "--listen", &replica.to_string()]);
     program.args(["--listen-status", &status.to_string()]).env("KUBECONFIG", "kubeconfig");
     let running = Running(program.current_dir(&folder).stderr(Stdio::null()).spawn().unwrap());
-    let caller = Arc::new(Caller::new(replica, &made));
+    let caller = Arc::new(Caller { authority: made.authority, replica });
     let begun = Instant::now();
     while !caller.admits(&review("first", &[])).await {
         assert!(begun.elapsed() < Duration::from_secs(60), "no answer");

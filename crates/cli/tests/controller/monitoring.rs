@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
 use headroom_api_server::parts::{self, Parts, UNBOUNDED};
 use headroom_collector::metrics;
+use headroom_fixtures::workspace_file;
 use headroom_quota_server::metrics as quota_server;
 use headroom_quota_server::metrics::QuotaLabels;
 use regex::Regex;
@@ -26,12 +26,8 @@ const WORDS: &str = "and or unless on ignoring group_left group_right by without
 /// Labels by the metric's name.
 type Metrics = BTreeMap<String, BTreeSet<String>>;
 
-fn workspace(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)
-}
-
 fn read(file: &str) -> String {
-    fs::read_to_string(workspace(file)).unwrap()
+    fs::read_to_string(workspace_file(file)).unwrap()
 }
 
 fn yaml(file: &str) -> Value {
@@ -128,7 +124,7 @@ fn uses(expression: &str) -> Vec<(String, Vec<String>)> {
 }
 
 fn promtool(arguments: &[&str]) {
-    let output = Command::new("promtool").current_dir(workspace("")).args(arguments).output();
+    let output = Command::new("promtool").current_dir(workspace_file("")).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("promtool: {error}: run scripts/setup-debian.sh test-servers"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
 }

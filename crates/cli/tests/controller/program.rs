@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,25 +9,29 @@ use std::time::{Duration, Instant};
 use headroom_admission::cluster::usage::profile_layout::key_of;
 use headroom_admission::cluster::usage::{ProfileName, Root};
 use headroom_fixtures::process::peak_kib;
+use headroom_fixtures::servers::{free_port, request};
 
-use crate::{DAY, NOW};
+use crate::{DAY, NOW, collect};
 
-pub fn get(address: &str, path: &str) -> Option<String> {
-    let mut connection = TcpStream::connect(address).ok()?;
-    write!(connection, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).ok()?;
-    Some(answer)
+/// Collects from the file of a folder, and answers at a port.
+fn start(folder: &Path, every: &str, stderr: Stdio) -> (Child, u16) {
+    let port = free_port();
+    let mut program = collect(folder);
+    program.args(["--every", every, &format!("--listen=127.0.0.1:{port}"), "files"]).arg(folder.join("usage.csv"));
+    (program.stderr(stderr).spawn().unwrap(), port)
 }
 
-/// Collects from the file of a folder, and answers at an address.
-fn start(folder: &Path, every: &str, stderr: Stdio) -> (Child, String) {
-    // Free now; another process is unlikely to take it before the program does.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
-    program.args(["collect", "--every", every, "--listen", &address, "--output"]).arg(folder.join("profiles"));
-    program.arg("--store").arg(folder.join("usage.redb")).arg("files").arg(folder.join("usage.csv"));
-    (program.stderr(stderr).spawn().unwrap(), address)
+/// Waits until a page of the program contains a text.
+fn wait_for(port: u16, path: &str, expected: &str) {
+    let begun = Instant::now();
+    loop {
+        let answer = request(port, "GET", path, b"").unwrap_or_default();
+        if answer.0 == 200 && answer.1.contains(expected) {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(300), "{path} responds {answer:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]
@@ -37,19 +40,9 @@ fn it_collects_answers_probes_and_stops_cleanly() {
     let csv = folder.path().join("usage.csv");
     let header = "time,namespace,pod,container,image,cpu,memory\n";
     fs::write(&csv, format!("{header}{},shop,web-0,web,nginx,1,1Gi\n", NOW - DAY)).unwrap();
-    let (mut program, address) = start(folder.path(), "1s", Stdio::piped());
-    let answer = |path: &str, expected: &str| {
-        let begun = Instant::now();
-        loop {
-            let answer = get(&address, path).unwrap_or_default();
-            if answer.contains(expected) {
-                return;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(60), "{path} responds {answer}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    };
-    answer("/healthz", "200 OK");
+    let (mut program, port) = start(folder.path(), "1s", Stdio::piped());
+    let answer = |path: &str, expected: &str| wait_for(port, path, expected);
+    answer("/healthz", "");
     answer("/metrics", "\nheadroom_collector_samples_total 2\n");
     answer("/metrics", "\nheadroom_collector_profiles_total{result=\"written\"} 256\n");
     // New lines of the file are read in the next round.
@@ -85,13 +78,8 @@ fn a_repository_with_many_tags_needs_little_memory() {
         }
     }
     fs::write(&csv, text).unwrap();
-    let (mut program, address) = start(folder.path(), "1h", Stdio::null());
-    let begun = Instant::now();
-    while !get(&address, "/metrics").unwrap_or_default().contains("headroom_collector_runs_total{result=\"done\"} 1\n")
-    {
-        assert!(begun.elapsed() < Duration::from_secs(300));
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let (mut program, port) = start(folder.path(), "1h", Stdio::null());
+    wait_for(port, "/metrics", "headroom_collector_runs_total{result=\"done\"} 1\n");
     let peak = peak_kib(program.id()).unwrap();
     program.kill().unwrap();
     program.wait().unwrap();

@@ -2,20 +2,20 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use headroom_api_server::clock::now;
 use headroom_fixtures::api_server::{ApiServer, Kubelet, Outcome, kubeconfig};
 use headroom_fixtures::http::{FakeServer, Reply, answer};
 use headroom_fixtures::process::Running;
+use headroom_fixtures::servers;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::DAY;
-use crate::program::get;
 
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/shop/deployments/web";
 const MI: u64 = 1 << 20;
@@ -30,12 +30,8 @@ struct Cluster {
     pods: usize,
 }
 
-/// A running program, and the address of its probes and metrics.
-struct Program(Running, String);
-
-fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64
-}
+/// A running program, and the port of its probes and metrics.
+struct Program(Running, u16);
 
 fn time(at: i64) -> String {
     headroom_admission::timestamp::Timestamp::from_unix_seconds(at).unwrap().to_string()
@@ -102,15 +98,8 @@ impl Cluster {
         }
         let folder = self.folder.path();
         fs::write(folder.join("usage.csv"), csv).unwrap();
-        let collected = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-            .args(["collect", "files", "--step", "10m"])
-            .arg(folder.join("usage.csv"))
-            .arg("--store")
-            .arg(folder.join("usage.redb"))
-            .arg("--output")
-            .arg(folder.join("profiles"))
-            .output()
-            .unwrap();
+        let mut command = crate::collect(folder);
+        let collected = command.args(["files", "--step", "10m"]).arg(folder.join("usage.csv")).output().unwrap();
         assert!(collected.status.success(), "{collected:?}");
         let files = fs::read_dir(folder.join("profiles/headroom")).unwrap();
         for file in files {
@@ -142,18 +131,17 @@ impl Cluster {
     }
 
     fn start_with(&self, more: &[&str]) -> Program {
-        // Free now; another process is unlikely to take it before the program does.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let port = servers::free_port();
         let log = fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
         let program = Command::new(env!("CARGO_BIN_EXE_headroom-controller"))
-            .args(["resize", "--every", "1s", "--listen-status", &address])
+            .args(["resize", "--every", "1s", "--listen-status", &format!("127.0.0.1:{port}")])
             .args(more)
             .env("KUBECONFIG", self.folder.path().join("kubeconfig"))
             .stderr(log)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        Program(Running(program), address)
+        Program(Running(program), port)
     }
 
     fn requests(&self, place: usize) -> [String; 2] {
@@ -171,14 +159,8 @@ impl Cluster {
     fn until(&self, what: &str, is_met: impl Fn() -> bool) {
         let begun = Instant::now();
         while !is_met() {
-            let log = || fs::read_to_string(self.folder.path().join("log")).unwrap();
-            assert!(
-                begun.elapsed() < Duration::from_secs(60),
-                "{what}: {:?} {:?}\n{}",
-                self.requests(0),
-                self.reasons(),
-                log()
-            );
+            let state = || format!("{:?} {:?}\n{}", self.requests(0), self.reasons(), self.log());
+            assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {}", state());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -186,19 +168,28 @@ impl Cluster {
     fn has_event(&self, reason: &str) -> bool {
         self.reasons().iter().any(|of| of == reason)
     }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    /// Runs `kubectl headroom`. Returns its exit code, output and errors.
+    fn kubectl(&self, arguments: &str) -> (i32, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
+        command.args(arguments.split(' ')).env("KUBECONFIG", self.folder.path().join("kubeconfig"));
+        let done = command.output().unwrap();
+        let [out, err] = [done.stdout, done.stderr].map(|text| String::from_utf8(text).unwrap());
+        (done.status.code().unwrap(), out, err)
+    }
 }
 
 impl Program {
     fn metrics(&self) -> String {
-        self.page("/metrics")
+        servers::request(self.1, "GET", "/metrics", b"").unwrap_or_default().1
     }
 
     fn is_ready(&self) -> bool {
-        self.page("/readyz").starts_with("HTTP/1.1 200")
-    }
-
-    fn page(&self, path: &str) -> String {
-        get(&self.1, path).unwrap_or_default()
+        servers::request(self.1, "GET", "/readyz", b"").is_ok_and(|(status, _)| status == 200)
     }
 }
 
@@ -321,7 +312,7 @@ fn an_outage_is_one_line_of_each_replica_and_one_at_its_end() {
         false => Outcome::Serve,
     });
     let replicas = [cluster.start(), cluster.start()];
-    let lines = |text: &str| fs::read_to_string(cluster.folder.path().join("log")).unwrap().matches(text).count();
+    let lines = |text: &str| cluster.log().matches(text).count();
     let leaders = || replicas.iter().filter(|of| of.metrics().contains("\nheadroom_resize_leads 1\n")).count();
     cluster.until("a leader", || leaders() == 1 && replicas.iter().all(Program::is_ready));
     away.store(true, Ordering::Relaxed);
@@ -345,8 +336,7 @@ fn an_api_server_without_resizes_is_told_and_left() {
     });
     let program = cluster.start();
     cluster.until("a metric", || program.metrics().contains("\nheadroom_resize_supported 0\n"));
-    let log = || fs::read_to_string(cluster.folder.path().join("log")).unwrap();
-    cluster.until("a log", || log().contains("the API server has no pods/resize"));
+    cluster.until("a log", || cluster.log().contains("the API server has no pods/resize"));
     assert!(cluster.server.requests().iter().all(|request| !request.path.ends_with("/pods")));
 }
 
@@ -363,12 +353,7 @@ fn everybody_s_events_count_for_their_own_namespace() {
     };
     (0..5_001).for_each(|of| event("mine", format!("a-{of:04}"), "shop", "forged"));
     event("shop", "web.1".to_owned(), "shop", "true");
-    let done = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
-        .args(["resize", "-A", "-o", "json"])
-        .env("KUBECONFIG", cluster.folder.path().join("kubeconfig"))
-        .output()
-        .unwrap();
-    let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let found: Value = serde_json::from_str(&cluster.kubectl("resize -A -o json").1).unwrap();
     let rows = found["notDone"].as_array().unwrap();
     let of_shop: Vec<&Value> = rows.iter().filter(|row| row["namespace"] == "shop").map(|row| &row["what"]).collect();
     assert_eq!(of_shop, ["true"]);
@@ -378,15 +363,7 @@ fn everybody_s_events_count_for_their_own_namespace() {
 #[test]
 fn a_person_resizes_once_reads_what_was_done_and_takes_it_back() {
     let cluster = Cluster::new(ApiServer::new(), 2, "observe");
-    let kubectl = |arguments: &str| {
-        let done = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"))
-            .args(arguments.split(' '))
-            .env("KUBECONFIG", cluster.folder.path().join("kubeconfig"))
-            .output()
-            .unwrap();
-        let [out, err] = [done.stdout, done.stderr].map(|text| String::from_utf8(text).unwrap());
-        (done.status.code().unwrap(), out, err)
-    };
+    let kubectl = |arguments: &str| cluster.kubectl(arguments);
     const WOULD: &str = "\
 deployment/web: pod web-6d4b9c6f5-bcdf4: would resize app (cpu request 1 -> 670m, memory request 900Mi -> 603Mi): it would be admitted so today
 deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first

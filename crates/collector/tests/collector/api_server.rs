@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use headroom_admission::cluster::usage::Root;
@@ -10,31 +9,8 @@ use headroom_fixtures::api_server::{self, Answer, Outcome, Request, status};
 use headroom_usage::profile::layout::paths;
 use serde_json::{Value, json};
 
-/// A fault of the API server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Scenario {
-    #[default]
-    Ordinary,
-    /// Every second request fails.
-    Shaky,
-    NotInstalled,
-    Forbidden,
-    /// Another writer of nginx's root.
-    Conflict,
-    /// A quota refuses nginx's root.
-    Quota,
-    /// A webhook that denies nginx's root.
-    Webhook,
-    /// A webhook whose server is down, at nginx's root.
-    BrokenWebhook,
-    /// A webhook that denies a page of nginx's root.
-    RefusedPage,
-    /// Every request fails.
-    Down,
-    NoNamespace,
-    /// Namespaces may not be listed.
-    NoNamespaces,
-}
+/// Answers some requests instead of the API server.
+type Fault = dyn FnMut(&Request) -> Option<Answer> + Send;
 
 /// nginx's root.
 pub const NGINX_ROOT: &str = "usage-26";
@@ -43,18 +19,13 @@ pub const NGINX_IN_SHOP: &str = "usage-26.c";
 /// The objects of a history without pages.
 pub const QUARTERS: usize = 4 * Root::COUNT as usize;
 pub const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/headroom/leases/headroom-collector";
-const PROFILES: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/usageprofiles";
-
-const FORBIDDEN: &str = r#"usageprofiles.headroom.dev "usage-00.a" is forbidden: User "system:serviceaccount:headroom:collector" cannot patch resource "usageprofiles" in API group "headroom.dev" in the namespace "headroom""#;
-const QUOTA: &str = r#"usageprofiles.headroom.dev "usage-26.c" is forbidden: exceeded quota: objects, requested: count/usageprofiles.headroom.dev=1, used: count/usageprofiles.headroom.dev=0, limited: count/usageprofiles.headroom.dev=0"#;
-const WEBHOOK: &str = r#"admission webhook "guard.example" denied the request: only people may write here"#;
-const BROKEN_WEBHOOK: &str = r#"Internal error occurred: failed calling webhook "guard.example": connection refused"#;
+pub const PROFILES: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/usageprofiles";
 
 pub struct ApiServer {
     pub server: Arc<api_server::ApiServer>,
-    pub scenario: Arc<Mutex<Scenario>>,
+    fault: Mutex<Box<Fault>>,
     /// The holder of the Lease at each write of a profile.
-    pub holders: Arc<Mutex<Vec<String>>>,
+    pub holders: Mutex<Vec<String>>,
 }
 
 impl Deref for ApiServer {
@@ -68,62 +39,30 @@ impl Deref for ApiServer {
 impl ApiServer {
     /// A cluster with this UID, whose lists have two objects a page. Each request checks that nothing lists a missing page.
     pub fn new(uid: &str) -> Arc<Self> {
-        let (server, scenario, holders) = (api_server::ApiServer::new(), Arc::default(), Arc::default());
+        let server = api_server::ApiServer::new();
         server.serve("headroom.dev/v1alpha1", "UsageProfile", true);
         server.limit_pages(2);
-        let this = Arc::new(Self { server, scenario, holders });
+        let this = Arc::new(Self { server, fault: Mutex::new(Box::new(|_| None)), holders: Mutex::default() });
         this.put_all(
             "Namespace",
             [json!({"name": "kube-system", "uid": uid, "creationTimestamp": "2026-01-02T03:04:05Z"})],
         );
-        let (within, requests) = (Arc::downgrade(&this), AtomicUsize::new(0));
+        let within = Arc::downgrade(&this);
         this.server.on_request(move |request| {
-            let is_second = requests.fetch_add(1, Ordering::Relaxed) % 2 == 1;
-            within.upgrade().and_then(|this| this.fault(request, is_second)).map_or(Outcome::Serve, Outcome::from)
+            within.upgrade().and_then(|this| this.answer(request)).map_or(Outcome::Serve, Outcome::from)
         });
         this
     }
 
-    fn fault(&self, request: &Request, is_second: bool) -> Option<Answer> {
-        let (scenario, path) = (*self.scenario.lock().unwrap(), request.path.as_str());
-        match path {
-            _ if scenario == Scenario::Down || scenario == Scenario::Shaky && is_second => {
-                return Some(status(503, "etcd has no leader"));
+    fn answer(&self, request: &Request) -> Option<Answer> {
+        let fault = (self.fault.lock().unwrap())(request);
+        if request.path.starts_with(PROFILES) {
+            self.readable();
+            if fault.is_none() && request.method == "PATCH" {
+                self.holders.lock().unwrap().push(self.holder());
             }
-            "/api/v1/namespaces" if scenario == Scenario::NoNamespaces => {
-                return Some(status(403, "namespaces is forbidden"));
-            }
-            _ => {}
         }
-        if scenario == Scenario::NoNamespace && matches!(request.method.as_str(), "POST" | "PATCH") {
-            let (code, mut object) = status(404, "namespaces \"headroom\" not found");
-            object["details"] = json!({"kind": "namespaces", "name": "headroom"});
-            return Some((code, object));
-        }
-        let name = path.strip_prefix(PROFILES)?.trim_start_matches('/');
-        self.readable();
-        if scenario == Scenario::NotInstalled {
-            return Some(status(404, "the server could not find the requested resource"));
-        }
-        if request.method != "PATCH" {
-            return None;
-        }
-        let is_nginx = name == NGINX_IN_SHOP;
-        let refused = match scenario {
-            Scenario::Forbidden => Some((403, FORBIDDEN)),
-            Scenario::Quota if is_nginx => Some((403, QUOTA)),
-            Scenario::Webhook if is_nginx => Some((403, WEBHOOK)),
-            Scenario::BrokenWebhook if is_nginx => Some((500, BROKEN_WEBHOOK)),
-            Scenario::RefusedPage if name.starts_with("usage-26.a-") => Some((403, WEBHOOK)),
-            Scenario::Conflict if is_nginx => {
-                Some((409, r#"Apply failed with 1 conflict: conflict with "kubectl": .spec"#))
-            }
-            _ => None,
-        };
-        if refused.is_none() {
-            self.holders.lock().unwrap().push(self.holder());
-        }
-        refused.map(|(code, message)| status(code, message))
+        fault
     }
 
     /// Stores objects of Kubernetes' own kinds with this metadata.
@@ -133,8 +72,18 @@ impl ApiServer {
         }
     }
 
-    pub fn set_scenario(&self, scenario: Scenario) {
-        *self.scenario.lock().unwrap() = scenario;
+    /// Sets the fault, in place of an earlier one.
+    pub fn fail(&self, fault: impl FnMut(&Request) -> Option<Answer> + Send + 'static) {
+        *self.fault.lock().unwrap() = Box::new(fault);
+    }
+
+    /// Refuses to write the profiles whose names begin so.
+    pub fn refuse(&self, names: &'static str, code: u16, message: &'static str) {
+        self.fail(move |request| {
+            let name = request.path.strip_prefix(PROFILES).map(|name| name.trim_start_matches('/'));
+            let is_refused = request.method == "PATCH" && name.is_some_and(|name| name.starts_with(names));
+            is_refused.then(|| status(code, message))
+        });
     }
 
     pub async fn client(&self) -> kube::Client {

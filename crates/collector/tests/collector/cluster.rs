@@ -15,10 +15,11 @@ use headroom_collector::publish::cluster::ProfileCluster;
 use headroom_collector::publish::folder::Folder;
 use headroom_collector::publish::{Destination, PublishError, Published, Publisher};
 use headroom_collector::store::Store;
+use headroom_fixtures::api_server::status;
 use headroom_output::progress::Progress;
 use headroom_usage::sample::{Resource, Sample, Window};
 
-use crate::api_server::{ApiServer, NGINX_IN_SHOP, NGINX_ROOT, QUARTERS, Scenario};
+use crate::api_server::{ApiServer, NGINX_IN_SHOP, NGINX_ROOT, PROFILES, QUARTERS};
 use crate::support::*;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -60,20 +61,7 @@ pub async fn store() -> (tempfile::TempDir, Store) {
 }
 
 pub async fn publish(store: &Store, cluster: ProfileCluster, as_of: i64) -> Result<Published, PublishError> {
-    publish_in_turn(store, cluster, as_of, None).await
-}
-
-pub async fn publish_in_turn(
-    store: &Store,
-    cluster: ProfileCluster,
-    as_of: i64,
-    lease: Option<&RenewedLease>,
-) -> Result<Published, PublishError> {
-    publish_to(store, &Destination::Cluster(Box::new(cluster)), as_of, lease, false).await
-}
-
-pub async fn publish_replacing_other_stores(store: &Store, cluster: ProfileCluster, as_of: i64) -> Published {
-    publish_to(store, &Destination::Cluster(Box::new(cluster)), as_of, None, true).await.unwrap()
+    publish_to(store, &Destination::Cluster(Box::new(cluster)), as_of, None, false).await
 }
 
 pub async fn publish_to(
@@ -128,32 +116,44 @@ async fn profiles_are_applied_only_if_changed() {
 async fn temporary_errors_are_retried() {
     let (_folder, store) = store().await;
     let server = ApiServer::new("1");
-    server.set_scenario(Scenario::Shaky);
+    let mut requests = 0;
+    server.fail(move |_| {
+        requests += 1;
+        (requests % 2 == 0).then(|| status(503, "etcd has no leader"))
+    });
     let published = publish(&store, server.start().await, NOW).await.unwrap();
     assert!(published.failed.is_empty() && published.written > 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_refusal_of_one_object_affects_no_other() {
-    for (scenario, expected) in [
+    const WEBHOOK: &str = "admission webhook \"guard.example\" denied the request: only people may write here";
+    for (code, message, expected) in [
         (
-            Scenario::Conflict,
+            409,
+            "Apply failed with 1 conflict: conflict with \"kubectl\": .spec",
             "another writer owns parts of usageprofile `headroom/usage-26.c` (Apply failed with 1 conflict: conflict with \"kubectl\": .spec): \
              let one of the two keep it, or take it over with --force-conflicts",
         ),
         (
-            Scenario::Quota,
+            403,
+            "usageprofiles.headroom.dev \"usage-26.c\" is forbidden: exceeded quota: objects, requested: pods=1",
             "usageprofile `headroom/usage-26.c` is rejected (usageprofiles.headroom.dev \"usage-26.c\" is forbidden: exceeded quota: ",
         ),
         (
-            Scenario::Webhook,
+            403,
+            WEBHOOK,
             "usageprofile `headroom/usage-26.c` is rejected (admission webhook \"guard.example\" denied the request: ",
         ),
-        (Scenario::BrokenWebhook, "cannot patch usageprofiles: Internal error occurred: failed calling webhook "),
+        (
+            500,
+            "Internal error occurred: failed calling webhook \"guard.example\": connection refused",
+            "cannot patch usageprofiles: Internal error occurred: failed calling webhook ",
+        ),
     ] {
         let (_folder, store) = store().await;
         let server = ApiServer::new("1");
-        server.set_scenario(scenario);
+        server.refuse(NGINX_IN_SHOP, code, message);
         let published = publish(&store, server.start().await, NOW).await.unwrap();
         assert_eq!(server.profiles().len(), QUARTERS - 1);
         let failed: Vec<_> = published.failed.iter().map(|((_, name), error)| (name.as_str(), error)).collect();
@@ -216,11 +216,11 @@ async fn if_a_page_is_refused_the_quarters_of_its_root_are_unchanged() {
     };
     let before = quarters();
     add_spread(&store, 3..200, NOW + DAY);
-    server.set_scenario(Scenario::RefusedPage);
+    server.refuse("usage-26.a-", 403, "no pages");
     let published = publish(&store, server.start().await, NOW + DAY).await.unwrap();
     assert!(!published.failed.is_empty() && published.written > 0);
     assert_eq!(quarters(), before);
-    server.set_scenario(Scenario::Ordinary);
+    server.fail(|_| None);
     publish(&store, server.start().await, NOW + DAY).await.unwrap();
     assert_ne!(quarters()[NGINX_IN_SHOP], before[NGINX_IN_SHOP]);
 }
@@ -309,7 +309,7 @@ async fn damaged_files_are_written_again() {
 async fn a_failing_api_server_ends_the_round() {
     let (_folder, store) = spread(100);
     let server = ApiServer::new("1");
-    server.set_scenario(Scenario::Down);
+    server.fail(|_| Some(status(503, "etcd has no leader")));
     let error = publish(&store, server.start().await, NOW).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot list usageprofiles: etcd has no leader");
     assert!(server.count("GET") < 50, "{}", server.count("GET"));
@@ -319,23 +319,22 @@ async fn a_failing_api_server_ends_the_round() {
 async fn errors_for_all_profiles_are_reported_once_with_advice() {
     let (_folder, store) = store().await;
     let server = ApiServer::new("1");
-    for (scenario, expected) in [
-        (
-            Scenario::NotInstalled,
-            "the cluster does not know the kind UsageProfile: install the Helm chart or a release's manifests.yaml",
-        ),
-        (
-            Scenario::Forbidden,
-            "not allowed to patch usageprofiles (usageprofiles.headroom.dev \"usage-00.a\" is forbidden: User \
-             \"system:serviceaccount:headroom:collector\" cannot patch resource \"usageprofiles\" in API group \
-             \"headroom.dev\" in the namespace \"headroom\"): bind this account to the Role and \
-             ClusterRole headroom-collector",
-        ),
-    ] {
-        server.set_scenario(scenario);
+    let check = async |expected: &str| {
         let error = publish(&store, server.start().await, NOW).await.unwrap_err();
         assert_eq!(error.to_string(), expected);
-    }
+    };
+    server.fail(|request| {
+        let is_hit = request.path.starts_with(PROFILES);
+        is_hit.then(|| status(404, "the server could not find the requested resource"))
+    });
+    check("the cluster does not know the kind UsageProfile: install the Helm chart or a release's manifests.yaml")
+        .await;
+    server.refuse("", 403, "usageprofiles.headroom.dev \"usage-00.a\" is forbidden: User \"eve\" cannot patch them");
+    check(
+        "not allowed to patch usageprofiles (usageprofiles.headroom.dev \"usage-00.a\" is forbidden: User \"eve\" cannot \
+         patch them): bind this account to the Role and ClusterRole headroom-collector",
+    )
+    .await;
 }
 
 /// The lists of all quarters after a round.
@@ -438,6 +437,6 @@ async fn too_many_restricted_namespaces_and_unknown_ones_are_not_listed() {
     server.put_all("Namespace", (0..1_000).map(of));
     assert_eq!(restricted(&server).await, [r#""*""#.to_owned()].into());
     let server = ApiServer::new("1");
-    server.set_scenario(Scenario::NoNamespaces);
+    server.fail(|request| (request.path == "/api/v1/namespaces").then(|| status(403, "namespaces is forbidden")));
     assert_eq!(restricted(&server).await, ["null".to_owned()].into());
 }

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use headroom_api_server::lease::{RenewedLease, Timing, Turn};
 use headroom_api_server::parts::Parts;
-use headroom_collector::publish::PublishError;
 use headroom_collector::publish::cluster::{ClusterError, ProfileCluster};
 use headroom_collector::publish::lease::{lease, lease_error};
-use headroom_fixtures::api_server::Outcome;
+use headroom_collector::publish::{Destination, PublishError};
+use headroom_fixtures::api_server::{Outcome, status};
 use serde_json::json;
 
-use crate::api_server::{ApiServer, LEASE, Scenario};
-use crate::cluster::{publish_in_turn, rounds, store};
+use crate::api_server::{ApiServer, LEASE};
+use crate::cluster::{publish_to, rounds, store};
 use crate::support::*;
 
 /// A Lease of two seconds instead of a minute.
@@ -113,7 +113,8 @@ async fn a_collector_that_loses_the_lease_stops_writing() {
     let (_folder, store) = store().await;
     let ours = lease_of(&server, store.id()).await;
     assert_eq!(ours.take().await.unwrap(), Turn::Ours);
-    publish_in_turn(&store, server.start().await, NOW, Some(&ours)).await.unwrap();
+    let cluster = Destination::Cluster(Box::new(server.start().await));
+    publish_to(&store, &cluster, NOW, Some(&ours), false).await.unwrap();
     let written = server.writes();
     assert!(server.holders.lock().unwrap().iter().all(|holder| holder.ends_with(store.id())));
     // Another client overwrites the Lease.
@@ -123,7 +124,7 @@ async fn a_collector_that_loses_the_lease_stops_writing() {
         assert!(Instant::now() < deadline);
         tokio::time::sleep(FAST.observation).await;
     }
-    let error = publish_in_turn(&store, server.start().await, NOW + 7 * HOUR, Some(&ours)).await.unwrap_err();
+    let error = publish_to(&store, &cluster, NOW + 7 * HOUR, Some(&ours), false).await.unwrap_err();
     assert!(matches!(error, PublishError::Cluster(ClusterError::LostTurn)), "{error}");
     assert_eq!(server.writes(), written);
 }
@@ -133,17 +134,21 @@ async fn an_unreachable_api_server_ends_the_turn_in_time() {
     let server = ApiServer::new("1");
     let ours = lease_of(&server, "aaaa").await;
     assert_eq!(ours.take().await.unwrap(), Turn::Ours);
-    server.set_scenario(Scenario::Down);
+    server.fail(|_| Some(status(503, "etcd has no leader")));
     tokio::time::sleep(FAST.duration).await;
     assert!(!ours.is_ours());
-    server.set_scenario(Scenario::Ordinary);
+    server.fail(|_| None);
     assert_eq!(ours.take().await.unwrap(), Turn::Ours);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_namespace_is_named() {
     let server = ApiServer::new("1");
-    server.set_scenario(Scenario::NoNamespace);
+    server.fail(|request| {
+        let (code, mut object) = status(404, "namespaces \"headroom\" not found");
+        object["details"] = json!({"kind": "namespaces", "name": "headroom"});
+        matches!(request.method.as_str(), "POST" | "PATCH").then_some((code, object))
+    });
     let error = lease_of(&server, "aaaa").await.take().await.unwrap_err();
     let error = lease_error(error, "headroom").to_string();
     assert_eq!(

@@ -8,7 +8,7 @@ use headroom_usage::sample::Window;
 use serde_json::{Value, json};
 
 use crate::api_server::{ApiServer, store_of};
-use crate::cluster::{publish, publish_replacing_other_stores, publish_to, store};
+use crate::cluster::{publish, publish_to, store};
 use crate::support::*;
 
 /// A store with the three workloads, and a cluster with its profiles.
@@ -25,6 +25,13 @@ fn last_hour() -> (Scripted, Window) {
         workload.to = NOW + 40 * DAY;
     }
     (source, Window { from: NOW, to: NOW + HOUR })
+}
+
+/// A new store with the last hour of the namespace `lab`.
+async fn young_store() -> (tempfile::TempDir, Store) {
+    let ((folder, young), (source, hour)) = (new_store(), last_hour());
+    fill(&young, &source, &["lab"], hour).await;
+    (folder, young)
 }
 
 /// The samples of all tags of an image, in a namespace or in the `pool`.
@@ -51,9 +58,7 @@ async fn a_new_store_replaces_no_longer_history_until_it_knows_as_much() {
     let (_folder, old, server) = published_store().await;
     let (before, shop) = (server.histories(), of_shop(&server));
 
-    let (_folder, young) = new_store();
-    let (source, hour) = last_hour();
-    fill(&young, &source, &["lab"], hour).await;
+    let (_folder, young) = young_store().await;
     let published = publish(&young, server.start().await, NOW + HOUR).await.unwrap();
     let root = Root::of(JOB).to_string();
     let expected = format!(
@@ -95,10 +100,9 @@ async fn history_of_another_store_counts_only_for_the_days_that_are_left_of_it()
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_says_so_replaces_what_another_store_knows() {
     let (_folder, _, server) = published_store().await;
-    let (_folder, young) = new_store();
-    let (source, hour) = last_hour();
-    fill(&young, &source, &["lab"], hour).await;
-    let published = publish_replacing_other_stores(&young, server.start().await, NOW + HOUR).await;
+    let (_folder, young) = young_store().await;
+    let cluster = Destination::Cluster(Box::new(server.start().await));
+    let published = publish_to(&young, &cluster, NOW + HOUR, None, true).await.unwrap();
     assert_eq!(kept(&published), Vec::<String>::new());
     assert_eq!(samples(&server, "lab", JOB, "30d"), 60);
     assert!(server.profiles().iter().all(|profile| store_of(profile) == young.id()));
@@ -164,10 +168,8 @@ async fn newer_profiles_are_kept() {
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_profiles_are_treated_like_a_cluster() {
     let (_old_folder, old) = store().await;
-    let (_young_folder, young) = new_store();
+    let (_young_folder, young) = young_store().await;
     let target = tempfile::tempdir().unwrap();
-    let (source, hour) = last_hour();
-    fill(&young, &source, &["lab"], hour).await;
     let path = target.path();
     let destination = Destination::Folder(Folder { path: path.to_owned() });
     let publish = async |store, as_of| publish_to(store, &destination, as_of, None, false).await.unwrap();
@@ -186,9 +188,7 @@ async fn profiles_not_written_by_a_collector_are_ignored() {
     let (_folder, _, server) = published_store().await;
     let by_somebody = json!({"labels": {"app.kubernetes.io/managed-by": "somebody"}, "annotations": null});
     server.edit_profile(&ProfileName::of(Root::of(JOB), "lab").to_string(), &json!({"metadata": by_somebody}));
-    let (_folder, young) = new_store();
-    let (source, hour) = last_hour();
-    fill(&young, &source, &["lab"], hour).await;
+    let (_folder, young) = young_store().await;
     publish(&young, server.start().await, NOW + HOUR).await.unwrap();
     assert_eq!(samples(&server, "lab", JOB, "30d"), 60);
 }

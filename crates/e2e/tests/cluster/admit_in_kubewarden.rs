@@ -35,9 +35,7 @@ async fn reads(audit: &AuditLog) -> Vec<ApiRequest> {
 async fn requests_in_a_known_namespace_read_nothing_from_the_api_server() {
     crate::skip_without!("kube-controller-manager");
     let (cluster, audit) = AuditLog::start(InTreePlugins::Off, Controllers::On).await;
-    let crd = headroom_wasm_host::built::workspace_file("deploy/charts/headroom/files/crd.yaml");
-    cluster.run_kubectl(&["apply", "-f", crd.to_str().unwrap()]).unwrap();
-    cluster.wait_for_definitions().unwrap();
+    cluster.install("deploy/charts/headroom/files/crd.yaml").unwrap();
     let shop = guard_by(cluster, chart_policies::policies()).await;
     let namespace = &shop.namespace;
     let item = json!({"default": {"cpu": "200m"}, "defaultRequest": {"cpu": "100m"}, "max": {"cpu": "1"}});

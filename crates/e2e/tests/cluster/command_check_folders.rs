@@ -99,40 +99,28 @@ fn folder(seed: u64, namespace: &str) -> (Vec<Value>, Vec<Value>) {
         let selector = json!({"matchLabels": {"app": name}});
         let replicas = random.u64(0..6);
         let claims = json!([{"metadata": {"name": "data"}, "spec": claim(random.u64(1..3))}]);
+        let mut spec = json!({"replicas": replicas, "selector": selector, "template": template});
         let object = match random.u8(0..10) {
-            0..=3 => named(
-                "apps/v1",
-                "Deployment",
-                &name,
-                json!({"replicas": replicas, "selector": selector, "template": template}),
-            ),
-            4 => named(
-                "apps/v1",
-                "ReplicaSet",
-                &name,
-                json!({"replicas": replicas, "selector": selector, "template": template}),
-            ),
+            0..=3 => named("apps/v1", "Deployment", &name, spec),
+            4 => named("apps/v1", "ReplicaSet", &name, spec),
             5 => {
-                let mut spec =
-                    json!({"replicas": replicas, "serviceName": name, "selector": selector, "template": template});
+                spec["serviceName"] = json!(name);
                 if random.bool() {
                     spec["volumeClaimTemplates"] = claims;
                 }
                 named("apps/v1", "StatefulSet", &name, spec)
             }
             6 => {
-                let mut template = template;
-                template["spec"]["restartPolicy"] = json!("Never");
-                named("batch/v1", "Job", &name, json!({"parallelism": replicas, "template": template}))
+                let mut spec = json!({"parallelism": replicas, "template": template});
+                spec["template"]["spec"]["restartPolicy"] = json!("Never");
+                named("batch/v1", "Job", &name, spec)
             }
             7 => named("v1", "Pod", &name, pod),
             8 => named("v1", "PersistentVolumeClaim", &name, claim(random.u64(1..4))),
-            _ => named(
-                "v1",
-                "Service",
-                &name,
-                json!({"ports": [{"port": 80, "protocol": "TCP"}], "selector": {"app": name}}),
-            ),
+            _ => {
+                let spec = json!({"ports": [{"port": 80, "protocol": "TCP"}], "selector": {"app": name}});
+                named("v1", "Service", &name, spec)
+            }
         };
         let is_scaled = object["kind"] == "Deployment" && random.bool();
         objects.push(object.clone());
@@ -155,22 +143,18 @@ async fn compare(cluster: &Cluster, client: &Client, watch: &QuotaWatch, seed: u
     for object in bounds {
         create(client, object).await.unwrap();
     }
-    let all = |api_version: &str, kind: &str| -> Api<DynamicObject> { api_in(client, &namespace, api_version, kind) };
+    let all = |api_version: &str, kind: &str| api_in(client, &namespace, api_version, kind);
     let quotas = all("v1", "ResourceQuota");
     wait_for(&quotas, "team", "the quota is observed", |quota| quota["status"]["hard"] == quota["spec"]["hard"]).await;
     let mut there = Folder::default();
-    for (api_version, kind) in [("v1", "Namespace"), ("v1", "ResourceQuota"), ("v1", "LimitRange")] {
-        let listed: Api<DynamicObject> = match kind {
-            "Namespace" => api(client, api_version, kind),
-            _ => all(api_version, kind),
-        };
-        for object in listed.list(&ListParams::default()).await.unwrap() {
-            let mut object = serde_json::to_value(object).unwrap();
-            (object["apiVersion"], object["kind"]) = (json!(api_version), json!(kind));
-            if kind != "Namespace" || object["metadata"]["name"] == namespace.as_str() {
-                there.put(object).unwrap();
-            }
-        }
+    let mut put = |kind: &str, object: DynamicObject| {
+        let mut object = serde_json::to_value(object).unwrap();
+        (object["apiVersion"], object["kind"]) = (json!("v1"), json!(kind));
+        there.put(object).unwrap();
+    };
+    put("Namespace", api(client, "v1", "Namespace").get(&namespace).await.unwrap());
+    for kind in ["ResourceQuota", "LimitRange"] {
+        all("v1", kind).list(&ListParams::default()).await.unwrap().into_iter().for_each(|object| put(kind, object));
     }
     let mut overlay = Overlay::new(there, None);
     let admission = Admission::read(&mut overlay, PolicySource::Files, &[None]);

@@ -6,6 +6,7 @@ use std::process::Command;
 use headroom_api_server::clock::now;
 use headroom_e2e::cluster::{api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_fixtures::files_below;
 use headroom_fixtures::open_metrics::OpenMetrics;
 use headroom_fixtures::servers::PrometheusServer;
 use kube::api::{Api, DynamicObject, ListParams};
@@ -25,15 +26,8 @@ fn history(namespace: &str, pods: &[String]) -> String {
     let (begin, mut history) = (now() / 60 * 60 - SECONDS, OpenMetrics::default());
     for pod in pods {
         let place = format!(r#"namespace="{namespace}",pod="{pod}",container="web""#);
-        let seconds = (0..=SECONDS).step_by(60).map(|second| (begin + second, second));
-        history.add(
-            "container_cpu_usage_seconds_total",
-            &place,
-            seconds.clone().map(|(time, second)| (time, second / 3)),
-        );
-        history.add("container_memory_working_set_bytes", &place, seconds.clone().map(|(time, _)| (time, 200 << 20)));
-        let image = format!(r#"{place},image_spec="registry.example.com/shop/web:1""#);
-        history.add("kube_pod_container_info", &image, seconds.map(|(time, _)| (time, 1)));
+        let used = (0..=SECONDS).step_by(60).map(|second| (begin + second, second / 3, 200 << 20));
+        history.add_container(&place, "registry.example.com/shop/web:1", used);
     }
     history.to_string()
 }
@@ -51,8 +45,8 @@ async fn pods(all: &Api<DynamicObject>, count: usize, is_wanted: impl Fn(&Value)
 
 /// The script that puts everything back, if there is one; each run has its own.
 fn rollback(folder: &Path) -> Option<PathBuf> {
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    files.into_iter().find(|path| path.file_name().unwrap().to_string_lossy().starts_with("headroom-rollback-"))
+    let is_it = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("headroom-rollback-");
+    files_below(folder).unwrap().into_iter().find(is_it)
 }
 
 /// Scales the Deployment at 70 % of its CPU request.

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use headroom_admission::amount::Quantity;
-use headroom_admission::cluster::usage::{ProfileName, Quarter, Repository, Root, TagKey};
+use headroom_admission::cluster::usage::{ProfileName, Quarter, Repository, Root};
 use headroom_admission::image::ImageName;
 use headroom_admission::timestamp::Timestamp;
 use headroom_api_server::api_client::ApiClient;
@@ -29,8 +29,7 @@ use headroom_e2e::cluster::{Cluster, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::{Deployment, Host};
 use headroom_output::progress::Progress;
-use headroom_usage::profile::{Histories, ImageHistory, Percentiles, Share};
-use headroom_wasm_host::built::workspace_file;
+use headroom_usage::profile::{ImageHistory, Percentiles, Share};
 use kube::Client;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -38,9 +37,10 @@ use serde_json::{Value, json};
 use crate::chart::apply;
 use crate::guarded_namespace::{Guarded, ID, eventually, guard, guard_in, inject_sidecars, resources};
 use crate::objects::{limit_range, pod};
-use crate::policy_server_bench::history;
+use crate::policy_server_bench::histories;
 
 const COLLECTOR: &str = "system:serviceaccount:headroom:headroom-collector";
+const DEFINITION: &str = "deploy/charts/headroom/files/crd.yaml";
 /// The image of [`pod`].
 const IMAGE: &str = "registry.example.com/shop/web:1";
 
@@ -52,8 +52,7 @@ fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn the_api_server_accepts_every_manifest() {
     let cluster = Cluster::start(InTreePlugins::On, Controllers::Off).await.unwrap();
-    kubectl(&cluster, &["apply", "-f", workspace_file("tests/data/charts/crds.yaml").to_str().unwrap()]);
-    cluster.wait_for_definitions().unwrap();
+    cluster.install("tests/data/charts/crds.yaml").unwrap();
     for arguments in [
         "namespace.create=true",
         "collector.kind=CronJob",
@@ -62,13 +61,6 @@ async fn the_api_server_accepts_every_manifest() {
     ] {
         assert!(apply(&cluster, &["--set", arguments], |_| true) >= 15, "{arguments}");
     }
-}
-
-/// Waits until the API server serves the kind.
-async fn install_definition(cluster: &Cluster) {
-    let crd = workspace_file("deploy/charts/headroom/files/crd.yaml");
-    kubectl(cluster, &["apply", "-f", crd.to_str().unwrap()]);
-    cluster.wait_for_definitions().unwrap();
 }
 
 /// Four hours of a container that always uses a third of a core and 200Mi. They are the first hours of yesterday: four
@@ -136,7 +128,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
         error.contains("the cluster does not know the kind UsageProfile").then_some(()).ok_or(error)
     })
     .await;
-    install_definition(&cluster).await;
+    cluster.install(DEFINITION).unwrap();
 
     // Its role allows it to follow labels of namespaces.
     let stop = tokio_util::sync::CancellationToken::new();
@@ -267,10 +259,7 @@ async fn with_event(
 fn share(images: usize, namespaces: usize, of: &str) -> Share {
     let collected_at = Timestamp::from_unix_seconds(now() / 60 * 60).unwrap();
     let name = ImageName::parse(IMAGE).unwrap();
-    let histories = |number: i64| {
-        let all = history(number, collected_at);
-        Histories { tags: TagKey::of(&name).map(|tag| (tag, all.clone())).collect(), ..Histories::of(all) }
-    };
+    let histories = |number: i64| histories(&name, number, collected_at);
     let everywhere = (1..namespaces).map(|number| format!("team-{number}")).chain([of.to_owned()]);
     let own = everywhere.map(|namespace| (namespace, histories(300))).collect();
     let mut pool = histories(500);
@@ -294,7 +283,7 @@ fn share(images: usize, namespaces: usize, of: &str) -> Share {
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn pages_are_accepted_and_read_at_once_and_larger_objects_are_refused() {
     let cluster = Cluster::start(InTreePlugins::Off, Controllers::Off).await.unwrap();
-    install_definition(&cluster).await;
+    cluster.install(DEFINITION).unwrap();
     kubectl(&cluster, &["create", "namespace", "headroom"]);
     let shop = guard(cluster, Deployment::mutating(json!({"estimates": {"namespace": "headroom"}}))).await;
     let empty = create(&shop.client, pod(&shop.namespace, "early", json!({}))).await.unwrap();

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use headroom_e2e::cluster::{Cluster, LABEL, api_in, create};
 use headroom_e2e::policy_server::{Deployment, Host, Policy, PolicyServer, USER, grant};
+use headroom_e2e::wait::within;
 use headroom_e2e::webhook::WebhookServer;
 use kube::Client;
 use kube::api::{Api, DynamicObject, PostParams};
@@ -102,15 +103,8 @@ pub async fn wait_for(
 }
 
 /// Polls until an attempt succeeds; fails with the reason of the last one.
-pub async fn eventually<T>(claim: &str, mut attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        match attempt().await {
-            Ok(found) => return found,
-            Err(reason) => assert!(Instant::now() < deadline, "not within a minute: {claim}: {reason}"),
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+pub async fn eventually<T>(claim: &str, attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
+    within([Duration::from_secs(60), Duration::from_millis(200)], claim, attempt).await.unwrap()
 }
 
 /// Makes the API server call another team's webhook after our mutating policy, because it calls webhooks in the order of

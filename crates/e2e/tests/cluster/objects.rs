@@ -31,7 +31,7 @@ pub fn quota(namespace: &str, hard: Value) -> Value {
 }
 
 /// The Deployment `web` with this many pods of one container.
-pub fn deployment(namespace: &str, replicas: u32, resources: Value) -> Value {
+pub fn deployment(namespace: &str, replicas: u64, resources: Value) -> Value {
     let pod = pod(namespace, "web", resources);
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",

@@ -40,9 +40,7 @@ async fn policy_server_bench() {
     let programs = ["POLICY_SERVER", "SDK_POLICY"].map(|name| std::env::var(name).ok());
     let [Some(server), Some(sdk)] = programs else { return };
     let cluster = Cluster::start(InTreePlugins::Off, Controllers::On).await.unwrap();
-    let definition = workspace_file("deploy/charts/headroom/files/crd.yaml");
-    cluster.run_kubectl(&["apply", "-f", definition.to_str().unwrap()]).unwrap();
-    cluster.wait_for_definitions().unwrap();
+    cluster.install("deploy/charts/headroom/files/crd.yaml").unwrap();
     let client = cluster.client().await.unwrap();
     let item = json!({"defaultRequest": {"memory": "64Mi"}, "default": {"memory": "512Mi"}, "max": {"cpu": "4"}});
     create(&client, limit_range(NAMESPACE, item)).await.unwrap();
@@ -115,9 +113,7 @@ fn shares(home: &str, images: usize, of_namespace: usize) -> Vec<Share> {
     let others = others.filter(|name| images > 7 || root_of(name) == root_of("nginx"));
     for (number, name) in ["nginx:1.25".to_owned()].into_iter().chain(others).take(images).enumerate() {
         let name = ImageName::parse(&name).unwrap();
-        let all = history(number as i64, collected_at);
-        let tags = TagKey::of(&name).map(|tag| (tag, all.clone())).collect();
-        let histories = Histories { tags, ..Histories::of(all) };
+        let histories = histories(&name, number as i64, collected_at);
         let others = (0..if number == 0 { 4 } else { usize::from(number >= of_namespace) })
             .map(|other| format!("team-{}", (number + other) % 50));
         let namespaces = others.chain((number < of_namespace).then(|| NAMESPACE.to_owned()));
@@ -129,8 +125,8 @@ fn shares(home: &str, images: usize, of_namespace: usize) -> Vec<Share> {
     roots.into_iter().map(share).collect()
 }
 
-/// Usage by an image with this number.
-pub fn history(number: i64, last_seen: Timestamp) -> History {
+/// Usage by an image with this number, under its tag too.
+pub fn histories(name: &ImageName<'_>, number: i64, last_seen: Timestamp) -> Histories {
     let usage = |amount: &dyn Fn(i64) -> Quantity| {
         let percentiles = Percentiles::from_fn(|at| amount(i64::from(at.permille()) + number));
         Some(Box::new(Usage {
@@ -146,5 +142,6 @@ pub fn history(number: i64, last_seen: Timestamp) -> History {
     let memory = usage(&|amount| Quantity::from_bytes((amount as u64) << 10));
     let usage = WindowUsage { pods: 12, namespaces: 5, cpu, memory, ephemeral_storage: None };
     let windows = Window::PUBLISHED.map(|window| (window, usage.clone())).into();
-    History { last_seen, days: 30, oom_kills: Vec::new(), windows }
+    let all = History { last_seen, days: 30, oom_kills: Vec::new(), windows };
+    Histories { tags: TagKey::of(name).map(|tag| (tag, all.clone())).collect(), ..Histories::of(all) }
 }

@@ -18,6 +18,7 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::guarded_namespace::wait_for;
+use crate::objects::{deployment, quota};
 
 /// This many workloads are updated at the same time.
 const AT_ONCE: usize = 30;
@@ -117,13 +118,9 @@ impl Update {
     }
 
     fn object(&self, namespace: &str, at: usize) -> Value {
-        let container =
-            json!({"name": "web", "image": "web", "resources": {"requests": {"cpu": self.cpu[at].to_string()}}});
-        let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}});
-        let mut object = json!({
-            "apiVersion": "apps/v1", "kind": self.kind, "metadata": {"name": "web", "namespace": namespace},
-            "spec": {"replicas": self.replicas[at], "selector": {"matchLabels": {"app": "web"}}, "template": template},
-        });
+        let resources = json!({"requests": {"cpu": self.cpu[at].to_string()}});
+        let mut object = deployment(namespace, self.replicas[at], resources);
+        object["kind"] = json!(self.kind);
         if self.kind == "StatefulSet" {
             object["spec"]["serviceName"] = json!("web");
         }
@@ -148,12 +145,8 @@ async fn compare(cluster: &Cluster, client: &Client, seed: u64) -> Compared {
     let quotas = api_in(client, &namespace, "v1", "ResourceQuota");
     let workloads = api_in(client, &namespace, "apps/v1", update.kind);
     let used = update.replicas[0] * update.cpu[0];
-    let quota = |cpu: u64| json!({"spec": {"hard": {"requests.cpu": cpu.to_string()}}});
-    let mut object = quota(used);
-    object["apiVersion"] = json!("v1");
-    object["kind"] = json!("ResourceQuota");
-    object["metadata"] = json!({"name": "team", "namespace": namespace});
-    create(client, object).await.unwrap();
+    let quota = |cpu: u64| quota(&namespace, json!({"requests.cpu": cpu.to_string()}));
+    create(client, quota(used)).await.unwrap();
     let status = |hard: u64, used: u64| {
         move |quota: &Value| {
             let level = |field: &str| quota["status"][field]["requests.cpu"].as_str().map(str::to_owned);

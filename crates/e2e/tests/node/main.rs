@@ -31,17 +31,10 @@ use tokio::task::{JoinSet, LocalSet};
 use replica::{Fate, Hook, Replica};
 use world::World;
 
-/// Polls until an attempt succeeds, and fails with the reason of the last one. The machine may be busy, so that only minutes
-/// tell something.
-async fn within<T>(seconds: u64, claim: &str, mut attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(seconds);
-    loop {
-        match attempt().await {
-            Ok(found) => return found,
-            Err(reason) => assert!(Instant::now() < deadline, "not within {seconds} s: {claim}: {reason}"),
-        }
-        tokio::time::sleep(Duration::from_secs(2)).await;
-    }
+/// Polls until an attempt succeeds. The machine may be busy, so that only minutes tell something.
+async fn within<T>(seconds: u64, claim: &str, attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let patience = [seconds, 2].map(Duration::from_secs);
+    headroom_e2e::wait::within(patience, claim, attempt).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -61,9 +61,8 @@ impl Node {
         let nodes = api(&cluster.client().await.unwrap(), "v1", "Node");
         within(600, "the node is ready", async || {
             let node = nodes.get_opt(NAME).await.unwrap();
-            let ready = node.as_ref().and_then(|node| condition(node, "Ready"));
-            let is_ready = ready.as_ref().is_some_and(|ready| ready["status"] == "True");
-            is_ready.then_some(()).ok_or_else(|| format!("{ready:?} {}", self.process.last_words()))
+            let is_ready = node.as_ref().is_some_and(is_ready);
+            is_ready.then_some(()).ok_or_else(|| format!("{node:?} {}", self.process.last_words()))
         })
         .await;
     }
@@ -112,6 +111,10 @@ impl Node {
 pub fn condition(object: &DynamicObject, r#type: &str) -> Option<Value> {
     let conditions = object.data["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == r#type).cloned()
+}
+
+pub fn is_ready(object: &DynamicObject) -> bool {
+    condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
 /// Writes the files of the kubelet. It acts as the node by impersonation, so the API server authorizes it as one.

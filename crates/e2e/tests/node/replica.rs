@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use headroom_e2e::cluster::Cluster;
 use headroom_e2e::process::Process;
+use headroom_fixtures::api_server::kubeconfig;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -14,7 +15,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::Client;
 use kube::client::Body;
-use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -77,11 +77,8 @@ impl Replica {
         let folder = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap());
-        let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "proxy",
-            "clusters": [{"name": "proxy", "cluster": {"server": server}}],
-            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": ""}}]});
         let file = folder.path().join("kubeconfig");
-        std::fs::write(&file, kubeconfig.to_string()).unwrap();
+        std::fs::write(&file, kubeconfig(&[("proxy", &server, "default")])).unwrap();
         let status = headroom_fixtures::servers::free_port();
         let arguments = [
             format!("KUBECONFIG={}", file.display()),

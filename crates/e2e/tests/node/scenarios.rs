@@ -7,7 +7,7 @@ use headroom_e2e::cluster::{api, api_in};
 use kube::api::{DeleteParams, DynamicObject, ListParams};
 use serde_json::{Value, json};
 
-use crate::node::condition;
+use crate::node::{condition, is_ready};
 use crate::replica::Replica;
 use crate::usage::now;
 use crate::within;
@@ -70,8 +70,7 @@ pub async fn taken_back(world: &World) {
     assert_eq!(restarts(&pod), 0);
     assert!(world.event("back", "ResizeTakenBack").await.contains("no longer ready"));
     world.node.load("back", 5, 20, true);
-    let is_ready = |ready: Value| ready["status"] == "True";
-    world.until("back", "the pod is ready again", |pod| condition(pod, "Ready").is_some_and(is_ready)).await;
+    world.until("back", "the pod is ready again", is_ready).await;
     tokio::time::sleep(TWO_PASSES).await;
     world.resized("back", "requests", "cpu", is("100m")).await;
 }

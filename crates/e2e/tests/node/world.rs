@@ -10,7 +10,6 @@ use headroom_e2e::control_plane::ControlPlane;
 use headroom_e2e::kubeconfig::{impersonating, write_kubeconfig};
 use headroom_e2e::policy_server::{Deployment, Host, Policy, PolicyServer, USER, grant};
 use headroom_fixtures::servers::Server;
-use headroom_wasm_host::built::workspace_file;
 use kube::Client;
 use kube::api::{DynamicObject, ListParams};
 use kube::config::Kubeconfig;
@@ -18,7 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 
-use crate::node::{self, Node, condition};
+use crate::node::{self, Node, is_ready};
 use crate::replica::{Gate, Replica};
 use crate::{chart, usage, within};
 
@@ -47,9 +46,7 @@ impl World {
     pub async fn start(mut cluster: Cluster, past: &[(&str, i64, u64)]) -> Self {
         let node = Node::start(&cluster);
         let client = cluster.client().await.unwrap();
-        let crds = workspace_file("tests/data/charts/crds.yaml");
-        cluster.run_kubectl(&["apply", "-f", crds.to_str().unwrap()]).unwrap();
-        cluster.wait_for_definitions().unwrap();
+        cluster.install("tests/data/charts/crds.yaml").unwrap();
         create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "headroom"}}))
             .await
             .unwrap();
@@ -77,11 +74,8 @@ impl World {
         command.env("KUBECONFIG", path("kubeconfig"));
         within(600, "usage is collected", async || {
             let collected = command.output().unwrap();
-            if collected.status.success() {
-                Ok(())
-            } else {
-                Err(String::from_utf8_lossy(&collected.stderr).into_owned())
-            }
+            let said = || String::from_utf8_lossy(&collected.stderr).into_owned();
+            collected.status.success().then_some(()).ok_or_else(said)
         })
         .await;
     }
@@ -115,13 +109,8 @@ impl World {
         create(&self.client, deployment).await.unwrap();
         within(600, &format!("{namespace}: the pods are ready"), async || {
             let pods = self.pods(namespace).await;
-            let ready =
-                pods.iter().filter(|pod| condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True"));
-            if ready.count() == replicas {
-                Ok(())
-            } else {
-                Err(format!("{:?}", pods.last().map(|pod| &pod.data["status"])))
-            }
+            let are_ready = pods.iter().filter(|pod| is_ready(pod)).count() == replicas;
+            are_ready.then_some(()).ok_or_else(|| format!("{:?}", pods.last().map(|pod| &pod.data["status"])))
         })
         .await;
     }

@@ -2,40 +2,26 @@
 //! WebSocket protocol.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use headroom_fixtures::fake_prometheus::{MATRIX, start as store};
-use headroom_fixtures::http::{Reply, answer, header};
+use headroom_fixtures::http::{FakeServer, Reply, answer, header};
 use headroom_metrics_stores::http::{Authentication, Endpoint};
 use headroom_metrics_stores::port_forward::{self, ForwardTarget};
 use headroom_metrics_stores::prometheus::{Prometheus, PrometheusOptions};
 use headroom_metrics_stores::{Source, SourceError};
 use headroom_usage::sample::Window;
 use ring::digest;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// An API server with a Service whose only pod forwards to a port of this machine.
-fn api_server(leads_to: u16, is_ready: bool) -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let stream = stream.unwrap();
-            std::thread::spawn(move || serve(stream, leads_to, is_ready));
-        }
-    });
-    port
+fn api_server(leads_to: u16, is_ready: bool) -> kube::Client {
+    client(&FakeServer::start_raw(move |head| serve(head, leads_to, is_ready)).url())
 }
 
-fn serve(mut stream: TcpStream, leads_to: u16, is_ready: bool) {
-    let mut bytes = Vec::new();
-    let mut one = [0];
-    while !bytes.ends_with(b"\r\n\r\n") && stream.read(&mut one).unwrap_or(0) == 1 {
-        bytes.push(one[0]);
-    }
-    let head = String::from_utf8_lossy(&bytes).into_owned();
+fn serve(head: &str, leads_to: u16, is_ready: bool) -> Reply {
     let asked = |path: &str| head.starts_with(&format!("GET /api/v1/namespaces/monitoring/{path}"));
     let object = if asked("services/prometheus ") {
         json!({"spec": {"selector": {"app": "prometheus"}, "ports": [{"name": "web", "port": 80, "targetPort": "http"}]}})
@@ -48,18 +34,15 @@ fn serve(mut stream: TcpStream, leads_to: u16, is_ready: bool) {
             "status": {"conditions": [{"type": "Ready", "status": ready}]},
         }]})
     } else if asked("pods/prometheus-0/portforward?&ports=9090 ") {
-        return lead(stream, &head, leads_to);
+        let head = head.to_owned();
+        return Reply::Lead(Box::new(move |stream| lead(stream, &head, leads_to)));
     } else {
-        Value::Null
+        let message = head.lines().next();
+        let missing =
+            json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": message});
+        return answer(404, &missing.to_string());
     };
-    let status = if object.is_null() { 404 } else { 200 };
-    let body = match status {
-        200 => object.to_string(),
-        _ => json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": head.lines().next()})
-            .to_string(),
-    };
-    let (Reply::Bytes(bytes) | Reply::Stall(bytes)) = answer(status, &body);
-    let _ = stream.write_all(&bytes);
+    answer(200, &object.to_string())
 }
 
 /// The channel of a port's data, and that of its errors.
@@ -131,8 +114,9 @@ fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
     (begin[0] & 0x0f == 2).then_some(unmasked)
 }
 
-fn client(port: u16) -> kube::Client {
-    let mut config = kube::Config::new(format!("http://127.0.0.1:{port}").parse().unwrap());
+/// A client of a server without TLS, which asks once.
+pub fn client(url: &str) -> kube::Client {
+    let mut config = kube::Config::new(url.parse().unwrap());
     config.root_cert = Some(Vec::new());
     config.default_retry = false;
     kube::Client::try_from(config).unwrap()
@@ -147,7 +131,7 @@ async fn a_store_behind_a_service_gets_our_token() {
     std::fs::write(token.path(), "s3cret").unwrap();
     endpoint.authentication = Authentication::TokenFile(token.path().into());
     endpoint.tenant = Some("team-a".to_owned());
-    let http = port_forward::http(client(api_server(store.port, true)), target, &endpoint).await.unwrap();
+    let http = port_forward::http(api_server(store.port, true), target, &endpoint).await.unwrap();
     assert_eq!(http.name(), "service monitoring/prometheus:web");
     let source = Prometheus::new(http, PrometheusOptions::new(endpoint));
     let mut batches = 0;
@@ -165,7 +149,7 @@ async fn a_store_behind_a_service_gets_our_token() {
 async fn errors_of_a_port_forward_are_reported() {
     let check = async |is_ready: bool, target: &str, expected: &str| {
         let target = ForwardTarget::parse(target).unwrap();
-        let refused = port_forward::http(client(api_server(1, is_ready)), target, &Endpoint::new("")).await.err();
+        let refused = port_forward::http(api_server(1, is_ready), target, &Endpoint::new("")).await.err();
         let Some(SourceError::Permanent(text) | SourceError::Temporary(text)) = &refused else { panic!("{refused:?}") };
         assert!(text.contains(expected), "{text}");
     };

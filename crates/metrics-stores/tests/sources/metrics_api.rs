@@ -10,6 +10,7 @@ use headroom_usage::sample::{Resource, Window};
 use serde_json::{Value, json};
 
 use crate::data::Read;
+use crate::forward::client;
 
 /// 2026-11-21T04:29:00Z.
 const NOW: i64 = 1_795_235_340;
@@ -19,9 +20,8 @@ fn start() -> (Arc<ApiServer>, kube::Client) {
     let server = ApiServer::new();
     server.set_date("Sat, 21 Nov 2026 04:29:21 GMT");
     server.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}));
-    let mut config = kube::Config::new(server.listen().parse().unwrap());
-    config.root_cert = Some(Vec::new());
-    (server, kube::Client::try_from(config).unwrap())
+    let client = client(&server.listen());
+    (server, client)
 }
 
 fn forbid(server: &ApiServer, paths: &'static [&str]) {

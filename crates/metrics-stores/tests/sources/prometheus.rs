@@ -179,18 +179,21 @@ fn amounts(read: Read) -> BTreeMap<String, Vec<(u64, u64)>> {
 
 #[tokio::test]
 async fn a_past_day_is_read_by_percentiles() {
+    check_day(|cluster| start(cluster.open_metrics())).await;
+}
+
+/// Checks a day of a store that has this cluster's usage. Each container has two series, or with the matcher a single one.
+pub async fn check_day(store: impl FnOnce(&Cluster) -> Server) {
     let from = data::now().div_euclid(DAY) * DAY - DAY;
-    let day = Window { from, to: from + DAY };
     let cluster = Cluster::new(Window { from: from - 3600, to: from + DAY + 3600 }).with_jobs();
-    let server = start(cluster.open_metrics());
-    // Each container has two series, or with the matcher a single one.
+    let server = store(&cluster);
     for matchers in ["", r#"prometheus_replica="a""#] {
-        check_day(server.url(), matchers, day).await;
+        check_day_with(server.url(), matchers, Window { from, to: from + DAY }).await;
     }
 }
 
 /// Reads a day by percentiles, and by sample.
-pub async fn check_day(url: String, matchers: &str, day: Window) {
+async fn check_day_with(url: String, matchers: &str, day: Window) {
     let matchers = Matchers::from(matchers.to_owned());
     let options = PrometheusOptions { as_of: Some(day.to + 1800), matchers, ..options(url) };
     let source = Prometheus::connect(&options).await.unwrap();

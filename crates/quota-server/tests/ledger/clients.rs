@@ -13,12 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout};
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::cluster::*;
 
@@ -30,22 +25,8 @@ async fn connect(
     address: SocketAddr,
     shown: Option<&tls::ServingCertificate>,
 ) -> std::io::Result<TlsStream<TcpStream>> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(CERTIFICATE.authority.as_bytes()).unwrap()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots);
-    let config = match shown {
-        Some(shown) => {
-            let chain = vec![CertificateDer::from_pem_slice(shown.certificate.as_bytes()).unwrap()];
-            let key = PrivateKeyDer::from_pem_slice(shown.key.as_bytes()).unwrap();
-            config.with_client_auth_cert(chain, key).unwrap()
-        }
-        None => config.with_no_client_auth(),
-    };
-    let stream = TcpStream::connect(address).await?;
-    TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await
+    let shown = shown.map(|shown| [shown.certificate.as_str(), &shown.key]);
+    headroom_fixtures::tls::connect(address, &CERTIFICATE.authority, shown).await
 }
 
 fn head(length: usize) -> String {
@@ -179,10 +160,6 @@ async fn room_of_an_abandoned_request_is_released_at_once() {
         }
     }
     assert!(given_up > 20, "only {given_up} were abandoned");
-    let deadline = Instant::now() + Duration::from_secs(20);
     // Some may have been answered just before; it is unknown whether the answer was read, so their claims stay.
-    while ledger(&server)["claims"].as_array().map_or(0, Vec::len) > given_up / 4 {
-        assert!(Instant::now() < deadline, "{given_up} were abandoned: {}", ledger(&server));
-        sleep(Duration::from_millis(20)).await;
-    }
+    until(|| ledger(&server), |ledger| ledger["claims"].as_array().map_or(0, Vec::len) <= given_up / 4).await;
 }

@@ -195,7 +195,7 @@ pub async fn until_counted(server: &ApiServer, used: &str) {
 
 /// Waits until what is read is as expected.
 pub async fn until(read: impl Fn() -> Value, is_expected: impl Fn(&Value) -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + REQUEST_LIFETIME + Duration::from_secs(60);
     loop {
         let found = read();
         if is_expected(&found) {

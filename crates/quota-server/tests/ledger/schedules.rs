@@ -97,15 +97,8 @@ async fn run(seed: u64, hard: usize) -> usize {
         writer.await.unwrap();
     }
     // Without further requests, the ledger becomes equal to what is stored.
-    let deadline = Instant::now() + REQUEST_LIFETIME + Duration::from_secs(60);
-    loop {
-        let (stored, ledger) = (pods(&server), ledger(&server));
-        if ledger["used"][0] == format!("pods={stored}") && ledger.get("claims").is_none() {
-            break;
-        }
-        assert!(Instant::now() < deadline, "seed {seed}: {stored} are stored, the ledger has {ledger}");
-        sleep(Duration::from_millis(20)).await;
-    }
+    let seen = || json!({"seed": seed, "used": format!("pods={}", pods(&server)), "ledger": ledger(&server)});
+    until(seen, |seen| seen["ledger"]["used"][0] == seen["used"] && seen["ledger"].get("claims").is_none()).await;
     println!("seed {seed}: {tally:?}, {}", server.counters());
     tally.stored.load(Ordering::Relaxed)
 }

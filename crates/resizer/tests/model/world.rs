@@ -37,7 +37,7 @@ pub enum Flaw {
     UndoneIsMadeAgain,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Scenario {
     pub name: &'static str,
     /// The request and the limit of each pod at the start.

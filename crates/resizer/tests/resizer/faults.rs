@@ -49,6 +49,13 @@ fn client(server: &Arc<ApiServer>) -> ApiClient {
     ApiClient::new(kube::Client::new(service, "default"))
 }
 
+/// A calm cluster with one pod.
+fn alone() -> (Arc<ApiServer>, ApiClient) {
+    let server = cluster(1, ApiServer::new());
+    let api = client(&server);
+    (server, api)
+}
+
 async fn round(api: &ApiClient, now: Time) -> Result<RoundOutcome, RoundError> {
     round_measured(api, now, now).await
 }
@@ -117,8 +124,7 @@ async fn two_leaders_lower_each_pod_once_a_day_whatever_fails() {
 #[tokio::test(start_paused = true)]
 async fn a_resize_that_the_kubelet_cannot_make_is_taken_back() {
     for verdict in [Kubelet::Deferred, Kubelet::Infeasible] {
-        let server = cluster(1, ApiServer::new());
-        let api = client(&server);
+        let (server, api) = alone();
         round(&api, NOW).await.unwrap();
         assert_eq!(resources(&server, 0)["requests"]["cpu"], "670m");
         server.kubelet(&path(0), verdict);
@@ -137,8 +143,7 @@ async fn a_resize_that_the_kubelet_cannot_make_is_taken_back() {
 #[tokio::test(start_paused = true)]
 async fn a_decrease_of_a_pod_that_is_drained_or_no_longer_measured_stays() {
     for drains in [true, false] {
-        let server = cluster(1, ApiServer::new());
-        let api = client(&server);
+        let (server, api) = alone();
         round(&api, NOW).await.unwrap();
         server.kubelet(&path(0), Kubelet::Done);
         round(&api, NOW + 10).await.unwrap();
@@ -159,8 +164,7 @@ async fn a_decrease_of_a_pod_that_is_drained_or_no_longer_measured_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_resize_is_not_tried_again_today() {
-    let server = cluster(1, ApiServer::new());
-    let api = client(&server);
+    let (server, api) = alone();
     refuse_resizes(&server, 422, "no");
     for later in 0..20 {
         round(&api, NOW + later * 3600).await.unwrap();
@@ -173,8 +177,7 @@ async fn a_refused_resize_is_not_tried_again_today() {
 
 #[tokio::test(start_paused = true)]
 async fn without_pods_resize_the_round_says_so() {
-    let server = cluster(1, ApiServer::new());
-    let api = client(&server);
+    let (server, api) = alone();
     refuse_resizes(&server, 404, "the server could not find the requested resource");
     assert_eq!(round(&api, NOW).await, Err(RoundError::NoResize));
     let (record, day) = (server.list("/api/v1/configmaps"), NOW + DAY);
@@ -227,8 +230,7 @@ fn pods_that_nobody_may_resize_are_left_and_the_kubelet_is_heard() {
 /// The quota of a tenant refuses the size of before: his pod holds a place no longer than some tries.
 #[tokio::test(start_paused = true)]
 async fn a_change_that_cannot_be_taken_back_is_given_up_once() {
-    let server = cluster(1, ApiServer::new());
-    let api = client(&server);
+    let (server, api) = alone();
     round(&api, NOW).await.unwrap();
     server.kubelet(&path(0), Kubelet::Deferred);
     refuse_resizes(&server, 403, "exceeded quota: mine");
@@ -245,8 +247,7 @@ async fn a_change_that_cannot_be_taken_back_is_given_up_once() {
 /// Names that a tenant chooses once gave his record the name of another's; and what has the name of a record may be anything.
 #[tokio::test(start_paused = true)]
 async fn nobody_takes_the_name_of_a_record() {
-    let server = cluster(1, ApiServer::new());
-    let api = client(&server);
+    let (server, api) = alone();
     round(&api, NOW).await.unwrap();
     let records = || server.list("/api/v1/configmaps");
     let name = records()[0]["metadata"]["name"].as_str().unwrap().to_owned();

@@ -1,34 +1,17 @@
 //! The examples of the page, and what the page adds to a dry run.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "a test may stop where something is not as it made it"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may stop where something is not as it made it")]
 
-use std::collections::{BTreeMap, HashMap};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::Path;
 
 use headroom_playground::example::{Example, all};
 use headroom_playground::play::{Panel, Play};
 use headroom_playground::{answer, policy, read, replay};
 use serde_json::{Value, json};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn scenarios() -> BTreeMap<String, String> {
-    let files = fs::read_dir(root().join("tests/scenarios")).unwrap().map(|entry| entry.unwrap().path());
-    let yaml = files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
-    let read =
-        |path: PathBuf| (path.file_stem().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap());
-    yaml.map(read).collect()
-}
-
 fn examples() -> Vec<Example> {
-    all(&scenarios(), |path| fs::read_to_string(root().join(path)).map_err(|error| error.to_string())).unwrap()
+    all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
 }
 
 #[test]

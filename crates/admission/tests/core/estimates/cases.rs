@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::situation::{Outcome, Situation, history, object, own, pool, usage, window};
-use crate::claims::{claims, is_like, merge, set};
+use crate::claims::{claims, is_like, set};
 
 /// nginx's key and root, as fixed by `address`.
 const NGINX: &str = "docker,io/library/nginx";
@@ -169,7 +169,7 @@ impl Case {
     fn situation(&self) -> Situation {
         let mut pod =
             json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}});
-        merge(&mut pod, &self.pod.clone().into());
+        json_patch::merge(&mut pod, &self.pod.clone().into());
         if let Some(image) = &self.image {
             pod["spec"]["containers"][0]["image"] = json!(image);
         }

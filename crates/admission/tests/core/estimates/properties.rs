@@ -1,5 +1,6 @@
 //! Properties of all estimates, for any history and ranges.
 
+use headroom_fixtures::any_json::any_json;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -26,18 +27,12 @@ fn list(cpu: Option<u32>) -> Value {
     }
 }
 
-fn ratio(ratio: Option<u32>) -> Value {
-    match ratio {
-        Some(ratio) => json!({"cpu": format!("{}m", 1_000 + ratio * 2)}),
-        None => json!({}),
-    }
-}
-
 prop_compose! {
     fn item(kind: &'static str)(
         min in some_cpu(), max in some_cpu(), default in some_cpu(), default_request in some_cpu(), most in some_cpu(),
     ) -> Value {
-        let mut item = json!({"type": kind, "min": list(min), "max": list(max), "maxLimitRequestRatio": ratio(most)});
+        let mut item = json!({"type": kind, "min": list(min), "max": list(max)});
+        item["maxLimitRequestRatio"] = list(most.map(|most| 1_000 + most * 2));
         if kind == "Container" {
             item["default"] = list(default);
             item["defaultRequest"] = list(default_request);
@@ -181,20 +176,5 @@ const NAMES: &str = "spec|format|collectedAt|images|docker,io/library/nginx|repo
 
 /// Any JSON, with some of the format's names and some odd values.
 fn junk() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(|number| serde_json::Number::from_f64(number).map_or(Value::Null, Value::Number)),
-        ".{0,12}".prop_map(Value::from),
-        prop::sample::select(ODD_VALUES.to_vec()).prop_map(Value::from),
-    ];
-    leaf.prop_recursive(5, 60, 6, |inner| {
-        let name = prop_oneof![NAMES, ".{0,6}"];
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
-            prop::collection::btree_map(name, inner, 0..6)
-                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
-        ]
-    })
+    any_json(prop::sample::select(ODD_VALUES.to_vec()).prop_map(Value::from), NAMES)
 }

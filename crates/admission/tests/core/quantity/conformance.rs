@@ -5,6 +5,8 @@
 use headroom_admission::amount::{Family, Quantity};
 use headroom_fixtures::conformance::{self, Check, Operation, Parsed};
 
+use super::quantity;
+
 /// Texts that Kubernetes reads as zero and we refuse, because no author intends them.
 const DEPARTURES: [&str; 2] = ["bare-suffix-is-zero", "bare-sign-is-zero"];
 
@@ -69,8 +71,4 @@ fn format_name(quantity: &Quantity) -> &'static str {
         Family::BinarySi => "BinarySI",
         Family::DecimalExponent | Family::Beyond { .. } => "DecimalExponent",
     }
-}
-
-fn quantity(text: &str) -> Quantity {
-    text.parse().unwrap()
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use headroom_admission::amount::ResourceList;
 use headroom_admission::cluster::resource_quota::{ResourceQuota, ScopeRequirement, validate};
 use headroom_admission::json::Document;
 use headroom_admission::quota::stored::Stored;
@@ -11,15 +10,7 @@ use headroom_admission::quota::{ChargedKind, ObjectUsage, QuotaObject, scope};
 use headroom_fixtures::conformance::{Check, cases};
 use serde_json::{Map, Value, json};
 
-use crate::harness::{answer, to_json};
-
-/// Compares amounts by value.
-fn assert_amounts(case: &str, actual: &Value, expected: &Value) {
-    let (actual, expected) = (actual.to_string(), expected.to_string());
-    let documents = (Document::read(&actual).unwrap(), Document::read(&expected).unwrap());
-    let lists = (ResourceList::read(documents.0.root()).unwrap(), ResourceList::read(documents.1.root()).unwrap());
-    assert_eq!(lists.0, lists.1, "{case}");
-}
+use crate::harness::{answer, assert_amounts, to_json};
 
 fn assert_used(case: &str, actual: &Map<String, Value>, expected: &BTreeMap<String, Value>) {
     assert_eq!(actual.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{case}");

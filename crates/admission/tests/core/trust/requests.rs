@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::listed;
-use crate::claims::merge;
 
 /// A request.
 #[derive(Debug, Clone)]
@@ -48,7 +47,7 @@ impl Sent {
 
     /// The same request with these fields instead of its own; null removes a field.
     pub fn with(mut self, fields: &Value) -> Self {
-        merge(&mut self.object, fields);
+        json_patch::merge(&mut self.object, fields);
         self
     }
 }

@@ -10,13 +10,8 @@ fn runners_that_are_gone_are_sized_by_their_image() {
     let (now, mut history) = (headroom_api_server::clock::now(), OpenMetrics::default());
     for pod in 0..6 {
         let labels = format!(r#"namespace="ci",pod="runner-{pod}",container="runner""#);
-        let minutes = (0..30).map(|minute| (now - 1_740 - pod * 60 + minute * 60, minute));
-        let memory = minutes.clone().map(|(time, _)| (time, pod * 100_000_000));
-        history.add("container_memory_working_set_bytes", &labels, memory);
-        let seconds = minutes.clone().map(|(time, minute)| (time, minute * 30));
-        history.add("container_cpu_usage_seconds_total", &labels, seconds);
-        let labels = labels + r#",image_spec="registry.example/runner:2""#;
-        history.add("kube_pod_container_info", &labels, minutes.map(|(time, _)| (time, 1)));
+        let minutes = (0..30).map(|minute| (now - 1_740 - pod * 60 + minute * 60, minute * 30, pod * 100_000_000));
+        history.add_container(&labels, "registry.example/runner:2", minutes);
     }
     let store = prometheus(history);
     let cluster = folder(&[("ns.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: ci}\n")]);

@@ -4,15 +4,16 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 
 use headroom_fixtures::api_server::{ApiServer, Outcome, Request, kubeconfig, status};
-use headroom_fixtures::servers;
+use headroom_fixtures::{files_below, servers};
 use serde_json::{Value, json};
 
 use super::{cluster, here, prometheus};
 use crate::support::{Said, program, said};
+use crate::terminal::terminal;
 
 /// The behaviour of the API server.
 #[derive(Default, Clone)]
@@ -113,10 +114,8 @@ fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
     let server = Live::start(rules);
     let settings = here().join("moment.yaml");
     let typed = |answer: &str| {
-        let program = env!("CARGO_BIN_EXE_kubectl-headroom");
-        let command = format!("{program} recommend -o csv --settings {}", settings.display());
-        let mut script = Command::new("script");
-        script.args(["-q", "-e", "-c", &command, "/dev/null"]).current_dir(server.folder.path());
+        let arguments = format!("recommend -o csv --settings {}", settings.display());
+        let mut script = terminal(&arguments, server.folder.path());
         script.env("HOME", server.folder.path()).env_remove("XDG_CONFIG_HOME").env("KUBECONFIG", &server.kubeconfig);
         let mut running = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         running.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
@@ -251,9 +250,9 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
         tried[0].0
     );
     let rollbacks = || {
-        let files = fs::read_dir(server.folder.path()).unwrap().map(|entry| entry.unwrap().path());
-        let is_it = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("headroom-rollback-");
-        files.filter(is_it).collect::<Vec<_>>()
+        let mut files = files_below(server.folder.path()).unwrap();
+        files.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("headroom-rollback-"));
+        files
     };
     assert!(rollbacks().is_empty());
 

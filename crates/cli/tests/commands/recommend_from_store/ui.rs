@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{cluster, here, prometheus};
+use crate::support::folder;
 
 /// The program with its address, which ends with the test.
 struct Page {
@@ -24,8 +25,7 @@ struct Page {
 
 impl Page {
     fn new(arguments: &str) -> Self {
-        let site = tempfile::tempdir().unwrap();
-        std::fs::write(site.path().join("index.html"), "<html lang=\"en\">").unwrap();
+        let site = folder(&[("index.html", "<html lang=\"en\">")]);
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
         command.current_dir(here()).env("KUBECONFIG", "/dev/null").stdout(Stdio::piped());
         command.args(["ui", "--settings", "moment.yaml", "--cluster-dir", "world"]).env("HEADROOM_PAGE", site.path());
@@ -101,10 +101,9 @@ fn the_page_shows_the_bounds_that_recommend_bounds_prints() {
 #[test]
 fn a_tenant_quota_has_a_trend_across_changes_of_the_leader() {
     let server = prometheus(cluster::history(true));
-    let folder = tempfile::tempdir().unwrap();
     let quota = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": "commerce"},
         "spec": {"namespaceSelector": {}, "quota": {"hard": {"requests.cpu": "60"}}}});
-    std::fs::write(folder.path().join("commerce.yaml"), quota.to_string()).unwrap();
+    let folder = folder(&[("commerce.yaml", &quota.to_string())]);
     let shown = shown(&format!("--prometheus {} --cluster-dir {}", server.url(), folder.path().display()));
     let trend = json!({"namespace": "", "quota": "commerce", "resource": "requests.cpu", "perDay": 2000});
     assert_eq!(shown["trends"][1], trend, "{}", shown["trends"]);
@@ -189,13 +188,12 @@ fn a_report_is_the_page_with_a_snapshot_inside() {
 
 #[test]
 fn the_ui_reads_of_a_pod_only_what_the_page_evaluates() {
-    let folder = tempfile::tempdir().unwrap();
     let resources = json!({"requests": {"cpu": "250m"}});
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone", "namespace": "shop"},
         "spec": {"volumes": [{"name": "v", "emptyDir": {}}], "containers": [{"name": "a", "image": "a",
             "command": ["sleep"], "resources": resources}]},
         "status": {"phase": "Running", "podIP": "10.0.0.1"}});
-    std::fs::write(folder.path().join("pod.yaml"), pod.to_string()).unwrap();
+    let folder = folder(&[("pod.yaml", &pod.to_string())]);
     let arguments = format!("--cluster-dir {}", folder.path().display());
     let read = |question| asked(question, &arguments)["items"].as_array().unwrap().clone();
     let (viewed, evaluated) = (read("cluster.json"), read("objects.json"));

@@ -11,6 +11,7 @@ use headroom_e2e::cluster::{api_in, create};
 use headroom_e2e::control_plane::Controllers;
 use kube::api::{DeleteParams, DynamicObject};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::scene::{Row, SERVER, SERVICES, Scene};
 use super::seen::{Tally, Watched};
@@ -28,7 +29,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const PLANS_ARE_KNOWN: Duration = Duration::from_secs(10);
 
 /// Creates pods and Services in all namespaces as one writer. Where there is no room it deletes one of its own pods.
-pub async fn churn(scene: &Scene, writer: u64, is_over: &impl Fn() -> bool) -> Vec<kube::Result<DynamicObject>> {
+async fn churn(scene: &Scene, writer: u64, is_over: &impl Fn() -> bool) -> Vec<kube::Result<DynamicObject>> {
     let (now, mut random) = (DeleteParams::default().grace_period(0), fastrand::Rng::with_seed(writer));
     let (mut outcomes, mut there) = (Vec::new(), VecDeque::new());
     for round in 0.. {
@@ -56,6 +57,22 @@ pub async fn churn(scene: &Scene, writer: u64, is_over: &impl Fn() -> bool) -> V
         outcomes.push(outcome);
     }
     outcomes
+}
+
+/// Lets all writers create and delete pods while something happens, and tells what came of it.
+pub async fn churn_during(scene: &Scene, happening: impl Future<Output = ()>) -> Tally {
+    let end = CancellationToken::new();
+    let is_over = || end.is_cancelled();
+    let churning = join_all((0..WRITERS).map(|writer| churn(scene, writer, &is_over)));
+    let happening = async {
+        happening.await;
+        end.cancel();
+    };
+    let (outcomes, ()) = tokio::join!(churning, happening);
+    let tally = Tally::of(outcomes.into_iter().flatten());
+    let (stored, refused, failed) = (tally.stored, tally.refused, tally.wrong.len());
+    println!("{stored} stored, {refused} refused, {} asked to retry, {failed} failed", tally.busy);
+    tally
 }
 
 /// Returns the row's line of the table, and whether a bound was exceeded.

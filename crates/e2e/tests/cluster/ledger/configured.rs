@@ -2,8 +2,10 @@
 //! creates itself.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use base64::Engine;
@@ -11,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use headroom_api_server::api_client::ApiClient;
 use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
+use headroom_fixtures::tls::connect;
 use headroom_quota_server::check::check;
 use headroom_quota_server::objects::TENANT_QUOTAS;
 use headroom_quota_server::replica::Webhook;
@@ -19,12 +22,7 @@ use headroom_wasm_host::built::workspace_file;
 use kube::Client;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::scene::{LEDGER, free_address};
@@ -38,16 +36,20 @@ async fn pod(client: &Client, namespace: &str, name: &str) -> Result<(), String>
     create(client, pod).await.map(|_| ()).map_err(|error| error.to_string())
 }
 
+fn tenant_quota(namespaces: Value, pods: &str) -> Value {
+    json!({
+        "apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": "payments"},
+        "spec": {"namespaces": namespaces, "quota": {"hard": {"pods": pods}}},
+    })
+}
+
 async fn namespace(client: &Client, name: &str) {
     let metadata = json!({"name": name, "labels": {"tenant": "payments"}});
     create(client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).await.unwrap();
 }
 
 /// Retries until the outcome is as expected, because the API server sees webhooks by a watch.
-async fn eventually<T, F: Future<Output = T>>(what: &str, attempt: impl Fn() -> F, is_it: impl Fn(&T) -> bool)
-where
-    T: std::fmt::Debug,
-{
+async fn eventually<T: Debug>(what: &str, attempt: impl AsyncFn() -> T, is_it: impl Fn(&T) -> bool) {
     guarded_namespace::eventually(what, async || {
         let outcome = attempt().await;
         is_it(&outcome).then_some(()).ok_or_else(|| format!("{outcome:?}"))
@@ -81,20 +83,13 @@ impl Configured {
             let path = workspace_file(manifest);
             kubectl(&["apply", "--namespace=headroom", "-f", path.to_str().unwrap()]);
         }
-        let events = workspace_file(&format!("{chart}/events.yaml"));
-        kubectl(&["apply", "-f", events.to_str().unwrap()]);
-        cluster.wait_for_definitions().unwrap();
+        cluster.install(&format!("{chart}/events.yaml")).unwrap();
         // The user is not a ServiceAccount.
         let user = format!("--user={ACCOUNT}");
         let own = ["headroom-ledger", "headroom-ledger-create", "headroom-ledger-resource-quotas"];
         for role in own.into_iter().chain(["headroom-ledger-counted"]) {
-            kubectl(&[
-                "create",
-                "clusterrolebinding",
-                &format!("test-{role}"),
-                &format!("--clusterrole={role}"),
-                &user,
-            ]);
+            let (name, role) = (format!("test-{role}"), format!("--clusterrole={role}"));
+            kubectl(&["create", "clusterrolebinding", &name, &role, &user]);
         }
         let roles = own.map(|role| (role, "--namespace=headroom"));
         for (role, namespace) in roles.into_iter().chain([("headroom-ledger-events", "--namespace=default")]) {
@@ -123,7 +118,7 @@ impl Configured {
         let dry_run = kube::api::PostParams { dry_run: true, ..kube::api::PostParams::default() };
         let pods = api_in(&self.client, namespace, "v1", "Pod");
         let probe: DynamicObject = serde_json::from_value(crate::objects::pod(namespace, "probe", json!({}))).unwrap();
-        let is_asked = || async {
+        let is_asked = async || {
             drop(pods.create(&dry_run, &probe).await);
             self.replica.metrics.reviews("allowed") > 0
         };
@@ -153,24 +148,18 @@ async fn a_replica_configures_itself_and_restores_removed_objects() {
     .await;
     let client = configured.client.clone();
     namespace(&client, "shop").await;
-    let quota = |hard: &str| {
-        json!({
-            "apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": "payments"},
-            "spec": {"namespaces": {"selector": {"matchLabels": {"tenant": "payments"}}}, "quota": {"hard": {"pods": hard}}},
-        })
-    };
+    let quota = |pods: &str| tenant_quota(json!({"selector": {"matchLabels": {"tenant": "payments"}}}), pods);
     create(&client, quota("3")).await.unwrap();
 
     configured.is_asked("shop").await;
-    let at = std::sync::atomic::AtomicUsize::new(0);
-    let next = || {
-        let at = at.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let client = client.clone();
-        async move { pod(&client, "shop", &format!("web-{at}")).await }
+    let number = AtomicUsize::new(0);
+    let try_in = async |namespace: &str| {
+        let name = format!("web-{}", number.fetch_add(1, Ordering::Relaxed));
+        pod(&client, namespace, &name).await
     };
     let is_refused =
         |outcome: &Result<(), String>| outcome.as_ref().is_err_and(|text| text.contains("exceeded quota: payments"));
-    eventually("a pod beyond the bound is refused", next, is_refused).await;
+    eventually("a pod beyond the bound is refused", || try_in("shop"), is_refused).await;
 
     // An invalid quota is refused, and an unknown parent is reported.
     let mut wrong = quota("1");
@@ -181,7 +170,7 @@ async fn a_replica_configures_itself_and_restores_removed_objects() {
 
     // A new namespace is charged at once.
     namespace(&client, "new").await;
-    let outcome = pod(&client, "new", "web-0").await;
+    let outcome = try_in("new").await;
     assert!(is_refused(&outcome), "{outcome:?}");
 
     // The quota's status reports all that.
@@ -214,11 +203,7 @@ async fn a_replica_configures_itself_and_restores_removed_objects() {
     // More room, and a recount that agrees.
     let more = json!({"spec": {"quota": {"hard": {"pods": "5"}}}});
     quotas.patch("payments", &PatchParams::default(), &Patch::Merge(more)).await.unwrap();
-    let name = std::sync::atomic::AtomicUsize::new(0);
-    let try_new = || {
-        let (client, at) = (client.clone(), name.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
-        async move { pod(&client, "new", &format!("more-{at}")).await }
-    };
+    let try_new = || try_in("new");
     eventually("there is room again", try_new, Result::is_ok).await;
     let recount = || async { check(&ApiClient::new(client.clone()), "headroom", &[]).await.unwrap() };
     eventually("a recount agrees", recount, |report| report.is_true() && report.claims == 0 && report.ledgers == 1)
@@ -273,11 +258,7 @@ async fn a_certificate_is_renewed_under_load() {
     let configured = Configured::start(InTreePlugins::Off, Controllers::Off, |_| ()).await;
     let client = configured.client.clone();
     namespace(&client, "shop").await;
-    let quota = json!({
-        "apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": "payments"},
-        "spec": {"namespaces": {"names": ["shop"]}, "quota": {"hard": {"pods": "100000"}}},
-    });
-    create(&client, quota).await.unwrap();
+    create(&client, tenant_quota(json!({"names": ["shop"]}), "100000")).await.unwrap();
     configured.is_asked("shop").await;
     let secrets = api_in(&client, "headroom", "v1", "Secret");
     let secret = || async { secrets.get("headroom-ledger-tls").await.unwrap() };
@@ -316,9 +297,9 @@ async fn a_certificate_is_renewed_under_load() {
     made_at("headroom.dev/next-made-at", 61).await;
     let is_new = |secret: &DynamicObject| secret.data["data"]["tls.crt"] != before.data["data"]["tls.crt"];
     eventually("the successor is in the Secret", secret, is_new).await;
-    let authority = STANDARD.decode(authorities.as_str().unwrap()).unwrap();
-    let authority = CertificateDer::pem_slice_iter(&authority).last().unwrap().unwrap();
-    let is_shown = || is_trusted_by(&authority, configured.address);
+    let both = String::from_utf8(STANDARD.decode(authorities.as_str().unwrap()).unwrap()).unwrap();
+    let authority = &both[both.rfind("-----BEGIN").unwrap()..];
+    let is_shown = async || connect(configured.address, authority, None).await.is_ok();
     eventually("the successor is served", is_shown, |is_shown| *is_shown).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     end.cancel();
@@ -328,20 +309,6 @@ async fn a_certificate_is_renewed_under_load() {
     let failed: Vec<_> = outcomes.iter().filter(|outcome| outcome.is_err()).collect();
     assert!(failed.is_empty(), "{failed:?}");
     configured.end().await;
-}
-
-/// Returns true if a server has a certificate of this authority.
-async fn is_trusted_by(authority: &CertificateDer<'static>, address: SocketAddr) -> bool {
-    let mut roots = RootCertStore::empty();
-    roots.add(authority.clone()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let stream = TcpStream::connect(address).await.unwrap();
-    let name = ServerName::try_from("127.0.0.1").unwrap();
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await.is_ok()
 }
 
 /// The same requests, one after the other, to an API server with the plugin and to one with the ledger: verdicts are

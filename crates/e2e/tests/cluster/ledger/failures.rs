@@ -4,11 +4,9 @@ use std::time::{Duration, Instant};
 
 use headroom_e2e::control_plane::Controllers;
 
-use super::churn::churn;
+use super::churn::churn_during;
 use super::scene::{Address, Row, Scene, Server};
 use super::seen::{Tally, Watched, until};
-
-const WRITERS: u64 = 12;
 
 /// The replica that leads.
 async fn leader(servers: &[Server]) -> usize {
@@ -26,8 +24,6 @@ async fn killed_replicas_leave_no_claims() {
     scene.add_quotas("20").await;
     let (mut servers, scene) = (std::mem::take(&mut scene.servers), scene);
     let watched = Watched::start(&scene.client, None).await;
-    let end = tokio_util::sync::CancellationToken::new();
-    let is_over = || end.is_cancelled();
     let killer = async {
         for kill in 0..kills {
             // The leader first, then either replica.
@@ -37,13 +33,8 @@ async fn killed_replicas_leave_no_claims() {
             tokio::time::sleep(Duration::from_millis(fastrand::u64(0..1000))).await;
             servers[which].run().await;
         }
-        end.cancel();
     };
-    let churning = futures::future::join_all((0..WRITERS).map(|writer| churn(&scene, writer, &is_over)));
-    let (outcomes, ()) = tokio::join!(churning, killer);
-    let tally = Tally::of(outcomes.into_iter().flatten());
-    let (stored, refused, wrong) = (tally.stored, tally.refused, tally.wrong.len());
-    println!("{stored} stored, {refused} refused, {} asked to retry, {wrong} failed with a replica", tally.busy);
+    let tally = churn_during(&scene, killer).await;
     // A review in progress at a killed replica ends with an error of the API server, not with ours.
     assert!(tally.wrong.iter().all(|wrong| wrong.contains("failed calling webhook")), "{:?}", tally.wrong);
     let clean = scene.clean(Duration::from_secs(120)).await;
@@ -51,7 +42,7 @@ async fn killed_replicas_leave_no_claims() {
     let (most, states) = watched.end();
     assert!(most <= 20, "{most} of 20 in {states} states");
     // The number of states depends on the machine, but the watch must have seen some.
-    assert!(stored > 0 && states > stored, "only {states} states of {stored} stored");
+    assert!(tally.stored > 0 && states > tally.stored, "only {states} states of {} stored", tally.stored);
 }
 
 /// Both replicas, including the leader, are replaced one after the other during requests, behind a Service: every request
@@ -64,8 +55,6 @@ async fn a_rollout_rejects_nothing() {
     scene.add_quotas("1000000").await;
     let (mut servers, scene) = (std::mem::take(&mut scene.servers), scene);
     let addresses: Vec<Address> = servers.iter().map(|server| server.address).collect();
-    let end = tokio_util::sync::CancellationToken::new();
-    let is_over = || end.is_cancelled();
     let rollouts = async {
         for which in [0, 1, 0, 1] {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -78,14 +67,11 @@ async fn a_rollout_rejects_nothing() {
         let metrics = addresses[0].metrics();
         let reviews = metrics.lines().find(|line| line.contains("reviews_total{") && line.contains("allowed"));
         assert!(reviews.is_some_and(|line| !line.ends_with(" 0")), "the replica was not called: {metrics}");
-        end.cancel();
     };
-    let churning = futures::future::join_all((0..WRITERS).map(|writer| churn(&scene, writer, &is_over)));
-    let outcomes = tokio::select! {
-        () = scene.serve_as_service(&addresses) => Vec::new(),
-        (outcomes, ()) = async { tokio::join!(churning, rollouts) } => outcomes,
+    let tally = tokio::select! {
+        () = scene.serve_as_service(&addresses) => Tally::default(),
+        tally = churn_during(&scene, rollouts) => tally,
     };
-    let tally = Tally::of(outcomes.into_iter().flatten());
     assert!(tally.stored > 0, "{tally:?}");
     assert_eq!(tally, Tally { stored: tally.stored, ..Tally::default() });
 }

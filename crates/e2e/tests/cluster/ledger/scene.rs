@@ -11,9 +11,9 @@ use headroom_e2e::certificate;
 use headroom_e2e::cluster::{Cluster, api, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins, free_port};
 use headroom_e2e::process::Process;
+use headroom_e2e::wait::within;
 use headroom_fixtures::servers::request;
 use headroom_quota_server::objects::{PLAN_LABEL, ledgers};
-use headroom_wasm_host::built::workspace_file;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -33,6 +33,7 @@ const ROOT: &str = "all";
 pub const HOME: &str = "headroom-ledger";
 /// The label by which a pod calls one of two servers, as a Service spreads calls.
 pub const SERVER: &str = "server";
+const PATIENCE: [Duration; 2] = [Duration::from_secs(120), Duration::from_millis(200)];
 /// A second quota, which bounds no pods.
 pub const SERVICES: &str = "services";
 
@@ -212,7 +213,7 @@ impl Scene {
         let mut scene = Self { row, servers: Vec::new(), namespaces, cluster, client, authority, files };
         scene.add_namespaces(controllers != Controllers::Off).await;
         if row.is_of_ledger() {
-            install_definitions(&scene.cluster);
+            scene.cluster.install("deploy/charts/headroom/files/ledger/crds.yaml").unwrap();
         }
         if let Some(program) = row.program() {
             scene.serve(program, optimized).await;
@@ -232,13 +233,14 @@ impl Scene {
             self.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
         });
         futures::stream::iter(names).buffer_unordered(10).collect::<Vec<()>>().await;
-        let deadline = Instant::now() + Duration::from_secs(120);
         let accounts = api(&self.client, "v1", "ServiceAccount");
         let of_namespaces = ListParams::default().fields("metadata.name=default");
-        while has_controllers && accounts.list(&of_namespaces).await.unwrap().items.len() <= self.namespaces.len() {
-            assert!(Instant::now() < deadline, "the controllers have not made all service accounts");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        within(PATIENCE, "the controllers have made all service accounts", async || {
+            let made = accounts.list(&of_namespaces).await.unwrap().items.len();
+            (!has_controllers || made > self.namespaces.len()).then_some(()).ok_or(format!("{made}"))
+        })
+        .await
+        .unwrap();
     }
 
     /// Starts a program twice, optimized if there is a folder of such programs, and waits until the API server calls both.
@@ -252,11 +254,7 @@ impl Scene {
         let addresses = [free_address(), free_address()];
         self.create(webhooks(&certificate.authority, addresses)).await;
         self.authority = certificate.authority;
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while self.has_answers().await != [false, false] {
-            assert!(Instant::now() < deadline, "the API server does not call the webhook");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        self.wait_for_answers(false).await;
         // Written once: a server that starts reads it.
         let kubeconfig = format!("KUBECONFIG={}", self.cluster.kubeconfig_file().unwrap().display());
         let mut servers = Vec::new();
@@ -274,16 +272,20 @@ impl Scene {
             let process = Process::start(Path::new("env"), &all, &logs).unwrap();
             servers.push(Server { process: Some(process), arguments: all, logs, address: Address { reviews, status } });
         }
-        while self.has_answers().await != [true, true] {
-            assert!(Instant::now() < deadline, "{}", servers[0].last_words());
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
         self.servers = servers;
+        self.wait_for_answers(true).await;
     }
 
-    /// True for each server that answers the API server.
-    async fn has_answers(&self) -> [bool; 2] {
-        [self.try_pod("probe", 0, 0, true).await.is_ok(), self.try_pod("probe", 0, 1, true).await.is_ok()]
+    /// Waits until both servers answer the API server, or until it calls them where none is.
+    async fn wait_for_answers(&self, has_servers: bool) {
+        within(PATIENCE, "the API server calls the webhooks", async || {
+            let answers = [self.try_pod("probe", 0, 0, true).await, self.try_pod("probe", 0, 1, true).await];
+            let are_right = answers.iter().all(|answer| answer.is_ok() == has_servers);
+            let words = || self.servers.iter().map(Server::last_words).collect::<String>();
+            are_right.then_some(()).ok_or_else(|| format!("{answers:?} {}", words()))
+        })
+        .await
+        .unwrap();
     }
 
     /// Quotas on pods, and waits until they are enforced.
@@ -333,11 +335,12 @@ impl Scene {
     async fn wait_for_ledgers(&self, ledgers: usize) {
         let stored = api_in(&self.client, HOME, "headroom.dev/v1alpha1", "QuotaLedger");
         let states = ListParams::default().labels(PLAN_LABEL);
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while stored.list_metadata(&states).await.unwrap().items.len() < ledgers {
-            assert!(Instant::now() < deadline, "there are not {ledgers} ledgers");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        within(PATIENCE, "there are ledgers", async || {
+            let there = stored.list_metadata(&states).await.unwrap().items.len();
+            (there >= ledgers).then_some(()).ok_or(format!("{there} of {ledgers}"))
+        })
+        .await
+        .unwrap();
     }
 
     /// Waits until the quotas have counted this many pods.
@@ -347,9 +350,8 @@ impl Scene {
             _ => api(&self.client, "headroom.dev/v1alpha1", "TenantQuota"),
         };
         let expected: Quantity = pods.to_string().parse().unwrap();
-        let deadline =
-            Instant::now() + Duration::from_secs(120) + Duration::from_millis(100) * self.namespaces.len() as u32;
-        loop {
+        let patience = Duration::from_secs(120) + Duration::from_millis(100) * self.namespaces.len() as u32;
+        within([patience, Duration::from_millis(50)], &format!("{pods} pods are counted"), async || {
             let listed = quotas.list(&ListParams::default()).await.unwrap();
             let of_tenants = listed
                 .items
@@ -359,12 +361,10 @@ impl Scene {
             let used = |quota: &DynamicObject| quota.data["status"]["used"]["pods"].as_str()?.parse::<Quantity>().ok();
             let used: Option<Vec<Quantity>> = of_tenants.map(used).collect();
             let sum = used.map(|used| used.iter().fold(Quantity::ZERO, |sum, used| sum.plus(used)));
-            if sum.as_ref() == Some(&expected) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{pods} pods are not counted, but {sum:?}");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+            (sum.as_ref() == Some(&expected)).then_some(()).ok_or_else(|| format!("{sum:?}"))
+        })
+        .await
+        .unwrap();
     }
 
     pub async fn try_pod(
@@ -425,13 +425,6 @@ impl Scene {
             tokio::spawn(async move { drop(tokio::io::copy_bidirectional(&mut connection, &mut replica).await) });
         }
     }
-}
-
-/// Installs the kinds of the ledger, and waits until the API server serves them.
-fn install_definitions(cluster: &Cluster) {
-    let definitions = workspace_file("deploy/charts/headroom/files/ledger/crds.yaml");
-    cluster.run_kubectl(&["apply", "-f", definitions.to_str().unwrap()]).unwrap();
-    cluster.wait_for_definitions().unwrap();
 }
 
 /// Webhooks that call each of two servers for the objects with its label.

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headroom_admission::json::Node;
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::watch::{WatchUpdate, follow};
+use headroom_e2e::wait::within;
 use kube::Client;
 use kube::api::DynamicObject;
 use tokio_util::sync::CancellationToken;
@@ -88,9 +89,6 @@ impl Watched {
 }
 
 pub async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "not within a minute: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let attempt = async || is_so().then_some(()).ok_or_else(|| "it is not so".to_owned());
+    within([Duration::from_secs(60), Duration::from_millis(5)], what, attempt).await.unwrap();
 }

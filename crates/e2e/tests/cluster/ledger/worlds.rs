@@ -5,7 +5,7 @@ use std::time::Duration;
 use headroom_e2e::control_plane::Controllers;
 use headroom_e2e::kubeconfig::{client, write_kubeconfig};
 
-use super::churn::churn;
+use super::churn::churn_during;
 use super::scene::{Row, Scene};
 use super::seen::{Tally, Watched};
 
@@ -36,20 +36,14 @@ async fn two_api_servers_on_one_etcd_keep_one_bound() {
     let gone = kube::api::DeleteParams::default().grace_period(0);
     let pods = headroom_e2e::cluster::api_in(&scene.client, &scene.namespaces[0].0, "v1", "Pod");
     drop(pods.delete_collection(&gone, &kube::api::ListParams::default()).await.unwrap());
-    let end = tokio_util::sync::CancellationToken::new();
-    let is_over = || end.is_cancelled();
     let outage = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         plane.stop_api_server();
         tokio::time::sleep(Duration::from_secs(3)).await;
         plane.start_api_server().await.unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;
-        end.cancel();
     };
-    let churning = futures::future::join_all((0..12).map(|writer| churn(&scene, writer, &is_over)));
-    let (outcomes, ()) = tokio::join!(churning, outage);
-    let tally = Tally::of(outcomes.into_iter().flatten());
-    println!("{} stored, {} refused, {} asked to retry", tally.stored, tally.refused, tally.busy);
+    let tally = churn_during(&scene, outage).await;
     assert!(tally.stored > 20 && tally.wrong.is_empty(), "{tally:?}");
     let clean = scene.clean(Duration::from_secs(120)).await;
     println!("clean {clean:.1?} later");

@@ -9,7 +9,10 @@ mod hostile;
 
 use std::{fs, path::PathBuf, sync::Arc};
 
-use headroom_wasm_host::{access::Access, cluster::items, metadata::Metadata, protocol::GuestCall};
+use headroom_fixtures::files_below;
+use headroom_fixtures::request::{all_recorded, recorded};
+use headroom_wasm_host::built::{self, workspace_file};
+use headroom_wasm_host::{cluster::items, protocol::GuestCall};
 use serde_json::{Value, json};
 
 use self::case::{Bench, Case, Cost, micros, print_heading};
@@ -40,18 +43,6 @@ pub struct Arguments {
     /// The wasm, as it was built
     #[arg(default_value = "policy.wasm")]
     wasm: PathBuf,
-    /// The policy's metadata, with the kinds that it may read
-    #[arg(long, value_name = "PATH", default_value = "policy-metadata.yaml")]
-    metadata_path: PathBuf,
-    /// A folder of AdmissionReview requests
-    #[arg(long, value_name = "FOLDER", default_value = "tests/data/requests")]
-    requests: PathBuf,
-    /// A folder of Kubernetes objects, put into the namespace of each request
-    #[arg(long, value_name = "FOLDER", default_value = "tests/data/context")]
-    context: PathBuf,
-    /// The settings for the recorded requests, as JSON
-    #[arg(long, value_name = "VALUE", default_value = r#"{"estimates": {"namespace": "headroom"}}"#)]
-    settings_json: String,
     /// Compare with this module, row by row in turns, instead of checking budgets
     #[arg(long, value_name = "OTHER", conflicts_with = "check")]
     against: Option<PathBuf>,
@@ -63,21 +54,19 @@ pub struct Arguments {
 pub fn bench(arguments: &Arguments) -> Result<(), String> {
     let read = |path: &PathBuf| fs::read(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()));
     let wasm = read(&arguments.wasm)?;
-    let metadata = fs::read_to_string(&arguments.metadata_path)
-        .map_err(|error| format!("cannot read `{}`: {error}", arguments.metadata_path.display()))?;
-    let access = Access::declared(&Metadata::from_yaml(&metadata)?);
+    let access = built::access()?;
     let bench = Bench::load(&wasm, &access, !arguments.check)?;
-    let objects: Vec<Value> = read_folder(&arguments.context)?.into_iter().flat_map(|(_, list)| items(list)).collect();
-    let requests = read_folder(&arguments.requests)?;
-    let plain = requests.iter().find(|(name, _)| name == PLAIN).map(|(_, request)| request.clone());
-    let plain = plain.ok_or_else(|| format!("`{}` has no {PLAIN}.json", arguments.requests.display()))?;
-
-    let settings: Value =
-        serde_json::from_str(&arguments.settings_json).map_err(|error| format!("cannot read the settings: {error}"))?;
+    let mut objects = Vec::new();
+    for path in files_below(&workspace_file("tests/data/context"))? {
+        let list = serde_json::from_slice(&read(&path)?).map_err(|error| format!("`{}`: {error}", path.display()))?;
+        objects.extend(items(list));
+    }
+    let requests = all_recorded().into_iter().map(|name| (recorded(&name), name));
+    let (plain, settings) = (recorded(PLAIN), json!({"estimates": {"namespace": "headroom"}}));
     if let Some(path) = &arguments.against {
         let other = Bench::load(&read(path)?, &access, true)?;
         let mut cases = Vec::new();
-        for (name, request) in requests {
+        for (request, name) in requests {
             cases.push(Case::new(name, request, &settings, objects.clone())?);
         }
         let name = format!("{PLAIN}, without estimates");
@@ -86,7 +75,7 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
         return compare::run(&bench, &other, cases);
     }
     print_heading();
-    for (name, request) in requests {
+    for (request, name) in requests {
         bench.run(Case::new(name, request, &settings, objects.clone())?)?;
     }
     let mut exceeded = run_growing(&bench, &plain, &objects, &settings)?;
@@ -215,21 +204,4 @@ fn print_module_times(wasm: &[u8], bench: &Bench, plain: Case) -> Result<(), Str
     let start = bench.fuel.measure(&call, &Arc::from([]))?.fuel;
     println!("the start of an instance and an empty call: {start} fuel");
     Ok(())
-}
-
-/// The JSON files of a folder, by name without the extension, in the order of their names.
-fn read_folder(folder: &PathBuf) -> Result<Vec<(String, Value)>, String> {
-    let unreadable = |error| format!("cannot list `{}`: {error}", folder.display());
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if path.extension().is_none_or(|ending| ending != "json") {
-            continue;
-        }
-        let text = fs::read_to_string(&path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
-        let value = serde_json::from_str(&text).map_err(|error| format!("`{}`: {error}", path.display()))?;
-        files.push((path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), value));
-    }
-    files.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(files)
 }

@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use anstream::println;
 use anstyle::{AnsiColor, Style};
 use headroom_fixtures::request::for_object;
-use headroom_wasm_host::access::Access;
 use headroom_wasm_host::admission::{AdmissionRequest, AdmissionResponse};
+use headroom_wasm_host::built;
 use headroom_wasm_host::cluster::Cluster;
 use headroom_wasm_host::host::PolicyHost;
-use headroom_wasm_host::metadata::Metadata;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -29,16 +28,6 @@ The kubectl plugin answers the same before anything is applied:
   target/native/kubectl-headroom ui -A --cluster-dir docs/examples/shop/cluster
 ";
 
-#[derive(clap::Args)]
-pub struct Arguments {
-    /// The policy
-    #[arg(default_value = "policy.wasm")]
-    wasm: PathBuf,
-    /// The scenes, as YAML
-    #[arg(default_value = "tests/data/demo/story.yaml")]
-    story: PathBuf,
-}
-
 /// One object that is applied, to a cluster of these files.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,13 +40,11 @@ struct Scene {
     object: Value,
 }
 
-pub fn demo(arguments: &Arguments) -> Result<(), String> {
-    let read = |path: &Path| fs::read(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()));
-    let metadata = read(Path::new("policy-metadata.yaml"))?;
-    let access = Access::declared(&Metadata::from_yaml(&String::from_utf8_lossy(&metadata))?);
-    let host = PolicyHost::from_bytes(&read(&arguments.wasm)?)?;
-    let scenes: Vec<Scene> = serde_yaml::from_slice(&read(&arguments.story)?)
-        .map_err(|error| format!("cannot read `{}`: {error}", arguments.story.display()))?;
+pub fn demo() -> Result<(), String> {
+    let (access, host) = (built::access()?, PolicyHost::load(Path::new("policy.wasm"))?);
+    let unreadable = |error: &dyn std::fmt::Display| format!("cannot read the story: {error}");
+    let story = fs::read_to_string("tests/data/demo/story.yaml").map_err(|error| unreadable(&error))?;
+    let scenes: Vec<Scene> = serde_yaml::from_str(&story).map_err(|error| unreadable(&error))?;
     for (number, scene) in (1..).zip(&scenes) {
         let request = AdmissionRequest::from_value(for_object("CREATE", &scene.object, None, ""))?;
         let mut cluster = Cluster::from_files(&scene.cluster)?;

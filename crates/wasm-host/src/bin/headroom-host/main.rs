@@ -34,7 +34,7 @@ enum Command {
     /// Write the package file of Artifact Hub
     Artifacthub(artifacthub::Arguments),
     /// Evaluate requests, and print what the policy did
-    Demo(demo::Arguments),
+    Demo,
     /// Measure fuel, time and size, and check the budgets
     #[cfg(feature = "compiler")]
     Bench(bench::Arguments),
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Annotate(arguments) => annotate::annotate(&arguments),
         Command::Artifacthub(arguments) => artifacthub::artifacthub(&arguments),
-        Command::Demo(arguments) => demo::demo(&arguments),
+        Command::Demo => demo::demo(),
         #[cfg(feature = "compiler")]
         Command::Bench(arguments) => bench::bench(&arguments),
     };

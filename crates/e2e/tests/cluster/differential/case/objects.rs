@@ -14,17 +14,9 @@ pub fn pod(random: &mut Random) -> Value {
 }
 
 fn pod_spec(random: &mut Random) -> Value {
-    let containers: Vec<Value> = ["web", "log", "cache"][..random.count(1..=3)]
-        .iter()
-        .map(|name| json!({"name": name, "image": "nginx", "resources": resources(random)}))
-        .collect();
-    let mut spec = json!({"containers": containers});
+    let mut spec = json!({"containers": containers(random, &["web", "log", "cache"])});
     if random.chance(30) {
-        let init: Vec<Value> = ["prepare", "migrate"][..random.count(1..=2)]
-            .iter()
-            .map(|name| json!({"name": name, "image": "nginx", "resources": resources(random)}))
-            .collect();
-        spec["initContainers"] = json!(init);
+        spec["initContainers"] = containers(random, &["prepare", "migrate"]);
     }
     if random.chance(15) {
         spec["activeDeadlineSeconds"] = json!(60);
@@ -36,6 +28,12 @@ fn pod_spec(random: &mut Random) -> Value {
         spec["runtimeClassName"] = json!(RUNTIME_CLASS);
     }
     spec
+}
+
+/// Containers with some of these names.
+fn containers(random: &mut Random, names: &[&str]) -> Value {
+    let some = &names[..random.count(1..=names.len())];
+    some.iter().map(|name| json!({"name": name, "image": "nginx", "resources": resources(random)})).collect()
 }
 
 fn resources(random: &mut Random) -> Value {

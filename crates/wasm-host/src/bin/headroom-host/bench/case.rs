@@ -216,23 +216,8 @@ fn per_byte(amount: u64, bytes: usize) -> f64 {
 
 pub fn print_heading() {
     println!(
-        "{:<56} {:>8} {:>11} {:>7} {:>8} {:>6} {:>5} {:>4} {:>10} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6} {:>8}",
-        "request",
-        "bytes",
-        "fuel",
-        "fuel/B",
-        "mem KiB",
-        "mem/B",
-        "calls",
-        "live",
-        "host bytes",
-        "verdict",
-        "messages",
-        "start us",
-        "faults",
-        "eval us",
-        "faults",
-        "serde us"
+        "request                                                     bytes        fuel  fuel/B  mem KiB  mem/B\
+         \x20calls live host bytes  verdict messages start us faults eval us faults serde us"
     );
 }
 

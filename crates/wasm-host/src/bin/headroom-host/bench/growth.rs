@@ -25,7 +25,7 @@ pub fn superlinear(what: &str, fuel: &[u64]) -> Option<String> {
 }
 
 pub fn with_containers(mut request: Value, objects: Vec<Value>, count: usize) -> (Value, Vec<Value>) {
-    if let Some(containers) = request.pointer_mut("/request/object/spec/containers").and_then(Value::as_array_mut) {
+    if let Some(containers) = request.pointer_mut("/object/spec/containers").and_then(Value::as_array_mut) {
         *containers = copies(containers, count, "/name");
     }
     (request, objects)
@@ -64,8 +64,7 @@ mod tests {
 
     #[test]
     fn copies_have_different_names() {
-        let (request, _) =
-            with_containers(json!({"request": {"object": {"spec": {"containers": [{"name": "a"}]}}}}), Vec::new(), 2);
-        assert_eq!(request["request"]["object"]["spec"]["containers"], json!([{"name": "a-0"}, {"name": "a-1"}]));
+        let (request, _) = with_containers(json!({"object": {"spec": {"containers": [{"name": "a"}]}}}), Vec::new(), 2);
+        assert_eq!(request["object"]["spec"]["containers"], json!([{"name": "a-0"}, {"name": "a-1"}]));
     }
 }
