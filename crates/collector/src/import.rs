@@ -119,7 +119,7 @@ impl Import<'_> {
                     tracing::warn!(image, "not an image name, so no request can be matched with it: left out");
                 }
                 // A file with old lines only may be imported into another store.
-                if position > settled && (lines.too_old() == 0 || settled > 0 || !gathered.is_empty()) {
+                if position > settled && (lines.too_old == 0 || settled > 0 || !gathered.is_empty()) {
                     self.metrics.gathered(&gathered);
                     imported.samples += gathered.samples;
                     self.store.settle_file(&beginning, settled, position, &gathered)?;
@@ -129,7 +129,7 @@ impl Import<'_> {
             }
             if is_end {
                 self.progress.end();
-                imported.too_old = lines.too_old();
+                imported.too_old = lines.too_old;
                 imported.bytes = position - start;
                 imported.unfinished = held as u64;
                 return Ok(imported);

@@ -171,9 +171,9 @@ impl Api {
         let (redactor, mut splitter) = (answer.redactor(), Splitter::new(Split::Documents));
         while let Some(bytes) = answer.next().await? {
             splitter.feed(&bytes, &mut |document| {
-                let portion = answer::portion(&redactor, document)?;
-                portion.series.into_iter().for_each(&mut *each);
-                more = portion.more;
+                let (series, goes_on) = answer::portion(&redactor, document)?;
+                series.into_iter().for_each(&mut *each);
+                more = goes_on;
                 Ok(())
             })?;
         }
