@@ -163,9 +163,8 @@ impl Api {
         ];
         tracing::debug!(question, "asking");
         let mut answer = self.http.get("/query", &parameters).await?;
-        let status = answer.status();
-        if !status.is_success() {
-            return Err(answer::refusal(&answer.redactor(), status, &answer.text().await?));
+        if !answer.status.is_success() {
+            return Err(answer::refusal(&answer.redactor(), answer.status, &answer.text().await?));
         }
         let mut more = true;
         let (redactor, mut splitter) = (answer.redactor(), Splitter::new(Split::Documents));
