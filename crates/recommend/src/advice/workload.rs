@@ -571,7 +571,7 @@ impl Workload {
     }
 
     /// A request of the pod as a whole counts as one of its first container.
-    fn parts(&self, resource: Resource) -> Vec<PodPart<'_>> {
+    pub fn parts(&self, resource: Resource) -> Vec<PodPart<'_>> {
         let of_pod = self.pod_level.iter().find(|of| of.resource == resource);
         let parts = self.containers.iter().enumerate().map(|(place, of)| {
             if let Some(PodLevel { from, to, .. }) = of_pod {
@@ -584,11 +584,6 @@ impl Workload {
             PodPart { is_init: of.is_init, runs_at_start: of.runs_at_start, now, then }
         });
         parts.collect()
-    }
-
-    /// True if anything is recommended for a resource.
-    pub fn is_advised(&self, resource: Resource) -> bool {
-        self.parts(resource).iter().any(|of| of.then.is_some())
     }
 
     fn place_of(&self, container: &ContainerAdvice) -> Option<usize> {
