@@ -3,10 +3,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "a tool of developers, which writes to the repository")]
 
-use std::env;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-env-changed=HEADROOM_PAGE");

@@ -38,7 +38,6 @@ const MAX_PAGE_BYTES: u64 = 8 << 20;
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
 pub(crate) const JSON: &str = "application/json";
-const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
@@ -304,11 +303,6 @@ impl ApiClient {
         self.write(Method::POST, path.as_str(), object, JSON).await
     }
 
-    /// Like [`Self::create`], but nothing is stored.
-    pub async fn try_create(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
-        self.write(Method::POST, &format!("{path}?dryRun=All"), object, JSON).await
-    }
-
     pub async fn replace(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
         self.write(Method::PUT, path.as_str(), object, JSON).await
     }
@@ -325,12 +319,7 @@ impl ApiClient {
 
     /// Patches the resources of a pod's containers, at the path of its resize subresource.
     pub async fn resize(&self, path: &ApiPath, patch: &Value) -> ApiResult<Value> {
-        self.write(Method::PATCH, path.as_str(), patch, STRATEGIC_MERGE).await
-    }
-
-    /// Like [`Self::resize`], but nothing is stored.
-    pub async fn try_resize(&self, path: &ApiPath, patch: &Value) -> ApiResult<Value> {
-        self.write(Method::PATCH, &format!("{path}?dryRun=All"), patch, STRATEGIC_MERGE).await
+        self.write(Method::PATCH, path.as_str(), patch, "application/strategic-merge-patch+json").await
     }
 
     /// The API server's clock in Unix seconds, by the `Date` of an answer.

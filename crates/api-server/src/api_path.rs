@@ -46,6 +46,11 @@ impl ApiPath {
         Self(format!("{self}/{segment}").into())
     }
 
+    /// The same path for a write that stores nothing.
+    pub fn dry_run(&self) -> Self {
+        Self(format!("{self}?dryRun=All").into())
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

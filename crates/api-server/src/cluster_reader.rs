@@ -13,7 +13,7 @@ use headroom_admission::json::Node;
 use headroom_objects::cluster_reader::{
     ClusterReader, CompressedObject, EachCompressed, Events, List, ReadError, compressing,
 };
-use headroom_objects::kinds::{ApiKind, lifecycle};
+use headroom_objects::kinds::{ApiKind, items, lifecycle, text};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -121,8 +121,7 @@ impl LiveCluster {
     /// Asks the API server for its version. So there is one error, and not one for each read, if it does not answer.
     pub fn greet(&mut self) -> Result<(), String> {
         if let Some(version) = self.runtime.block_on(self.api.greet(&self.server))? {
-            let field = |name: &str| version.get(name).and_then(Value::as_str).unwrap_or_default();
-            self.release = lifecycle::minor(&format!("{}.{}", field("major"), field("minor")));
+            self.release = lifecycle::minor(&format!("{}.{}", text(&version, "/major"), text(&version, "/minor")));
         }
         Ok(())
     }
@@ -170,12 +169,10 @@ impl LiveCluster {
     /// Asks the cluster for the plural and scope of a kind; none if it has no such kind.
     fn discover(&self, kind: &ApiKind) -> Result<Option<ApiKind>, ApiError> {
         let served = self.runtime.block_on(self.api.get(&ApiPath::of_version(&kind.api_version())))?;
-        let text = |resource: &Value, field| resource.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let resources = served.get("resources").and_then(Value::as_array).into_iter().flatten();
         // A subresource has a slash in its name.
-        let mut resources = resources.filter(|of| text(of, "kind") == kind.kind && !text(of, "name").contains('/'));
-        Ok(resources.next().map(|of| ApiKind {
-            plural: text(of, "name"),
+        let is_it = |of: &&Value| text(of, "/kind") == kind.kind && !text(of, "/name").contains('/');
+        Ok(items(&served, "/resources").find(is_it).map(|of| ApiKind {
+            plural: text(of, "/name").to_owned(),
             is_namespaced: of.get("namespaced").and_then(Value::as_bool).unwrap_or_default(),
             ..kind.clone()
         }))

@@ -329,19 +329,18 @@ mod tests {
     /// More than the system keeps for a connection.
     const LONG: usize = 64 << 20;
 
-    /// A server that answers with the request's body, never on `/hang`, and at length on `/long`.
-    async fn start(ended: Arc<Semaphore>) -> SocketAddr {
-        start_with(LIMITS, ended).await
-    }
+    const GET_LONG: &str = "GET /long HTTP/1.1\r\nConnection: close\r\n\r\n";
 
-    async fn start_with(limits: ServerLimits, ended: Arc<Semaphore>) -> SocketAddr {
+    /// A server that answers with the request's body, never on `/hang`, of which it counts the ends, and at length on `/long`.
+    async fn start(limits: ServerLimits) -> (SocketAddr, Arc<Semaphore>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let (address, ended) = (listener.local_addr().unwrap(), Arc::new(Semaphore::new(0)));
+        let ends = Arc::clone(&ended);
         let respond = move |request: Request<Bytes>| {
-            let ended = Arc::clone(&ended);
+            let ends = Arc::clone(&ends);
             async move {
                 if request.uri().path() == "/hang" {
-                    let _at_end = AtEnd(ended);
+                    let _at_end = AtEnd(ends);
                     std::future::pending::<()>().await;
                 }
                 let answer = match request.uri().path() {
@@ -353,7 +352,7 @@ mod tests {
         };
         let plain = |stream| std::future::ready(Some(stream));
         tokio::spawn(serve(listener, limits, CancellationToken::new(), plain, respond));
-        address
+        (address, ended)
     }
 
     struct AtEnd(Arc<Semaphore>);
@@ -384,7 +383,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_is_answered_and_one_that_is_too_long_is_not_read() {
-        let address = start(Arc::new(Semaphore::new(0))).await;
+        let (address, _) = start(LIMITS).await;
         assert!(end(send(address, &post("ten bytes!", 10)).await).await.ends_with("\r\n\r\nten bytes!"));
         assert!(end(send(address, &post("", 11)).await).await.starts_with("HTTP/1.1 413 "));
         let chunked =
@@ -394,7 +393,7 @@ mod tests {
 
     #[tokio::test]
     async fn clients_that_send_nothing_or_half_are_given_up_and_others_are_then_answered() {
-        let address = start(Arc::new(Semaphore::new(0))).await;
+        let (address, _) = start(LIMITS).await;
         // Both take all connections, and most of the budget.
         let (silent, half) = (send(address, "").await, send(address, &post("12345678", 10)).await);
         let next = send(address, &post("ten bytes!", 10)).await;
@@ -406,8 +405,7 @@ mod tests {
     #[tokio::test]
     async fn large_requests_take_turns_and_small_ones_wait_for_none() {
         let patience = Duration::from_secs(20);
-        let limits = ServerLimits { connections: 20, patience, ..LIMITS };
-        let address = start_with(limits, Arc::new(Semaphore::new(0))).await;
+        let (address, _) = start(ServerLimits { connections: 20, patience, ..LIMITS }).await;
         let mut large = Vec::new();
         for _ in 0..8 {
             large.push(send(address, &post("first", 10)).await);
@@ -426,17 +424,16 @@ mod tests {
 
     #[tokio::test]
     async fn clients_that_do_not_read_are_given_up_and_slow_ones_get_all() {
-        let address = start(Arc::new(Semaphore::new(0))).await;
-        let long = "GET /long HTTP/1.1\r\nConnection: close\r\n\r\n";
+        let (address, _) = start(LIMITS).await;
         // Both take all connections.
-        let (one, other) = (send(address, long).await, send(address, long).await);
+        let (one, other) = (send(address, GET_LONG).await, send(address, GET_LONG).await);
         let next = send(address, &post("ten bytes!", 10)).await;
         assert!(end(next).await.ends_with("ten bytes!"));
         tokio::time::sleep(2 * LIMITS.patience).await;
         for silent in [one, other] {
             assert!(end(silent).await.len() < LONG);
         }
-        let mut slow = send(address, long).await;
+        let mut slow = send(address, GET_LONG).await;
         let (mut part, mut received) = (vec![0; 256 << 10], 0);
         loop {
             match slow.read(&mut part).await.unwrap() {
@@ -451,23 +448,21 @@ mod tests {
     #[tokio::test]
     async fn answers_that_nobody_reads_leave_no_room_for_large_ones_but_for_small_ones() {
         let limits = ServerLimits { connections: 4, answers: LONG, patience: Duration::from_secs(20), ..LIMITS };
-        let address = start_with(limits, Arc::new(Semaphore::new(0))).await;
-        let long = "GET /long HTTP/1.1\r\nConnection: close\r\n\r\n";
-        let mut unread = send(address, long).await;
+        let (address, _) = start(limits).await;
+        let mut unread = send(address, GET_LONG).await;
         unread.read_exact(&mut [0]).await.unwrap();
-        assert!(end(send(address, long).await).await.starts_with("HTTP/1.1 503 "));
+        assert!(end(send(address, GET_LONG).await).await.starts_with("HTTP/1.1 503 "));
         assert!(end(send(address, &post("ten bytes!", 10)).await).await.ends_with("ten bytes!"));
         drop(unread);
-        while end(send(address, long).await).await.len() < LONG {
+        while end(send(address, GET_LONG).await).await.len() < LONG {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
     #[tokio::test]
     async fn clients_that_read_too_slowly_are_given_up() {
-        let limits = ServerLimits { slowest: LONG, patience: Duration::from_secs(2), ..LIMITS };
-        let address = start_with(limits, Arc::new(Semaphore::new(0))).await;
-        let mut slow = send(address, "GET /long HTTP/1.1\r\nConnection: close\r\n\r\n").await;
+        let (address, _) = start(ServerLimits { slowest: LONG, patience: Duration::from_secs(2), ..LIMITS }).await;
+        let mut slow = send(address, GET_LONG).await;
         let (began, mut part) = (Instant::now(), vec![0; 256 << 10]);
         while slow.read(&mut part).await.is_ok_and(|bytes| bytes > 0) {
             assert!(began.elapsed() < Duration::from_secs(15));
@@ -489,8 +484,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_ends_when_its_client_goes() {
-        let ended = Arc::new(Semaphore::new(0));
-        let address = start(Arc::clone(&ended)).await;
+        let (address, ended) = start(LIMITS).await;
         for _ in 0..5 {
             let stream = send(address, "POST /hang HTTP/1.1\r\nContent-Length: 10\r\n\r\nten bytes!").await;
             tokio::time::sleep(Duration::from_millis(50)).await;

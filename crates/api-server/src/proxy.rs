@@ -124,16 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn the_scheme_chooses_and_no_proxy_excepts() {
+    fn the_scheme_chooses_and_no_proxy_and_this_machine_are_excepted() {
         check("http://prometheus.example:9090/", Some("http://plain:3128"));
         check("https://prometheus.example/", Some("http://ann:secret@tls:3128"));
         check("https://metrics.corp/", None);
         check("http://exact.example/", None);
         check("http://10.1.2.3:9090/", None);
-    }
-
-    #[test]
-    fn this_machine_needs_no_proxy() {
         check("http://localhost:9090/", None);
         check("http://127.0.0.1:9090/", None);
         check("https://[::1]:6443/", None);

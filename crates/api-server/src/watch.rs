@@ -50,20 +50,9 @@ const WORTH_A_WARNING: u32 = 3;
 /// With this many, what was seen may be missing something: list again.
 const TOO_MANY: u32 = 8;
 
-/// Calls `notify` for each update of a collection until `stop`, and notes for the part up to when it knows all of them.
-/// `read` reduces an object, or drops it.
+/// Calls `notify` for each update of a collection until `stop`, and notes for the part up to when it knows all of them. The
+/// options select the objects, and the part of them; `read` reduces an object, or drops it.
 pub async fn follow<T>(
-    api: ApiClient,
-    path: ApiPath,
-    stop: CancellationToken,
-    read: impl Fn(Node<'_>) -> Option<T>,
-    notify: impl FnMut(WatchUpdate<T>),
-) {
-    follow_selected(api, path, ListOptions::WHOLE, stop, read, notify).await;
-}
-
-/// Like [`follow`], for the objects, and the part of them, that the options select.
-pub async fn follow_selected<T>(
     api: ApiClient,
     path: ApiPath,
     options: ListOptions<'_>,

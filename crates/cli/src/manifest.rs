@@ -64,7 +64,7 @@ const KUSTOMIZATION: &str = "kustomization";
 /// The file that makes a folder a Helm chart.
 const CHART: &str = "Chart.yaml";
 /// The names that they may have.
-const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+pub const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// The longest manifest: far above what an API server stores, and far below the memory of a machine.
 pub const LONGEST_MANIFEST: u64 = 64 << 20;

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
+use headroom_api_server::metric_registry::set;
 use headroom_metrics_stores::cluster_id::ClusterId;
 use headroom_metrics_stores::paced::{UsageSlice, read_all, within};
 use headroom_metrics_stores::{Source, SourceError};
@@ -90,14 +91,14 @@ impl BackfillRun<'_> {
                 return Ok(stopped(outcome));
             };
             self.store.plan(window, &namespaces)?;
-            self.metrics.planned_up_to(window.to);
+            self.metrics.planned.set(window.to);
             self.read_owed(&span, &mut outcome).await?;
             self.progress.advance(window.seconds() as u64);
             tracing::info!(from, to = window.to, namespaces = namespaces.len(), "read a window");
             from = window.to;
         }
         self.progress.end();
-        self.metrics.owed(self.store.owed()?.len() as u64);
+        set(&self.metrics.owed, self.store.owed()?.len() as u64);
         outcome.unless_nothing_was_read()
     }
 
@@ -133,7 +134,7 @@ impl BackfillRun<'_> {
         let outcome = outcome.unless_nothing_was_read()?;
         self.report(&seen);
         self.store.add_present(window, &seen, self.source.memory().as_deref())?;
-        self.metrics.planned_up_to(window.to);
+        self.metrics.planned.set(window.to);
         Ok(outcome)
     }
 

@@ -159,7 +159,7 @@ impl Rounds {
             {
                 match self.store.replace(damaged) {
                     Ok(()) => {
-                        self.metrics.store_damaged();
+                        self.metrics.stores_damaged.inc();
                         self.identified = AtomicBool::new(false);
                         next_publication = tokio::time::Instant::now();
                         continue;
@@ -347,7 +347,7 @@ impl Rounds {
     async fn take_turn(&self) -> Result<(), RoundError> {
         let Some(lease) = &self.lease else { return Ok(()) };
         let turn = lease.take().await.map_err(|error| lease_error(error, &self.namespace))?;
-        self.metrics.leads(turn == Turn::Ours);
+        self.metrics.leads.set((turn == Turn::Ours).into());
         match turn {
             Turn::Ours => Ok(()),
             Turn::Theirs { holder, renewed } => {

@@ -20,7 +20,7 @@ use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_api_server::derived_name::DerivedName;
 use headroom_api_server::event::{EventType, Recorder};
 use headroom_api_server::parts::locked;
-use headroom_api_server::watch::{WatchUpdate, follow_selected};
+use headroom_api_server::watch::{WatchUpdate, follow};
 use headroom_objects::kinds::{ApiKind, items, metadata, text};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
@@ -95,7 +95,7 @@ pub async fn report(api: ApiClient, read_from: ReadFrom, stop: CancellationToken
         }
     };
     tokio::select! {
-        () = follow_selected(api.clone(), PODS, WITHOUT_NODE, stop.clone(), read, seen) => {}
+        () = follow(api.clone(), PODS, WITHOUT_NODE, stop.clone(), read, seen) => {}
         () = telling => {}
         () = stop.cancelled() => {}
     }

@@ -119,7 +119,7 @@ impl Import<'_> {
                     tracing::warn!(image, "not an image name, so no request can be matched with it: left out");
                 }
                 // A file with old lines only may be imported into another store.
-                if position > settled && (lines.too_old() == 0 || settled > 0 || !gathered.is_empty()) {
+                if position > settled && (lines.too_old == 0 || settled > 0 || !gathered.is_empty()) {
                     self.metrics.gathered(&gathered);
                     imported.samples += gathered.samples;
                     self.store.settle_file(&beginning, settled, position, &gathered)?;
@@ -129,7 +129,7 @@ impl Import<'_> {
             }
             if is_end {
                 self.progress.end();
-                imported.too_old = lines.too_old();
+                imported.too_old = lines.too_old;
                 imported.bytes = position - start;
                 imported.unfinished = held as u64;
                 return Ok(imported);
@@ -149,13 +149,8 @@ fn beginning(file: &mut File) -> io::Result<Option<(Vec<u8>, String)>> {
     let is_long = first.len() + second.len() >= 2 * BLOCK;
     let is_finished = second.ends_with(b"\n") || (first.ends_with(b"\n") && first.starts_with(b"{")) || is_long;
     let rest: &[u8] = if first.starts_with(b"{") { &[] } else { &second };
-    let known_by = text(first.iter().chain(rest).take(MAX_BEGINNING));
-    Ok(is_finished.then_some((first, known_by)))
-}
-
-fn text<'a>(bytes: impl Iterator<Item = &'a u8>) -> String {
-    let bytes: Vec<u8> = bytes.copied().collect();
-    String::from_utf8_lossy(&bytes).into_owned()
+    let known_by: Vec<u8> = first.iter().chain(rest).take(MAX_BEGINNING).copied().collect();
+    Ok(is_finished.then(|| (first, String::from_utf8_lossy(&known_by).into_owned())))
 }
 
 /// The number, from 1, of the line that begins at a position. Counted only for an error.

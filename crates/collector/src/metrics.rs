@@ -19,15 +19,16 @@ pub struct CollectorMetrics {
     outside: Counter,
     impossible: Counter,
     reads: Endings,
-    owed: Gauge,
-    planned: Gauge,
+    pub owed: Gauge,
+    pub planned: Gauge,
     runs: Endings,
     last_success: Gauge,
-    profiles: Endings,
+    /// `written`, `unchanged`, `deleted` or `failed`
+    pub profiles: Endings,
     profile_bytes: Gauge,
     store_bytes: Gauge,
-    stores_damaged: Counter,
-    leads: Gauge,
+    pub stores_damaged: Counter,
+    pub leads: Gauge,
     pub parts: Parts,
 }
 
@@ -84,14 +85,6 @@ impl CollectorMetrics {
         count(&self.reads, result);
     }
 
-    pub fn owed(&self, pieces: u64) {
-        set(&self.owed, pieces);
-    }
-
-    pub fn planned_up_to(&self, moment: i64) {
-        self.planned.set(moment);
-    }
-
     pub fn ran(&self, now: i64, is_done: bool) {
         count(&self.runs, if is_done { "done" } else { "failed" });
         if is_done {
@@ -99,24 +92,9 @@ impl CollectorMetrics {
         }
     }
 
-    /// Counts a profile: `written`, `unchanged`, `deleted` or `failed`.
-    pub fn profile(&self, result: &'static str) {
-        count(&self.profiles, result);
-    }
-
     pub fn sizes(&self, profiles: u64, store: u64) {
         set(&self.profile_bytes, profiles);
         set(&self.store_bytes, store);
-    }
-
-    /// Counts a damaged store that was moved aside.
-    pub fn store_damaged(&self) {
-        self.stores_damaged.inc();
-    }
-
-    /// Sets whether this collector holds the Lease.
-    pub fn leads(&self, leads: bool) {
-        self.leads.set(leads.into());
     }
 }
 

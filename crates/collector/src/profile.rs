@@ -23,7 +23,7 @@ use headroom_usage::window_merge::OpenHistory;
 
 use self::cluster_pool::{Gathering, InNamespaces, Voter};
 use self::tags::{NewestTags, Wanted};
-use crate::store::{Store, StoreError, StoredDay, WorkloadDay};
+use crate::store::{Store, StoreError};
 
 /// The namespaces of pooled histories.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,13 +72,13 @@ pub fn build(
 ) -> Result<Share, StoreError> {
     let today = day_of(collected.at.unix_seconds());
     let mut tags = NewestTags::new(today);
-    store.visit_root_moments(root, |seen| tags.add(seen))?;
+    store.visit_root(root, Observed::read_last_seen, |place, day, last_seen| tags.add(place, day, last_seen))?;
     let (tags, dropped) = tags.close();
     let (images, run) = (Images::new(), None);
     let mut builder = Builder { today, tags, collected, pooling, images, run, open: None, damaged: None };
-    store.visit_root(root, |day| builder.add(day))?;
-    let mut workloads = Workloads::new(today);
-    store.visit_workloads(root, |day| workloads.add(day))?;
+    store.visit_root(root, Observed::read, |place, day, observed| builder.add(place, day, observed))?;
+    let mut workloads = Workloads { today, open: None, closed: Vec::new() };
+    store.visit_workloads(root, |place, day, observed| workloads.add(place, day, observed))?;
     let mut images = builder.finish().map_err(|damaged| store.damaged(damaged))?;
     workloads.finish_into(&mut images);
     let mut share = Share {
@@ -115,22 +115,17 @@ struct OpenImage {
 }
 
 impl Builder<'_> {
-    fn add(&mut self, day: StoredDay) {
-        if let Err(damaged) = self.try_add(day) {
-            self.damaged = Some(damaged);
-        }
-    }
-
-    fn try_add(&mut self, StoredDay { place, day, observed }: StoredDay) -> Result<(), Damaged> {
+    fn add(&mut self, place: Place, day: u32, observed: Observed) {
+        let mut closed = Ok(());
         if self.run.as_ref().is_none_or(|(of, _)| *of != place) {
-            self.close_run()?;
+            closed = self.close_run();
         }
         if self.open.as_ref().is_none_or(|open| open.repository != place.repository) {
-            self.close()?;
+            closed = closed.and_then(|()| self.close());
         }
+        self.damaged = closed.err().or(self.damaged.take());
         let (_, days) = self.run.get_or_insert_with(|| (place, BTreeMap::new()));
         days.insert(self.today.saturating_sub(day), observed);
-        Ok(())
     }
 
     fn close_run(&mut self) -> Result<(), Damaged> {
@@ -198,18 +193,12 @@ struct Workloads {
 }
 
 impl Workloads {
-    fn new(today: u32) -> Self {
-        Self { today, open: None, closed: Vec::new() }
-    }
-
-    fn add(&mut self, day: WorkloadDay) {
-        if self.open.as_ref().is_none_or(|(place, _)| *place != day.place) {
+    fn add(&mut self, place: WorkloadPlace, day: u32, observed: Observed) {
+        if self.open.as_ref().is_none_or(|(of, _)| *of != place) {
             self.close();
-            self.open = Some((day.place, BTreeMap::new()));
         }
-        if let Some((_, days)) = &mut self.open {
-            days.insert(self.today.saturating_sub(day.day), day.observed);
-        }
+        let (_, days) = self.open.get_or_insert_with(|| (place, BTreeMap::new()));
+        days.insert(self.today.saturating_sub(day), observed);
     }
 
     fn close(&mut self) {

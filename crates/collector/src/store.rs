@@ -25,7 +25,6 @@ use redb::{
     WriteTransaction,
 };
 
-pub use self::days::{LastSeen, StoredDay, WorkloadDay};
 pub use self::origin::UsageOrigin;
 pub use self::progress::Piece;
 use headroom_usage::varint::Damaged;
@@ -59,12 +58,12 @@ const SOURCE_NOTE: &str = "source";
 const UID_NOTE: &str = "cluster uid";
 const ADDRESS_NOTE: &str = "cluster address";
 
-/// Root, repository, reference, namespace, day. In this order, because profiles are made a root at a time, an image at a time.
+/// Root and repository first, because profiles are made a root at a time, an image at a time; the day last.
 type DayKey = (u8, &'static str, &'static str, &'static str, u32);
+/// Between them, reference and namespace.
 const DAYS: TableDefinition<DayKey, &[u8]> = TableDefinition::new("days");
-/// Root, repository, namespace, workload and container, day.
-type WorkloadKey = (u8, &'static str, &'static str, &'static str, u32);
-const WORKLOADS: TableDefinition<WorkloadKey, &[u8]> = TableDefinition::new("workloads");
+/// Between them, the namespace, and workload and container.
+const WORKLOADS: TableDefinition<DayKey, &[u8]> = TableDefinition::new("workloads");
 /// The windows that are still to be read: namespace and beginning to end.
 const OWED: TableDefinition<(&str, i64), i64> = TableDefinition::new("owed");
 /// The bytes that were read of each file, by its beginning.

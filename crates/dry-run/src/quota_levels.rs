@@ -8,6 +8,7 @@ use headroom_admission::sort::{by_text, order};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_objects::kinds::metadata;
 
 /// The bound and usage of a quota under one name, such as `requests.cpu`.
@@ -95,8 +96,8 @@ impl QuotaLevels {
                     quota: metadata(quota, "name").to_owned(),
                     name: name.clone(),
                 },
-                hard: hard.and_then(|hard| amount(hard.get(name)?)),
-                used: used.and_then(|used| amount(used.get(name)?)).unwrap_or(Quantity::ZERO),
+                hard: hard.and_then(|hard| amount_of(hard.get(name)?)),
+                used: used.and_then(|used| amount_of(used.get(name)?)).unwrap_or(Quantity::ZERO),
             }));
         }
         sort(&mut levels, |level| &level.key);
@@ -125,14 +126,6 @@ fn sort<T>(list: &mut Vec<T>, key: impl Fn(&T) -> &QuotaKey) {
     by_text(list, |item| &key(item).name);
     by_text(list, |item| &key(item).quota);
     by_text(list, |item| &key(item).namespace);
-}
-
-fn amount(value: &Value) -> Option<Quantity> {
-    match value {
-        Value::String(text) => text.parse().ok(),
-        Value::Number(number) => number.to_string().parse().ok(),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -8,10 +8,9 @@ use headroom_admission::settings::SettingsError;
 use headroom_admission::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use headroom_objects::clock;
-use headroom_objects::document;
 use headroom_objects::kinds::metadata;
 use headroom_objects::manifest::{self, Manifest, documents};
+use headroom_objects::{clock, document};
 
 /// The settings in a text that came from `file`. The error is one line, and names the file.
 pub fn in_text(file: &Path, text: &str) -> Result<Value, String> {

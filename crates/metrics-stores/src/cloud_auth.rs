@@ -44,12 +44,11 @@ impl Cloud {
     pub fn of(url: &str) -> Option<Self> {
         let url: Uri = url.parse().ok()?;
         let host = url.host()?;
-        let ends = |suffix: &str| host.ends_with(suffix);
         if host == "monitoring.googleapis.com" {
             Some(Self::Google)
         } else if aws::region_of(host).is_some() {
             Some(Self::Aws)
-        } else if azure::DOMAINS.iter().any(|domain| ends(&format!(".prometheus.{domain}"))) {
+        } else if azure::DOMAINS.iter().any(|domain| host.ends_with(&format!(".prometheus.{domain}"))) {
             Some(Self::Azure)
         } else {
             None

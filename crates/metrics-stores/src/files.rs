@@ -217,7 +217,8 @@ pub struct LineReader<'a> {
     format: &'a FileFormat,
     step_seconds: u64,
     limits: TimeLimits,
-    too_old: u64,
+    /// Lines left out for their age.
+    pub too_old: u64,
     met: Vec<Met>,
     /// Containers by the bytes that name them.
     met_as: HashMap<Box<[u8]>, usize, rustc_hash::FxBuildHasher>,
@@ -242,21 +243,6 @@ impl<'a> LineReader<'a> {
             last: Default::default(),
             steps: None,
         }
-    }
-
-    /// The same with a count of the distances between samples.
-    pub fn with_steps(self) -> Self {
-        Self { steps: Some(HashMap::new()), ..self }
-    }
-
-    /// The most frequent distance between samples of a container, in seconds.
-    pub fn usual_step(&self) -> Option<i64> {
-        self.steps.iter().flatten().max_by_key(|(step, count)| (**count, **step)).map(|(step, _)| *step)
-    }
-
-    /// Lines left out for their age.
-    pub fn too_old(&self) -> u64 {
-        self.too_old
     }
 
     /// Adds the CPU usage of the last day, and forgets all containers: their rows are in `gathered`, which is about to be stored.

@@ -135,12 +135,12 @@ pub struct Http {
     authentication: Authentication,
     /// The name of the store in messages.
     name: String,
-    timeout: Duration,
+    pub timeout: Duration,
 }
 
 /// A status, and a body that arrives piece by piece.
 pub struct Response {
-    status: StatusCode,
+    pub status: StatusCode,
     headers: HeaderMap,
     body: Body,
     deadline: Instant,
@@ -243,13 +243,9 @@ impl Http {
         &self.name
     }
 
-    pub fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
     /// Asks `path` with the given parameters; the answer's body has not arrived yet.
     pub async fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Response, SourceError> {
-        self.send(Method::GET, path, parameters, HeaderMap::new(), Vec::new()).await
+        self.send(Method::GET, path, parameters, HeaderMap::new(), Vec::new(), &[]).await
     }
 
     /// Like [`Self::get`]; as a form, if the parameters may be too long for an address.
@@ -275,22 +271,11 @@ impl Http {
         const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
         let body = Serializer::new(String::new()).extend_pairs(fields).finish().into_bytes();
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, FORM)]);
-        self.send_with(Method::POST, path, &[], headers, body, secrets).await
+        self.send(Method::POST, path, &[], headers, body, secrets).await
     }
 
+    /// `secrets` are those that the body holds.
     pub async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        parameters: &[(&str, &str)],
-        headers: HeaderMap,
-        body: Vec<u8>,
-    ) -> Result<Response, SourceError> {
-        self.send_with(method, path, parameters, headers, body, &[]).await
-    }
-
-    /// As [`Http::send`], with a body that holds secrets.
-    async fn send_with(
         &self,
         method: Method,
         path: &str,
@@ -359,10 +344,6 @@ impl Http {
 }
 
 impl Response {
-    pub fn status(&self) -> StatusCode {
-        self.status
-    }
-
     /// The store, and the secrets that it was sent.
     pub fn redactor(&self) -> Redactor {
         self.redactor.clone()

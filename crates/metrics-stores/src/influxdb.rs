@@ -163,17 +163,16 @@ impl Api {
         ];
         tracing::debug!(question, "asking");
         let mut answer = self.http.get("/query", &parameters).await?;
-        let status = answer.status();
-        if !status.is_success() {
-            return Err(answer::refusal(&answer.redactor(), status, &answer.text().await?));
+        if !answer.status.is_success() {
+            return Err(answer::refusal(&answer.redactor(), answer.status, &answer.text().await?));
         }
         let mut more = true;
         let (redactor, mut splitter) = (answer.redactor(), Splitter::new(Split::Documents));
         while let Some(bytes) = answer.next().await? {
             splitter.feed(&bytes, &mut |document| {
-                let portion = answer::portion(&redactor, document)?;
-                portion.series.into_iter().for_each(&mut *each);
-                more = portion.more;
+                let (series, goes_on) = answer::portion(&redactor, document)?;
+                series.into_iter().for_each(&mut *each);
+                more = goes_on;
                 Ok(())
             })?;
         }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::Path;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 /// The text in quotes, if it needs any. Double ones are easier to read where a text has single ones and nothing that acts in
 /// double ones.
@@ -21,7 +21,7 @@ pub fn quoted(text: &str) -> String {
 
 /// A command that people are shown to run. Nothing but quoted words gets into it behind the program's own name, so that what somebody
 /// named runs nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ShellCommand(String);
 
 impl ShellCommand {
@@ -53,12 +53,6 @@ impl ShellCommand {
 impl fmt::Display for ShellCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-impl Serialize for ShellCommand {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
     }
 }
 

@@ -40,10 +40,7 @@ pub fn gauge(part: u64, whole: u64, columns: usize, charset: Charset) -> String 
 /// A length, with nothing behind it. What is not nothing is seen.
 pub fn bar(part: u64, whole: u64, columns: usize, charset: Charset) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let steps = match charset {
-        Charset::Unicode => 8,
-        Charset::Ascii => 1,
-    };
+    let steps = if charset == Charset::Unicode { 8 } else { 1 };
     let most = columns as u64 * steps;
     let length = scaled(part, whole, most).max(u64::from(part > 0)).min(most);
     let whole_columns = (length / steps) as usize;
@@ -88,10 +85,7 @@ pub fn plot(lines: &[Line], columns: usize, charset: Charset) -> String {
     let width = |text: fn(&Line) -> &str| lines.iter().map(|line| text(line).chars().count()).max().unwrap_or(0);
     let (labels, amounts) = (width(|line| &line.label), width(|line| &line.amount));
     let greatest = lines.iter().map(|line| line.value).max().unwrap_or(0);
-    let axis = match charset {
-        Charset::Unicode => '│',
-        Charset::Ascii => '|',
-    };
+    let axis = if charset == Charset::Unicode { '│' } else { '|' };
     let mut text = String::new();
     for Line { label, amount, value, note } in lines {
         let bar = bar(*value, greatest, columns, charset);

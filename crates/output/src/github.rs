@@ -2,26 +2,12 @@
 //! See <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.
 
 use super::clean::clean;
-use super::{Finding, FindingLevel, is_file};
+use super::{Finding, FindingLevel, Page, is_file};
 
-/// Commands to a runner, whose texts are escaped.
-#[derive(Debug)]
-pub struct Commands(String);
-
-impl Commands {
-    /// Adds a notice about no object.
-    pub fn with_notice(self, title: &str, text: &str) -> Self {
-        Self(format!("{}::notice title={}::{}\n", self.0, property(title), message(text)))
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        &self.0
-    }
-}
-
-/// One command a finding.
-pub fn annotations(findings: &[Finding]) -> Commands {
-    Commands(findings.iter().map(|finding| command(finding) + "\n").collect())
+/// One command a finding, and a notice about no object. The texts in them are escaped.
+pub fn annotations(findings: &[Finding], title: &str, notice: Option<&str>) -> Page {
+    let notice = notice.map(|text| format!("::notice title={}::{}", property(title), message(text)));
+    Page::ours(findings.iter().map(command).chain(notice).map(|command| command + "\n").collect())
 }
 
 fn command(finding: &Finding) -> String {

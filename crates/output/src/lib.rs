@@ -35,6 +35,7 @@ pub mod log;
 use std::path::Path;
 
 use headroom_objects::manifest::Origin;
+use serde::Serialize;
 
 pub use clean::{clean, markdown_cell};
 pub use color::Paint;
@@ -66,7 +67,9 @@ pub struct FindingRule {
     pub help: &'static str,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// As SARIF names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FindingLevel {
     Error,
     Warning,

@@ -87,17 +87,13 @@ impl Page {
         self.links.extend(other.links);
     }
 
-    fn of_document(text: String) -> Self {
-        Self { blocks: vec![Block::Document(text)], ..Self::default() }
-    }
-
     pub fn json(value: &impl Serialize) -> anyhow::Result<Self> {
-        Ok(Self::of_document(json(value)?))
+        Ok(Self::ours(json(value)?))
     }
 
     /// A YAML document.
     pub fn yaml(value: &impl Serialize) -> anyhow::Result<Self> {
-        Ok(Self::of_document(yaml(value)?))
+        Ok(Self::ours(yaml(value)?))
     }
 
     /// A document of another format, which has escaped the texts in it as that format does.
@@ -106,17 +102,12 @@ impl Page {
             Some(line) => clean(line).into_owned() + "\r\n",
             None => clean(line).into_owned() + "\n",
         };
-        Self::of_document(text.split_terminator('\n').map(line).collect())
+        Self::ours(text.split_terminator('\n').map(line).collect())
     }
 
-    /// Text that holds nothing of others.
+    /// Text that holds nothing of others, or nothing that is not cleaned.
     pub fn ours(text: String) -> Self {
-        Self::of_document(text)
-    }
-
-    /// Commands to a CI runner.
-    pub fn workflow_commands(commands: &super::github::Commands) -> Self {
-        Self::of_document(commands.text().to_owned())
+        Self { blocks: vec![Block::Document(text)], ..Self::default() }
     }
 
     /// The text at a width, or at any.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::clean::visible;
-use super::{Finding, FindingLevel, FindingRule, is_file, uri};
+use super::{Finding, FindingRule, is_file, uri};
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
@@ -55,11 +55,6 @@ fn described(rule: &FindingRule) -> Value {
 }
 
 fn result(rules: &[&'static FindingRule], finding: &Finding, fingerprint: &str) -> Value {
-    let level = match finding.level {
-        FindingLevel::Error => "error",
-        FindingLevel::Warning => "warning",
-        FindingLevel::Note => "note",
-    };
     let mut location =
         json!({"logicalLocations": [{"fullyQualifiedName": visible(&finding.subject), "kind": "resource"}]});
     if let (Some(origin), Value::Object(fields)) = (&finding.origin, &mut location)
@@ -71,7 +66,7 @@ fn result(rules: &[&'static FindingRule], finding: &Finding, fingerprint: &str) 
     json!({
         "ruleId": finding.rule.id,
         "ruleIndex": rules.iter().position(|rule| rule.id == finding.rule.id),
-        "level": level,
+        "level": finding.level,
         "message": {"text": plain(&format!("{}: {}", finding.subject, finding.text))},
         "locations": [location],
         "partialFingerprints": {"headroom/v1": fingerprint},

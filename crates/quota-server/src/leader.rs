@@ -17,8 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ledger_cache::View;
 use crate::replica::Replica;
-use crate::{planner, status};
-use crate::{resource_quota_enforcer, webhook_config};
+use crate::{planner, resource_quota_enforcer, status, webhook_config};
 
 /// The Lease of a killed leader expires after `duration`.
 const LEASE: Timing =
@@ -165,8 +164,7 @@ async fn release(replica: Arc<Replica>) {
         // Age is measured by this replica's own clock, from when it first saw the entry.
         first_seen.retain(|token, _| entries.contains_key(token));
         entries.keys().for_each(|token| _ = first_seen.entry(token.clone()).or_insert(now));
-        replica.counter.retain_released(|token| entries.contains_key(token));
-        replica.counter.retain_ledgers(|ledger| ledgers.contains(ledger));
+        replica.counter.retain(|token| entries.contains_key(token), |ledger| ledgers.contains(ledger));
         set(&replica.metrics.claims, entries.len() as u64);
         let oldest = first_seen.values().map(|seen| now.duration_since(*seen)).max().unwrap_or_default();
         set(&replica.metrics.claim_age_seconds, oldest.as_secs());

@@ -133,11 +133,6 @@ impl LedgerCache {
         self.inner().views.get(ledger).cloned()
     }
 
-    /// The ledger, unless it is to have another plan soon.
-    pub fn view_by_last_plan(&self, ledger: &str) -> Option<View> {
-        self.view(ledger).filter(|view| self.last_plan(ledger) == view.plan.number)
-    }
-
     pub fn views(&self) -> Vec<View> {
         self.inner().views.values().cloned().collect()
     }
@@ -307,16 +302,15 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(inner: &CachedLedgers, expected: &[(&str, &str)]) {
-        let mut found: Vec<(String, String)> = inner
+    fn check(inner: &CachedLedgers, expected: &[&str]) {
+        let mut found: Vec<String> = inner
             .by_namespace
             .iter()
             .map(|(namespace, ledgers)| {
-                (namespace.clone(), ledgers.iter().map(String::as_str).collect::<Vec<_>>().join(" "))
+                format!("{namespace} {}", ledgers.iter().map(String::as_str).collect::<Vec<_>>().join(" "))
             })
             .collect();
         found.sort();
-        let found: Vec<_> = found.iter().map(|(namespace, ledgers)| (namespace.as_str(), ledgers.as_str())).collect();
         assert_eq!(found, expected);
     }
 
@@ -325,15 +319,15 @@ mod tests {
         let mut inner = CachedLedgers::default();
         assert!(inner.put(view("b", 1, &["shop", "pay"])));
         assert!(inner.put(view("a", 1, &["shop"])));
-        check(&inner, &[("pay", "b"), ("shop", "a b")]);
+        check(&inner, &["pay b", "shop a b"]);
         let again = View { revision: 5, ..inner.views["b"].clone() };
         assert!(!inner.put(again), "only its state is another");
         assert_eq!(inner.views["b"].revision, 5);
         assert!(inner.put(view("b", 2, &["pay", "web"])));
-        check(&inner, &[("pay", "b"), ("shop", "a"), ("web", "b")]);
+        check(&inner, &["pay b", "shop a", "web b"]);
         inner.remove("b");
         inner.remove("b");
-        check(&inner, &[("shop", "a")]);
+        check(&inner, &["shop a"]);
         assert_eq!(
             inner.touched,
             BTreeSet::from(["a".to_owned()]),

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ledger_cache::View;
 use crate::objects::text_at;
 use headroom_api_server::ApiPath;
-use headroom_api_server::api_client::{ApiClient, ApiError, revision_in};
+use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, revision_in};
 use headroom_api_server::watch::{OLD, WatchUpdate, follow};
 
 /// The names of watches that only count objects begin with it.
@@ -256,7 +256,7 @@ impl Counter {
         let (counter, of, ended) = (Arc::clone(self), kind.to_owned(), stop.clone());
         let read_of = kind.to_owned();
         let read = move |object: Node<'_>| stored(&read_of, object);
-        let watch = follow(api.clone(), path, stop.clone(), read, move |seen| {
+        let watch = follow(api.clone(), path, ListOptions::WHOLE, stop.clone(), read, move |seen| {
             // Events after the end of the term are ignored.
             if !ended.is_cancelled() {
                 counter.take(&of, seen);
@@ -340,11 +340,12 @@ impl Counter {
         self.inner().is_due(view)
     }
 
-    /// Forgets the counts of ledgers that are gone.
-    pub fn retain_ledgers(&self, is_there: impl Fn(&str) -> bool) {
+    /// Forgets released entries that are no longer in a ledger, and the counts of ledgers that are gone.
+    pub fn retain(&self, has_entry: impl Fn(&String) -> bool, has_ledger: impl Fn(&str) -> bool) {
         let mut inner = self.inner();
-        inner.settled.retain(|ledger, _| is_there(ledger));
-        inner.counts.retain(|ledger, _| is_there(ledger));
+        inner.released.retain(has_entry);
+        inner.settled.retain(|ledger, _| has_ledger(ledger));
+        inner.counts.retain(|ledger, _| has_ledger(ledger));
     }
 
     /// The uid and version of an object in the watch's cache; none if its kind is not counted.
@@ -363,11 +364,6 @@ impl Counter {
     pub fn release(&self, token: String) {
         self.inner().released.insert(token);
         self.news.notify_one();
-    }
-
-    /// Forgets released entries that are no longer in a ledger.
-    pub fn retain_released(&self, is_there: impl Fn(&String) -> bool) {
-        self.inner().released.retain(is_there);
     }
 
     /// Kinds that cannot be counted, with the reason.
@@ -516,16 +512,14 @@ mod tests {
         }
     }
 
+    fn pod(namespace: &str, name: &str, version: u64, cpu: u64) -> (ObjectKey, CachedObject) {
+        let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}")).unwrap());
+        let stored = CachedObject { uid: name.to_owned(), version, footprint, ends: None, link: None };
+        (ObjectKey::new("pods", namespace, name), stored)
+    }
+
     fn store(counter: &Counter, namespace: &str, version: u64) {
-        let name = format!("pod-{version}");
-        let stored = CachedObject {
-            uid: name.clone(),
-            version,
-            footprint: Arc::new(Footprint::default()),
-            ends: None,
-            link: None,
-        };
-        counter.take("pods", WatchUpdate::Stored((ObjectKey::new("pods", namespace, &name), stored)));
+        counter.take("pods", WatchUpdate::Stored(pod(namespace, &format!("pod-{version}"), version, 1)));
     }
 
     fn settle(counter: &Counter, view: &View) -> Option<CountedState> {
@@ -577,13 +571,6 @@ mod tests {
     #[test]
     fn a_count_that_is_corrected_is_the_same_as_a_new_one() {
         let (counter, view) = counter();
-        let pod = |namespace: &str, name: &str, version: u64, cpu: u64| {
-            let footprint = Arc::new(Footprint::read(&format!("pods=1 requests.cpu={cpu}")).unwrap());
-            (
-                ObjectKey::new("pods", namespace, name),
-                CachedObject { uid: name.to_owned(), version, footprint, ends: None, link: None },
-            )
-        };
         let check = |expected: &str| {
             let counted = settle(&counter, &view).unwrap().state.used;
             assert_eq!(counted[0].get("pods").unwrap().to_string(), expected);

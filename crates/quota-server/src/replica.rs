@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headroom_api_server::api_client::ApiClient;
-use headroom_api_server::clock;
 use headroom_api_server::event::Recorder;
 use headroom_api_server::parts::{Parts, locked};
-use headroom_api_server::random;
 use headroom_api_server::watch::OLD;
+use headroom_api_server::{clock, random};
 use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

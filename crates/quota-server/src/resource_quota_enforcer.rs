@@ -83,7 +83,7 @@ async fn has_plugin(replica: &Replica) -> Result<bool, ApiError> {
     let template = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": {
         "spec": {"containers": [{"name": "probe", "image": "probe"}]}}});
     for _ in 0..tries {
-        match replica.api.try_create(&of("podtemplates"), &template).await {
+        match replica.api.create(&of("podtemplates").dry_run(), &template).await {
             Ok(_) => tokio::time::sleep(BETWEEN_TRIES).await,
             // The quota is exceeded, or has no usage yet.
             Err(ApiError::Refused { message }) if message.contains(&format!("quota: {PROBE}")) => return Ok(true),

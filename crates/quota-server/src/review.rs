@@ -17,6 +17,7 @@ use headroom_quota_protocol::state::ObjectKey;
 use headroom_quota_protocol::tree::{ParentProblem, trees};
 use headroom_quota_protocol::{LedgerVerdict, Plan, message};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::devices;
@@ -249,18 +250,19 @@ struct Reserved<'a> {
 
 impl Reserved<'_> {
     async fn cancel(mut self) {
-        while let Some(ledger) = self.ledgers.last() {
-            self.replica.writers.cancel(ledger, self.reservation.key.clone(), self.reservation.token.clone()).await;
-            self.ledgers.pop();
+        while let Some(ledger) = self.ledgers.pop() {
+            _ = self.give_back(ledger).await;
         }
+    }
+
+    fn give_back(&self, ledger: &str) -> oneshot::Receiver<()> {
+        self.replica.writers.cancel(ledger, self.reservation.key.clone(), self.reservation.token.clone())
     }
 }
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        for ledger in &self.ledgers {
-            self.replica.writers.cancel_later(ledger, self.reservation.key.clone(), self.reservation.token.clone());
-        }
+        self.ledgers.iter().for_each(|ledger| drop(self.give_back(ledger)));
     }
 }
 

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use headroom_admission::json::Node;
-use headroom_api_server::ApiPath;
-use headroom_api_server::api_client::value;
+use headroom_api_server::api_client::{ListOptions, value};
 use headroom_api_server::parts::{BRIEF, UNBOUNDED};
-use headroom_api_server::probes;
 use headroom_api_server::watch::{OLD, WatchUpdate, follow};
+use headroom_api_server::{ApiPath, probes};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -85,7 +84,7 @@ impl Replica {
         read: impl Fn(Node<'_>) -> Option<T> + Send + Sync + 'static,
         take: impl FnMut(WatchUpdate<T>) + Send + 'static,
     ) {
-        let watch = follow(self.api.clone(), path, self.drained.clone(), read, take);
+        let watch = follow(self.api.clone(), path, ListOptions::WHOLE, self.drained.clone(), read, take);
         self.parts.run(part, OLD, &self.drained, watch);
     }
 

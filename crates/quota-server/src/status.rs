@@ -33,11 +33,12 @@ const MAX_LISTED: usize = 50;
 const LISTED_FOR_EACH: usize = 10;
 
 pub async fn report(replica: Arc<Replica>) {
-    let mut last = Last::default();
+    // The last failure, so that it is logged only once, and when each status was written, by quota.
+    let (mut logged, mut written) = (String::new(), HashMap::new());
     loop {
         let next = Instant::now() + REPORT_INTERVAL;
         if replica.tenants.is_listed() && replica.ledgers.is_listed() {
-            report_once(&replica, &mut last).await;
+            report_once(&replica, &mut logged, &mut written).await;
         }
         tokio::time::sleep_until(next).await;
     }
@@ -50,13 +51,6 @@ struct LedgerUsage<'v> {
     used_and_reserved: Vec<(ResourceList<'static>, ResourceList<'static>)>,
     /// Kinds that cannot be counted, and why.
     lost: BTreeMap<String, String>,
-}
-
-impl<'v> LedgerUsage<'v> {
-    fn of(replica: &Replica, view: &'v View) -> Self {
-        let lost = replica.counter.lost(&view.plan.watched_kinds());
-        Self { view, used_and_reserved: view.used_and_reserved(), lost }
-    }
 }
 
 /// The ledger that charges a quota, and the quota's node there.
@@ -76,23 +70,19 @@ impl<'c> ChargedNode<'c> {
     }
 }
 
-#[derive(Default)]
-struct Last {
-    /// The last failure, so that it is logged only once.
-    logged: String,
-    /// The time at which each status was written, by quota.
-    written: HashMap<String, Instant>,
-}
-
-async fn report_once(replica: &Replica, last: &mut Last) {
-    let Last { logged, written } = last;
+async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashMap<String, Instant>) {
     written.retain(|_, at| at.elapsed() < USAGE_INTERVAL);
     let quotas = replica.tenants.quotas();
     let parents: HashMap<&str, ParentProblem> = trees(&quotas).1.into_iter().collect();
     let mut views = replica.ledgers.views();
     views.retain(|view| namespace_of(&view.ledger).is_none());
     // Computed once for each ledger, not for each of its quotas.
-    let ledgers: Vec<LedgerUsage> = views.iter().map(|view| LedgerUsage::of(replica, view)).collect();
+    let ledgers = views.iter().map(|view| LedgerUsage {
+        view,
+        used_and_reserved: view.used_and_reserved(),
+        lost: replica.counter.lost(&view.plan.watched_kinds()),
+    });
+    let ledgers: Vec<LedgerUsage> = ledgers.collect();
     replica.metrics.set_quotas(samples(&ledgers));
     let places = ledgers.iter().flat_map(|ledger| {
         let quotas = ledger.view.plan.nodes.iter().enumerate();
@@ -203,7 +193,7 @@ fn amounts(replica: &Replica, quota: &TenantQuota<'static>, place: ChargedNode) 
         hard: (!quota.is_suspended).then(|| to_amounts(&quota.quota.spec_hard)),
         used: Some(to_amounts(used)),
         reserved: Some(to_amounts(reserved)),
-        exempt_namespaces: Some(replica.tenants.exempt().iter().cloned().collect()),
+        exempt_namespaces: Some(replica.tenants.exempt.iter().cloned().collect()),
         namespace_count: i64::try_from(count).ok(),
         namespaces: Some(namespaces.collect()),
         children: Some(children.collect()),

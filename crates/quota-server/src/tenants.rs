@@ -19,7 +19,7 @@ use headroom_api_server::watch::WatchUpdate;
 #[derive(Debug)]
 pub struct Tenants {
     /// Namespaces that are never charged.
-    exempt: BTreeSet<String>,
+    pub exempt: BTreeSet<String>,
     inner: Mutex<TenantObjects>,
     changes: watch::Sender<u64>,
 }
@@ -44,30 +44,25 @@ pub struct ParsedQuota<Q> {
 }
 
 impl<Q> ParsedQuota<Q> {
-    fn new(object: Value, quota: Result<Q, String>) -> Self {
-        Self { object: Arc::new(object), quota: quota.map(Arc::new) }
-    }
-
-    /// Returns true if the other object asks for the same. A changed status needs no new plan, and every quota's status
-    /// changes with each pod.
-    fn asks_the_same(&self, other: &Self) -> bool {
-        self.object.get("spec") == other.object.get("spec")
+    /// Puts a quota in the place of the one of its name. Returns false if it asks for the same: a changed status needs no new
+    /// plan, and every quota's status changes with each pod.
+    fn put(quotas: &mut BTreeMap<String, Self>, object: Value, quota: Result<Q, String>) -> bool {
+        let name = metadata(&object, "name").to_owned();
+        let is_same = quotas.get(&name).is_some_and(|known| known.object.get("spec") == object.get("spec"));
+        quotas.insert(name, Self { object: Arc::new(object), quota: quota.map(Arc::new) });
+        !is_same
     }
 }
 
 impl TenantObjects {
     /// Returns true if plans may depend on the change.
     fn put_resource_quota(&mut self, object: Value) -> bool {
-        let (namespace, name) = (metadata(&object, "namespace").to_owned(), metadata(&object, "name").to_owned());
+        let namespace = metadata(&object, "namespace").to_owned();
         let quota = read_resource_quota(&object);
         if let Err(problem) = &quota {
-            tracing::warn!(namespace, name, problem, "a ResourceQuota cannot be read");
+            tracing::warn!(namespace, name = metadata(&object, "name"), problem, "a ResourceQuota cannot be read");
         }
-        let known = ParsedQuota::new(object, quota);
-        let quotas = self.resource_quotas.entry(namespace).or_default();
-        let is_same = quotas.get(&name).is_some_and(|old| old.asks_the_same(&known));
-        quotas.insert(name, known);
-        !is_same
+        ParsedQuota::put(self.resource_quotas.entry(namespace).or_default(), object, quota)
     }
 }
 
@@ -92,10 +87,6 @@ impl Tenants {
 
     pub fn is_exempt(&self, namespace: &str) -> bool {
         self.exempt.contains(namespace)
-    }
-
-    pub fn exempt(&self) -> &BTreeSet<String> {
-        &self.exempt
     }
 
     /// All TenantQuotas, by name.
@@ -163,61 +154,51 @@ impl Tenants {
     pub fn take_quotas(&self, seen: WatchUpdate) {
         self.take(
             seen,
-            |inner, name, object| match object {
-                Some(object) => {
+            |inner, object, is_there| match is_there {
+                true => {
                     let quota = read_quota(&object);
-                    let known = ParsedQuota::new(object, quota);
-                    let is_same = inner.quotas.get(&name).is_some_and(|old| old.asks_the_same(&known));
-                    inner.quotas.insert(name, known);
-                    !is_same
+                    ParsedQuota::put(&mut inner.quotas, object, quota)
                 }
-                None => inner.quotas.remove(&name).is_some(),
+                false => inner.quotas.remove(metadata(&object, "name")).is_some(),
             },
             |inner| inner.quotas.clear(),
-            |inner| &mut inner.has_quotas,
+            |inner| Some(&mut inner.has_quotas),
         );
     }
 
     pub fn take_namespaces(&self, seen: WatchUpdate) {
         self.take(
             seen,
-            |inner, name, object| match object {
-                Some(object) => {
+            |inner, object, is_there| match (metadata(&object, "name"), is_there) {
+                (name, true) => {
                     let labels = labels_of(&object);
-                    inner.namespaces.insert(name, labels.clone()).is_none_or(|old| old != labels)
+                    inner.namespaces.insert(name.to_owned(), labels.clone()).is_none_or(|old| old != labels)
                 }
-                None => inner.namespaces.remove(&name).is_some(),
+                (name, false) => inner.namespaces.remove(name).is_some(),
             },
             |inner| inner.namespaces.clear(),
-            |inner| &mut inner.has_namespaces,
+            |inner| Some(&mut inner.has_namespaces),
         );
     }
 
     pub fn take_resource_quotas(&self, seen: WatchUpdate) {
-        let mut inner = self.inner();
-        let is_new = match seen {
-            WatchUpdate::Listed(_, objects) => {
-                inner.resource_quotas.clear();
-                objects.into_iter().for_each(|object| _ = inner.put_resource_quota(object));
-                true
-            }
-            WatchUpdate::Stored(object) => inner.put_resource_quota(object),
-            WatchUpdate::Deleted(object) => {
-                let namespace = metadata(&object, "namespace");
-                if let Some(quotas) = inner.resource_quotas.get_mut(namespace) {
-                    quotas.remove(metadata(&object, "name"));
-                    if quotas.is_empty() {
-                        inner.resource_quotas.remove(namespace);
+        self.take(
+            seen,
+            |inner, object, is_there| match (metadata(&object, "namespace"), is_there) {
+                (_, true) => inner.put_resource_quota(object),
+                (namespace, false) => {
+                    if let Some(quotas) = inner.resource_quotas.get_mut(namespace) {
+                        quotas.remove(metadata(&object, "name"));
+                        if quotas.is_empty() {
+                            inner.resource_quotas.remove(namespace);
+                        }
                     }
+                    true
                 }
-                true
-            }
-            WatchUpdate::UpTo(_) | WatchUpdate::Lost(_) => false,
-        };
-        drop(inner);
-        if is_new {
-            self.changed();
-        }
+            },
+            |inner| inner.resource_quotas.clear(),
+            |_| None,
+        );
     }
 
     /// Wakes the planner.
@@ -225,29 +206,27 @@ impl Tenants {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// `put` returns true if plans may depend on the change.
+    /// `put` puts an object that is there, or takes it out, and returns true if plans may depend on the change.
     fn take(
         &self,
         seen: WatchUpdate,
-        put: impl Fn(&mut TenantObjects, String, Option<Value>) -> bool,
+        put: impl Fn(&mut TenantObjects, Value, bool) -> bool,
         clear: fn(&mut TenantObjects),
-        is_listed: fn(&mut TenantObjects) -> &mut bool,
+        is_listed: fn(&mut TenantObjects) -> Option<&mut bool>,
     ) {
         let mut inner = self.inner();
         let is_new = match seen {
             WatchUpdate::Listed(_, objects) => {
                 clear(&mut inner);
-                *is_listed(&mut inner) = true;
-                for object in objects {
-                    put(&mut inner, metadata(&object, "name").to_owned(), Some(object));
-                }
+                is_listed(&mut inner).into_iter().for_each(|is_listed| *is_listed = true);
+                objects.into_iter().for_each(|object| _ = put(&mut inner, object, true));
                 true
             }
-            WatchUpdate::Stored(object) => put(&mut inner, metadata(&object, "name").to_owned(), Some(object)),
-            WatchUpdate::Deleted(object) => put(&mut inner, metadata(&object, "name").to_owned(), None),
+            WatchUpdate::Stored(object) => put(&mut inner, object, true),
+            WatchUpdate::Deleted(object) => put(&mut inner, object, false),
             // Plans stay as they are, and no review is answered, until it is listed again.
             WatchUpdate::Lost(_) => {
-                *is_listed(&mut inner) = false;
+                is_listed(&mut inner).into_iter().for_each(|is_listed| *is_listed = false);
                 false
             }
             WatchUpdate::UpTo(_) => false,

@@ -70,7 +70,9 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
         fields.insert("caBundle".to_owned(), json!(STANDARD.encode(authority)));
     }
     let quotas = replica.tenants.quotas();
-    let plain = plain_quotas(replica);
+    // The ResourceQuotas that the ledger enforces, by namespace.
+    let is_ours = replica.resource_quotas.is_ours();
+    let plain = if is_ours { replica.tenants.resource_quotas() } else { BTreeMap::new() };
     let charged = ChargedRequests::of(&quotas, &plain, &replica.tenants, matches);
     let webhooks = Value::Array(charged.entries(&client));
     let path = CONFIGURATIONS.at(CONFIGURATION);
@@ -153,14 +155,6 @@ fn knows_matches(version: &Value) -> bool {
     number("major") > Some(1) || number("major") == Some(1) && number("minor") >= Some(Version::MATCHES_SINCE)
 }
 
-/// The ResourceQuotas that the ledger enforces, by namespace.
-fn plain_quotas(replica: &Replica) -> BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>> {
-    if !replica.resource_quotas.is_ours() {
-        return BTreeMap::new();
-    }
-    replica.tenants.resource_quotas()
-}
-
 /// The requests that the API server must send to the webhook.
 struct ChargedRequests<'a> {
     tenants: &'a Tenants,
@@ -209,7 +203,7 @@ impl<'a> ChargedRequests<'a> {
     }
 
     fn not_exempt(&self) -> Value {
-        json!({"key": NAME_LABEL, "operator": "NotIn", "values": self.tenants.exempt()})
+        json!({"key": NAME_LABEL, "operator": "NotIn", "values": self.tenants.exempt})
     }
 
     fn entry(&self, name: &str, client: &Value, rules: &Value, policy: &str, selector: Value) -> Value {
@@ -322,10 +316,12 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
         (Some(authorities), Some(_), None) if now - since(MADE).unwrap_or_default() > RENEWED_AFTER => {
             let ServingCertificate { authority, certificate, key } = make()?;
             // Only the last of the trusted authorities is still in use.
-            let last = last_certificate(&authorities);
+            let authorities = String::from_utf8_lossy(&authorities);
+            let begin = authorities.rfind("-----BEGIN CERTIFICATE-----").unwrap_or_default();
+            let last = authorities.get(begin..).unwrap_or_default();
             let keep = |name: &str| STANDARD.encode(get(name).unwrap_or_default());
             let data = json!({
-                "ca.crt": STANDARD.encode([last, authority.into_bytes()].concat()), "tls.crt": keep("tls.crt"),
+                "ca.crt": STANDARD.encode(format!("{last}{authority}")), "tls.crt": keep("tls.crt"),
                 "tls.key": keep("tls.key"), "next.crt": STANDARD.encode(certificate), "next.key": STANDARD.encode(key),
             });
             (data, since(MADE).unwrap_or_default(), Some(now))
@@ -362,12 +358,6 @@ fn names(webhook: &Webhook, namespace: &str) -> Vec<String> {
     let host = webhook.url.as_deref().and_then(|url| url.parse::<http::Uri>().ok()?.host().map(str::to_owned));
     let service = format!("{}.{namespace}.svc", webhook.service);
     host.into_iter().chain([service]).collect()
-}
-
-fn last_certificate(pem: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8_lossy(pem);
-    let begin = text.rfind("-----BEGIN CERTIFICATE-----").unwrap_or_default();
-    text.get(begin..).unwrap_or_default().as_bytes().to_vec()
 }
 
 #[cfg(test)]

@@ -61,8 +61,8 @@ struct Back {
     key: ObjectKey,
     token: String,
     until: Instant,
-    /// Notified when the claim is removed; none if there is no need to wait.
-    done: Option<oneshot::Sender<()>>,
+    /// Notified when the claim is removed.
+    done: oneshot::Sender<()>,
 }
 
 /// A plan to be activated. If that fails for too long, the planner makes it again.
@@ -145,7 +145,9 @@ impl Writers {
         reservation: ReservationRequest,
         until: Instant,
     ) -> LedgerAnswer {
-        if let Some(view) = self.ledgers.view_by_last_plan(ledger) {
+        // Unless it is to have another plan soon.
+        let view = self.ledgers.view(ledger).filter(|view| self.ledgers.last_plan(ledger) == view.plan.number);
+        if let Some(view) = view {
             let found = self.spares.take(&view, &reservation);
             if found == SpareTaken::OneOfFew {
                 self.send(ledger, Job::Spares);
@@ -159,16 +161,11 @@ impl Writers {
         answered.await.unwrap_or_else(|_| Err(message::not_writable(ledger, "shutting down")))
     }
 
-    /// Gives back what was reserved under a token.
-    pub async fn cancel(self: &Arc<Self>, ledger: &str, key: ObjectKey, token: String) {
+    /// Gives back what was reserved under a token. The receiver tells when that is done.
+    pub fn cancel(self: &Arc<Self>, ledger: &str, key: ObjectKey, token: String) -> oneshot::Receiver<()> {
         let (done, is_done) = oneshot::channel();
-        self.send(ledger, Job::Cancel(Back { key, token, until: Instant::now() + JOB_TIMEOUT, done: Some(done) }));
-        _ = is_done.await;
-    }
-
-    /// Like [`Self::cancel`], without waiting.
-    pub fn cancel_later(self: &Arc<Self>, ledger: &str, key: ObjectKey, token: String) {
-        self.send(ledger, Job::Cancel(Back { key, token, until: Instant::now() + JOB_TIMEOUT, done: None }));
+        self.send(ledger, Job::Cancel(Back { key, token, until: Instant::now() + JOB_TIMEOUT, done }));
+        is_done
     }
 
     pub fn settle(self: &Arc<Self>, ledger: &str) {
@@ -241,7 +238,13 @@ struct Writer {
 impl Writer {
     async fn run(&mut self) {
         while self.wait().await {
-            self.take_turns().await;
+            // Replicas that write one ledger at the same time take turns: each waits for a write of another before its own next
+            // one. Otherwise every other write would be in vain. Meanwhile more jobs arrive, which share the write. Only a
+            // conflict shows that both write at the same time: calls that reach the replicas one after the other wait for
+            // nothing.
+            if let Some(own) = self.last_written.filter(|_| self.is_shared) {
+                self.is_shared = self.view_after(own).await.is_some();
+            }
             while let Ok(job) = self.jobs.try_recv() {
                 self.batch.add(job);
             }
@@ -278,17 +281,6 @@ impl Writer {
             }
         }
         true
-    }
-
-    /// Replicas that write one ledger at the same time take turns: each waits for a write of another before its own next
-    /// one. Otherwise every other write would be in vain. Meanwhile more jobs arrive, which share the write. Only a
-    /// conflict shows that both write at the same time: calls that reach the replicas one after the other wait for nothing.
-    async fn take_turns(&mut self) {
-        if self.is_shared
-            && let Some(own) = self.last_written
-        {
-            self.is_shared = self.view_after(own).await.is_some();
-        }
     }
 
     /// Waits until as many requests are there as shared the last write, at most for half the time that a write takes. A
@@ -465,7 +457,7 @@ impl Writer {
             _ = replan.done.send(());
         }
         for back in self.batch.back.drain(..) {
-            _ = back.done.map(|done| done.send(()));
+            _ = back.done.send(());
         }
         let is_young =
             |token: &String| self.first_seen.get(token).is_some_and(|seen| now.duration_since(*seen) < WAITS_FOR);

@@ -99,10 +99,10 @@ impl Histories {
         of.course.add_day(age, observed);
     }
 
-    /// Adds an hour in which a pod was far above its mean, by the age of the day.
+    /// The usage of the container of the first workload.
     #[cfg(test)]
-    pub fn observe_busy_hour(&mut self, pod: u32, at: (u32, u32), cpu: u64) {
-        self.containers.entry((0, "a".to_owned())).or_default().course.add_busy_hour(pod, at, cpu);
+    pub fn of_first(&mut self) -> &mut ContainerUsage {
+        self.containers.entry((0, "a".to_owned())).or_default()
     }
 
     /// Adds what one pod was observed to use on one day.
@@ -113,37 +113,15 @@ impl Histories {
         of.course.add_pod(pod, age, observed.clone());
     }
 
-    /// Adds kills of processes that did not end their container.
-    #[cfg(test)]
-    pub fn kill_children(&mut self, workload: usize, container: &str, kills: u64) {
-        self.containers.entry((workload, container.to_owned())).or_default().kernel_kills += kills;
-    }
-
-    /// Says that the limit at the kills of a container is unknown.
-    #[cfg(test)]
-    pub fn lose_kill_limit(&mut self, workload: usize, container: &str, is_lost: bool) {
-        self.containers.entry((workload, container.to_owned())).or_default().lacks_kill_limit = is_lost;
-    }
-
     fn add(&mut self, part: PartialHistory) {
-        for ((workload, container), days) in part.usage {
-            for (age, observed) in days {
-                self.observe(workload, &container, age, &observed);
-            }
-        }
-        for (container, course) in part.courses {
-            self.containers.entry(container).or_default().course.merge(course);
-        }
-        for (container, counted) in part.throttling {
-            let throttling = &mut self.containers.entry(container).or_default().throttling;
-            throttling.periods += counted.periods;
-            throttling.throttled += counted.throttled;
-        }
-        for (container, kills) in part.kernel_kills {
-            self.containers.entry(container).or_default().kernel_kills += kills;
-        }
-        for container in part.killed_at_unknown_limit {
-            self.containers.entry(container).or_default().lacks_kill_limit = true;
+        for ((workload, container), part) in part.containers {
+            part.days.iter().for_each(|(age, observed)| self.observe(workload, &container, *age, observed));
+            let of = self.containers.entry((workload, container)).or_default();
+            of.course.merge(part.course);
+            of.throttling.periods += part.throttling.periods;
+            of.throttling.throttled += part.throttling.throttled;
+            of.kernel_kills += part.kernel_kills;
+            of.lacks_kill_limit |= part.lacks_kill_limit;
         }
     }
 }

@@ -224,11 +224,6 @@ impl Recommendations {
             .collect()
     }
 
-    /// True if all containers are left alone.
-    pub fn writes_nothing(&self) -> bool {
-        self.containers().all(|(_, container)| container.is_without_advice() || container.is_too_brief())
-    }
-
     fn brief(&self) -> u64 {
         self.containers().filter(|(_, container)| container.is_too_brief()).count() as u64
     }
@@ -338,7 +333,8 @@ fn total(namespace: Option<&str>, workloads: &[&Workload], prices: &Prices) -> T
     let add_up = |amounts: &mut dyn Iterator<Item = Quantity>| amounts.fold(Quantity::ZERO, |sum, of| sum.plus(&of));
     let requested = |of: &Workload, place: usize| of.requested.get(place).map(|amount| amount.times_count(of.pods));
     let sum = |(place, resource): (usize, Resource)| {
-        let advised = || workloads.iter().filter(|of| !of.is_untried && of.is_advised(resource));
+        let is_advised = |of: &&&Workload| of.parts(resource).iter().any(|part| part.then.is_some());
+        let advised = || workloads.iter().filter(|of| !of.is_untried).filter(is_advised);
         let requested = add_up(&mut advised().filter_map(|of| requested(of, place)));
         let saved = add_up(&mut advised().map(|of| of.saved(resource)));
         Sum { recommended: requested.minus(&saved), requested, saved }

@@ -218,11 +218,10 @@ impl Resizer {
     fn in_order(
         &self,
         name: &str,
-        workloads: Vec<RunningWorkload>,
+        mut workloads: Vec<RunningWorkload>,
         records: &BTreeMap<WorkloadRef, Record>,
     ) -> Vec<RunningWorkload> {
         let next = self.memory.namespaces.get(name).and_then(|of| of.next.as_ref());
-        let mut workloads = workloads;
         workloads.sort_by_key(|running| {
             let is_under_way = records.get(&running.workload).is_some_and(|record| !record.changes.is_empty());
             (!is_under_way, next.is_some_and(|next| running.workload < *next))

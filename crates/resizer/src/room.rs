@@ -42,7 +42,7 @@ impl Rooms {
         }
         let (namespace, version) = (metadata(pod, "namespace"), metadata(pod, "resourceVersion"));
         let path = V1.collection(Some(namespace), "pods").at(&change.pod).at("resize");
-        match api.try_resize(&path, &round::patch(&change.uid, version, &change.containers)).await {
+        match api.resize(&path.dry_run(), &round::patch(&change.uid, version, &change.containers)).await {
             Ok(_) => {
                 locked(&self.0).remove(node);
                 Ok(())

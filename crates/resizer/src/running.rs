@@ -56,7 +56,7 @@ pub struct RunningWorkload {
 /// Reads the workloads of a namespace. Nothing is known of any of them if one list cannot be read. [`RunningWorkload::learn`] comes after.
 pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) -> Result<Vec<RunningWorkload>, String> {
     let name = metadata(namespace, "name");
-    let mode_of_namespace = least(asked(namespace));
+    let mode_of_namespace = asked(namespace).into_iter().min();
     if mode_of_namespace == Some(None) {
         return Ok(Vec::new());
     }
@@ -95,7 +95,7 @@ pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) ->
         let acting = autoscalers.acting(&workload);
         let mut running = RunningWorkload {
             left_alone: acting.map(|vpa| format!("VerticalPodAutoscaler {} acts on it", vpa.name)),
-            mode: least(asked.into_iter().chain(mode_of_namespace)).unwrap_or(Some(modes.unasked)),
+            mode: asked.into_iter().chain(mode_of_namespace).min().unwrap_or(Some(modes.unasked)),
             object,
             pods: Vec::new(),
             facts: BTreeMap::new(),
@@ -151,7 +151,7 @@ impl RunningWorkload {
     ) -> crate::decision::Workload {
         let mut observed_pods = Vec::new();
         for pod in pods {
-            let Some(mode) = least(asked(pod).into_iter().chain([self.mode])).flatten() else { continue };
+            let Some(mode) = asked(pod).into_iter().chain([self.mode]).min().flatten() else { continue };
             let facts = self.facts.get(&WorkloadRef::maker_of(pod));
             let facts_of = |container: &str| {
                 let in_template = facts.and_then(|facts| facts.get(container)).copied().unwrap_or_default();
@@ -187,15 +187,10 @@ impl RunningWorkload {
     }
 }
 
-/// The modes that an object asks for; none for one that asks to be left. An unknown word only lets observe.
+/// The modes that an object asks for: the least counts, and none is to be left. An unknown word only lets observe.
 fn asked(object: &Value) -> Vec<Option<Mode>> {
     let words = ["labels", "annotations"].map(|field| at(object, &format!("/metadata/{field}")).get(RESIZE)?.as_str());
     words.into_iter().flatten().map(mode).collect()
-}
-
-/// The least of what is asked for.
-fn least(asked: impl IntoIterator<Item = Option<Mode>>) -> Option<Option<Mode>> {
-    asked.into_iter().min()
 }
 
 /// None for `off`.

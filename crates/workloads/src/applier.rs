@@ -3,6 +3,7 @@
 use std::fmt;
 
 use headroom_admission::truncate::on_one_line;
+use headroom_objects::kinds::text;
 use serde_json::Value;
 
 /// The labels and annotations by which tools mark what they apply: where, who, and the resource in which the tool keeps it.
@@ -43,7 +44,7 @@ pub fn is_mark(annotation: &str) -> bool {
 
 /// The tools that apply an object, each once.
 pub fn appliers(object: &Value) -> Vec<Applier> {
-    let text = |at: &str| object.pointer(&format!("/metadata/{at}")).and_then(Value::as_str).unwrap_or_default();
+    let text = |at: &str| text(object, &format!("/metadata/{at}"));
     let mut found: Vec<Applier> = Vec::new();
     for (at, who, resource) in MARKS {
         let name = on_one_line(text(at).split(':').next().unwrap_or_default(), LONGEST);

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::{ApiKind, metadata, number};
+use headroom_objects::kinds::{ApiKind, items, metadata, number, text};
 use serde_json::Value;
 
-use crate::kinds::DEPLOYMENT;
+use crate::kinds::{DEPLOYMENT, served};
 use crate::owner::{Owner, WorkloadRef};
 
 pub const HORIZONTAL: &str = "HorizontalPodAutoscaler";
@@ -79,11 +79,8 @@ impl HorizontalAutoscaler {
     }
 
     fn of_object(object: &Value) -> Self {
-        let metrics = object.pointer("/spec/metrics").cloned().unwrap_or_default();
-        let measured = object.pointer("/status/currentMetrics").and_then(Value::as_array);
-        let measured: Vec<_> = measured.into_iter().flatten().filter_map(measured_metric).collect();
-        let targets = metrics.as_array().into_iter().flatten().enumerate();
-        let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+        let measured: Vec<_> = items(object, "/status/currentMetrics").filter_map(measured_metric).collect();
+        let targets = items(object, "/spec/metrics").enumerate();
         let tolerance = |direction: &str| {
             let tolerance = object.pointer(&format!("/spec/behavior/{direction}/tolerance"));
             tolerance.and_then(amount_of).map_or(TOLERANCE, |tolerance| tolerance.milli_value().unsigned_abs())
@@ -100,9 +97,9 @@ impl HorizontalAutoscaler {
             current: number(object, "/status/currentReplicas"),
             wanted: number(object, "/status/desiredReplicas"),
             by_utilization: targets.filter_map(|(place, of)| UtilizationTarget::of(place, of, &measured)).collect(),
-            metrics,
+            metrics: object.pointer("/spec/metrics").cloned().unwrap_or_default(),
             tolerance: [tolerance("scaleUp"), tolerance("scaleDown")],
-            problems: conditions.into_iter().flatten().filter_map(ScalingProblem::of).collect(),
+            problems: items(object, "/status/conditions").filter_map(ScalingProblem::of).collect(),
         }
     }
 
@@ -116,7 +113,6 @@ impl HorizontalAutoscaler {
             let container = text("/metadata/containerName").map(str::to_owned);
             is_share.then_some(UtilizationTarget { place, resource, container, percent, measured: None })
         };
-        let triggers = object.pointer("/spec/triggers").and_then(Value::as_array);
         let (name, kind) = (metadata(object, "name").to_owned(), ApiKind::of(object));
         let (workload, target_api_version) = target_of(object, "/spec/scaleTargetRef", DEPLOYMENT.kind);
         Self {
@@ -130,7 +126,7 @@ impl HorizontalAutoscaler {
             current: None,
             wanted: None,
             metrics: Value::Null,
-            by_utilization: triggers.into_iter().flatten().enumerate().filter_map(target).collect(),
+            by_utilization: items(object, "/spec/triggers").enumerate().filter_map(target).collect(),
             tolerance: [TOLERANCE; 2],
             problems: Vec::new(),
         }
@@ -177,14 +173,13 @@ fn source_of(metric: &Value) -> Option<(&Value, String, Option<String>)> {
 
 impl ScalingProblem {
     fn of(condition: &Value) -> Option<Self> {
-        let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
-        let is_problem = match (text("type"), text("status")) {
-            ("AbleToScale" | "ScalingActive", "False") => text("reason") != "ScalingDisabled",
-            ("ScalingLimited", "True") => text("reason") == "TooManyReplicas",
+        let [kind, reason, message, since] =
+            ["/type", "/reason", "/message", "/lastTransitionTime"].map(|at| text(condition, at).to_owned());
+        let is_problem = match (kind.as_str(), text(condition, "/status")) {
+            ("AbleToScale" | "ScalingActive", "False") => reason != "ScalingDisabled",
+            ("ScalingLimited", "True") => reason == "TooManyReplicas",
             _ => false,
         };
-        let [kind, reason, message, since] =
-            ["type", "reason", "message", "lastTransitionTime"].map(|field| text(field).to_owned());
         is_problem.then_some(Self { kind, reason, message, since })
     }
 }
@@ -285,13 +280,5 @@ impl Autoscalers {
     /// The most pods that a workload is scaled to; none without an autoscaler.
     pub fn most(&self, workload: &WorkloadRef) -> Option<u64> {
         self.horizontal(workload).iter().filter_map(|autoscaler| autoscaler.most).max()
-    }
-}
-
-/// The objects of a kind; none if the cluster does not serve it.
-fn served(listed: Result<Vec<Value>, ReadError>) -> Result<Option<Vec<Value>>, ReadError> {
-    match listed {
-        Err(error) if error.is_unknown_kind() => Ok(None),
-        listed => listed.map(Some),
     }
 }

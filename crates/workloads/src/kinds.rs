@@ -4,7 +4,7 @@ pub use headroom_admission::request::kinds::{
     CRON_JOB, DAEMON_SET, DEPLOYMENT, Growth, JOB, POD, POD_KINDS, PodKind, REPLICA_SET, REPLICATION_CONTROLLER,
     STATEFUL_SET,
 };
-use headroom_objects::cluster_reader::List;
+use headroom_objects::cluster_reader::{List, ReadError};
 use headroom_objects::kinds::ApiKind;
 use serde_json::Value;
 
@@ -25,6 +25,14 @@ pub fn of_api(kind: &ApiKind) -> Option<&'static PodKind> {
 /// The kind as lists name it.
 pub fn list<'n>(kind: &PodKind, namespace: Option<&'n str>) -> List<'n> {
     (kind.api_version, kind.kind, namespace)
+}
+
+/// The objects of a kind; none if the cluster does not serve it.
+pub fn served(listed: Result<Vec<Value>, ReadError>) -> Result<Option<Vec<Value>>, ReadError> {
+    match listed {
+        Err(error) if error.is_unknown_kind() => Ok(None),
+        listed => listed.map(Some),
+    }
 }
 
 /// The kind that a word of kubectl means: `deploy`, `deployment` or `deployments`.

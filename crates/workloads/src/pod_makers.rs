@@ -191,7 +191,12 @@ pub fn of(object: &Value, rows: &[PodMaker], find: &mut dyn FnMut(&str, &str) ->
     let table = TABLE.iter().filter(|_| is_custom);
     match rows.iter().chain(table).find(|row| row.is_of(&kind)) {
         Some(row) => row.pods(object, find),
-        None if is_custom && !is_description(&kind.kind) => searched(object, &kind),
+        // Kinds that their authors name so describe pods that others make.
+        None if is_custom
+            && !["Template", "Runtime", "Class", "Profile"].iter().any(|end| kind.kind.ends_with(end)) =>
+        {
+            searched(object, &kind)
+        }
         None => MadePods::default(),
     }
 }
@@ -219,11 +224,6 @@ pub fn of_built_in(object: &Value) -> Vec<PodTemplate> {
     let kind = ApiKind::of(object);
     let row = TABLE.iter().find(|row| lifecycle::is_built_in(&kind.group) && row.is_of(&kind));
     row.map(|row| row.pods(object, &mut |_, _| None).templates).unwrap_or_default()
-}
-
-/// True for the names that authors give to kinds which describe pods that others make.
-fn is_description(kind: &str) -> bool {
-    ["Template", "Runtime", "Class", "Profile"].iter().any(|ending| kind.ends_with(ending))
 }
 
 impl PodMaker {

@@ -6,7 +6,7 @@
 use headroom_admission::timestamp::Timestamp;
 use headroom_admission::truncate::on_one_line;
 use headroom_objects::cluster_reader::Events;
-use headroom_objects::kinds::metadata;
+use headroom_objects::kinds::{items, metadata, number, text};
 use serde_json::Value;
 
 use crate::owner::WorkloadRef;
@@ -40,15 +40,13 @@ impl PodRefusal {
 
     /// Reads an Event of a Pod that could not be created, and who should have made it.
     pub fn of_event(event: &Value) -> Option<(WorkloadRef, Self)> {
-        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let number = |pointer: &str| event.pointer(pointer).and_then(Value::as_u64);
-        let time = |pointers: &[&str]| pointers.iter().find_map(|pointer| text(pointer).parse().ok());
-        let message = Some(text("/message")).filter(|message| !message.is_empty())?;
-        let made_by =
-            WorkloadRef::new(metadata(event, "namespace"), text("/involvedObject/kind"), text("/involvedObject/name"));
+        let time = |pointers: &[&str]| pointers.iter().find_map(|pointer| text(event, pointer).parse().ok());
+        let message = Some(text(event, "/message")).filter(|message| !message.is_empty())?;
+        let [kind, name] = ["/involvedObject/kind", "/involvedObject/name"].map(|at| text(event, at));
+        let made_by = WorkloadRef::new(metadata(event, "namespace"), kind, name);
         let first = time(&["/firstTimestamp", "/eventTime", "/metadata/creationTimestamp"]);
         let last = time(&["/series/lastObservedTime", "/lastTimestamp"]).or(first);
-        let count = number("/series/count").or_else(|| number("/count")).unwrap_or(1).max(1);
+        let count = number(event, "/series/count").or_else(|| number(event, "/count")).unwrap_or(1).max(1);
         let refusal = Self { count, first, last, ..Self::new(&on_one_line(message, LONGEST), &made_by.name) };
         Some((made_by, refusal))
     }
@@ -66,12 +64,10 @@ impl PodRefusal {
 
     /// Reads the condition of an object whose Pods are refused now.
     pub fn of_condition(object: &Value) -> Option<Self> {
-        let conditions = object.pointer("/status/conditions").and_then(Value::as_array)?;
-        let is = |of: &Value, field: &str, value: &str| of.get(field).is_some_and(|is| is == value);
-        let failure = conditions.iter().find(|of| is(of, "type", "ReplicaFailure") && is(of, "status", "True"))?;
-        let text = |field: &str| failure.get(field).and_then(Value::as_str);
-        let since = text("lastTransitionTime").and_then(|since| since.parse().ok());
-        Some(Self { first: since, last: since, ..Self::new(text("message")?, metadata(object, "name")) })
+        let is_it = |of: &&Value| text(of, "/type") == "ReplicaFailure" && text(of, "/status") == "True";
+        let failure = items(object, "/status/conditions").find(is_it)?;
+        let (since, message) = (text(failure, "/lastTransitionTime").parse().ok(), failure.get("message")?.as_str()?);
+        Some(Self { first: since, last: since, ..Self::new(message, metadata(object, "name")) })
     }
 
     /// Adds refusals of the same workload. Of several reasons the latest counts.

@@ -221,11 +221,8 @@ fn page(entries: &[CheckedObject], admission: &Description, format: CheckFormat)
             Page::json(&sarif::with_note(log, render::not_checked(entries)))?
         }
         CheckFormat::Github => {
-            let commands = github::annotations(&render::findings(entries));
-            Page::workflow_commands(&match render::not_checked(entries) {
-                Some(note) => commands.with_notice("kubectl headroom check", &note),
-                None => commands,
-            })
+            let notice = render::not_checked(entries);
+            github::annotations(&render::findings(entries), "kubectl headroom check", notice.as_deref())
         }
         CheckFormat::Markdown => Page::document(&format!("{}\nadmission: {admission}\n", render::markdown(entries))),
         CheckFormat::Junit => Page::document(&junit::report("kubectl headroom check", &render::cases(entries))),

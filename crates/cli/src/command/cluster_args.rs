@@ -17,11 +17,10 @@ use headroom_api_server::kubeconfig::{self, Chosen};
 use headroom_api_server::list_all_namespaces::ListAllNamespaces;
 use headroom_api_server::proxy;
 use headroom_api_server::shell::ShellCommand;
-use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::admission::{Description, PolicySource};
 use headroom_dry_run::evaluate::{Admission, Run};
-use headroom_dry_run::settings;
 use headroom_dry_run::why::Suffixes;
+use headroom_dry_run::{Overlay, settings};
 use headroom_objects::cluster_reader::{ClusterReader, Folder, List, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_output::progress::Progress;
@@ -271,11 +270,6 @@ fn matching(names: &[String], cluster: &mut Overlay) -> anyhow::Result<Vec<Strin
     Ok(found.into_iter().collect())
 }
 
-/// The settings that the chart gives to the policy if nothing is chosen: with the history of the collector that it installs.
-pub fn default_settings() -> Value {
-    json!({"estimates": {"namespace": NAMESPACE}})
-}
-
 /// The namespace if no kubeconfig sets one.
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -331,7 +325,9 @@ impl TargetArgs {
             None if greets => self.admission_of(&mut cluster, &scope),
             None => Admission::assumed(),
         };
-        let settings = given.or_else(|| admission.settings().cloned()).unwrap_or_else(default_settings);
+        let settings = given.or_else(|| admission.settings().cloned());
+        // The chart gives these to the policy if nothing is chosen: with the history of the collector that it installs.
+        let settings = settings.unwrap_or_else(|| json!({"estimates": {"namespace": NAMESPACE}}));
         let context = self.wants_cluster().then(|| self.cluster.context_name()).flatten();
         Ok(Opened { cluster, context, namespace, scope, settings, admission, unread })
     }

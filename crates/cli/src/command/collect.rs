@@ -177,7 +177,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         None => (Store::open(&path)?, false),
     };
     if is_replaced {
-        metrics.store_damaged();
+        metrics.stores_damaged.inc();
     }
     tracing::info!(store = %path.display(), source = source_name, "collecting");
     let lease = match &destination {

@@ -30,9 +30,8 @@ use serde_json::Value;
 use super::cluster_args::{Opened, Scope, TargetArgs, warn_if_elsewhere};
 use super::rbac_hint;
 use crate::describe::limits::{self, NamespaceLimits};
-use crate::describe::not_there;
 use crate::describe::quotas::{DescribedQuotas, Inventory, Owned};
-use crate::describe::tenant_quotas;
+use crate::describe::{not_there, tenant_quotas};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -109,9 +108,9 @@ enum DescribeFormat {
 
 impl DescribeOutput {
     /// Prints what was found, or a table of it.
-    pub fn print(&self, found: &impl Serialize, table: impl FnOnce() -> Page) -> anyhow::Result<Exit> {
+    pub fn print(&self, found: &impl Serialize, table: impl FnOnce() -> anyhow::Result<Page>) -> anyhow::Result<Exit> {
         headroom_output::print(&match self.output {
-            DescribeFormat::Table => table(),
+            DescribeFormat::Table => table()?,
             DescribeFormat::Json => Page::json(found)?,
             DescribeFormat::Yaml => Page::yaml(found)?,
         })?;
@@ -149,7 +148,7 @@ fn describe_limits(args: LimitsArgs) -> anyhow::Result<Exit> {
         found.push(limits);
     }
     args.output.print(&Items { items: &found, tenant_quotas: Vec::new() }, || {
-        one_by_one(found.iter().map(NamespaceLimits::page).collect(), "No LimitRanges.")
+        Ok(one_by_one(found.iter().map(NamespaceLimits::page).collect(), "No LimitRanges."))
     })
 }
 
@@ -187,17 +186,11 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
         found.push(quotas_of(&namespace, now, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
-    let both = Items { items: &found, tenant_quotas: tenants.objects() };
-    headroom_output::print(&match args.output.output {
-        DescribeFormat::Json => Page::json(&both)?,
-        DescribeFormat::Yaml => Page::yaml(&both)?,
-        DescribeFormat::Table => {
-            let mut pages: Vec<Page> = found.iter().map(|quotas| quotas.page(charset, paint)).collect();
-            pages.extend(tenants.pages(charset)?);
-            one_by_one(pages, "No quotas.")
-        }
-    })?;
-    Ok(Exit::Ok)
+    args.output.print(&Items { items: &found, tenant_quotas: tenants.objects() }, || {
+        let mut pages: Vec<Page> = found.iter().map(|quotas| quotas.page(charset, paint)).collect();
+        pages.extend(tenants.pages(charset)?);
+        Ok(one_by_one(pages, "No quotas."))
+    })
 }
 
 /// All TenantQuotas, because each is described with its ancestors and children, and which to describe.
@@ -241,10 +234,10 @@ impl DescribedTenants {
         self.all.iter().filter(|object| self.wanted.contains(metadata(object, "name"))).collect()
     }
 
-    fn pages(self, charset: Charset) -> anyhow::Result<Vec<Page>> {
-        let all = tenant_quotas::DescribedTenantQuotas::read(self.all).map_err(|problem| anyhow!(problem))?;
+    fn pages(&self, charset: Charset) -> anyhow::Result<Vec<Page>> {
+        let all = tenant_quotas::DescribedTenantQuotas::read(&self.all).map_err(|problem| anyhow!(problem))?;
         let mut pages: Vec<Page> = self.wanted.iter().filter_map(|name| all.describe(name, charset)).collect();
-        if let Some(problem) = self.note {
+        if let Some(problem) = &self.note {
             let mut page = Page::new();
             writeln!(page, "Note: TenantQuotas are not described: {problem}");
             pages.push(page);
@@ -296,17 +289,17 @@ fn quotas_of(
                 objects.extend(listed.into_iter().map(|object| (qualified.clone(), object)));
             }
             // Before Kubernetes 1.34 devices are charged for pods alone.
-            Err(problem) if problem.is_unknown_kind() && is_of_devices(&qualified) => cache.advance(&qualified, 1),
+            Err(problem)
+                if problem.is_unknown_kind() && matches!(qualified.as_str(), RESOURCE_CLAIMS | DEVICE_CLASSES) =>
+            {
+                cache.advance(&qualified, 1);
+            }
             Err(problem) => notes.push(format!("{qualified} are not recounted: {problem}")),
         }
     }
     let mut found = read_quotas(namespace, now, quotas, &objects, cache).map_err(|malformed| malformed.to_string())?;
     found.notes = notes;
     Ok(found)
-}
-
-fn is_of_devices(kind: &str) -> bool {
-    matches!(kind, RESOURCE_CLAIMS | DEVICE_CLASSES)
 }
 
 fn read_quotas(

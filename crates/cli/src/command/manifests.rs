@@ -1,9 +1,8 @@
 //! Manifests as they are typed: `-f`, `-k` and `-R`, as kubectl has them.
 
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::{fmt, io};
 
 use anyhow::bail;
 use headroom_objects::manifest::Manifest;

@@ -75,11 +75,7 @@ fn remember(days: &mut Vec<Day>, now: Requests, today: u32) -> Vec<ChangedReques
     let changes = now.iter().filter_map(changed).collect();
     match days.iter_mut().find(|day| day.day == today) {
         // The first look of a day counts. Later ones may add namespaces.
-        Some(day) => {
-            for (id, resources) in now {
-                day.requests.entry(id).or_insert(resources);
-            }
-        }
+        Some(day) => now.into_iter().for_each(|(id, resources)| _ = day.requests.entry(id).or_insert(resources)),
         None => days.push(Day { day: today, requests: now }),
     }
     days.sort_by_key(|day| day.day);

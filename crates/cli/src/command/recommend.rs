@@ -33,7 +33,7 @@ use headroom_workloads::inventory::Inventory;
 
 pub use self::apply::as_command;
 pub use self::arguments::{Args, NamedStore, UsageArgs};
-use self::arguments::{From, What};
+use self::arguments::{From, RecommendFormat, What};
 pub use self::bounds::for_page as bounds_for_page;
 use self::run::Choices;
 pub use self::run::{Recommended, recommend_inventory, recommend_what_is_known, recommend_workloads};
@@ -68,7 +68,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         declined: declined.as_ref(),
     };
     let mut inventory = match workloads::read(&args, &mut opened, &progress) {
-        Err(problem) if args.is_of_files() && args.output.is_for_programs() => {
+        Err(problem) if args.is_of_files() && matches!(args.output, RecommendFormat::Json | RecommendFormat::Csv) => {
             // Programs that read the output still get a valid document.
             print::print(&args, &run::recommend(&mut opened, Inventory::default(), None, &choices, &progress)?.report)?;
             return Err(problem);

@@ -115,7 +115,7 @@ impl Args {
         let namespaces =
             |own: &str| (!self.all_namespaces).then(|| vec![self.namespace.clone().unwrap_or_else(|| own.to_owned())]);
         let found = read_records(&self.cluster, namespaces, &home(&mut cluster))?;
-        self.output.print(&found, || found.page())
+        self.output.print(&found, || Ok(found.page()))
     }
 
     fn resize(&self, resizer: &mut Resizer, namespace: &str, place: &str) -> anyhow::Result<Exit> {
@@ -132,7 +132,7 @@ impl Args {
                     note.event = Event::Would { why, containers };
                 }
             }
-            noted.push((title(running), notes));
+            noted.push((running.workload.to_string(), notes));
         }
         print(&noted, &found)?;
         let pods = noted.iter().flat_map(|(_, notes)| notes).filter(|note| matches!(note.event, Event::Would { .. }));
@@ -152,7 +152,7 @@ impl Args {
                 // Changes that wait were already listed before the first round.
                 let notes =
                     notes.into_iter().filter(|note| !matches!(note.event, Event::Waits(_) | Event::DoesNotFit { .. }));
-                noted.push((title(running), notes.collect()));
+                noted.push((running.workload.to_string(), notes.collect()));
             }
             print(&noted, &found)?;
             if !self.watch || !is_busy {
@@ -161,7 +161,7 @@ impl Args {
             std::thread::sleep(PAUSE);
             resizer.cluster.forget(|_| true);
         }
-        let names: Vec<String> = workloads.iter().map(title).collect();
+        let names: Vec<String> = workloads.iter().map(|of| of.workload.to_string()).collect();
         complain!("to take the last changes back, run `{}`", self.undo_command(&names, namespace));
         if !self.watch {
             complain!("watch the pods and go on with --watch, unless `headroom-controller resize` does");
@@ -171,7 +171,7 @@ impl Args {
 
     fn undo(&self, resizer: &mut Resizer, namespace: &str, place: &str) -> anyhow::Result<Exit> {
         let (found, workloads) = self.read(resizer, namespace)?;
-        let names: Vec<String> = workloads.iter().map(title).collect();
+        let names: Vec<String> = workloads.iter().map(|of| of.workload.to_string()).collect();
         if !self.confirmed(&format!("Take back the last resize of each pod of {} in {place}?", names.join(", ")))? {
             return Ok(Exit::Ok);
         }
@@ -180,9 +180,11 @@ impl Args {
             match resizer.round(running, &found.usage, 0, true)? {
                 RoundOutcome::Done { mut notes, .. } => {
                     notes.retain(|note| !matches!(note.event, Event::Waits(_) | Event::Would { .. }));
-                    noted.push((title(running), notes));
+                    noted.push((running.workload.to_string(), notes));
                 }
-                RoundOutcome::Overtaken => bail!("{} is being changed by another process: try again", title(running)),
+                RoundOutcome::Overtaken => {
+                    bail!("{} is being changed by another process: try again", running.workload)
+                }
             }
         }
         if noted.iter().any(|(_, notes)| !notes.is_empty()) {
@@ -281,8 +283,10 @@ pub fn read_records(
             // Everybody may write Events in a namespace of his own, so then each has its bound.
             if namespace.is_none() && !is_whole {
                 events.clear();
-                for namespace in names_of_namespaces(&api).await {
-                    events.extend(events_in(&api, Some(&namespace), MOST_EVENTS / 10).await.0);
+                let path = ApiPath::of_version("v1").collection(None, "namespaces");
+                let (_, all) = api.list(&path, ListOptions::METADATA, value).await.unwrap_or_default();
+                for namespace in &all {
+                    events.extend(events_in(&api, Some(metadata(namespace, "name")), MOST_EVENTS / 10).await.0);
                 }
             }
         }
@@ -301,16 +305,6 @@ async fn events_in(api: &ApiClient, namespace: Option<&str>, most: usize) -> (Ve
     let (path, mut found) = (ApiPath::of_version("v1").collection(namespace, "events"), Vec::new());
     let listed = api.for_each(&path, options, |event| found.extend(value(event))).await;
     (found, listed.is_ok_and(|listed| listed.next.is_empty()))
-}
-
-async fn names_of_namespaces(api: &ApiClient) -> Vec<String> {
-    let path = ApiPath::of_version("v1").collection(None, "namespaces");
-    let listed = api.list(&path, ListOptions::METADATA, value).await.unwrap_or_default();
-    listed.1.iter().map(|namespace| metadata(namespace, "name").to_owned()).collect()
-}
-
-fn title(running: &RunningWorkload) -> String {
-    format!("{}/{}", running.workload.kind.to_lowercase(), running.workload.name)
 }
 
 fn print(noted: &WorkloadNotes, found: &headroom_resizer::Found) -> anyhow::Result<()> {

@@ -89,6 +89,14 @@ impl Address {
             .transpose()
     }
 
+    /// Reaches the store, of which the endpoint is.
+    pub(super) async fn http(&self, cluster: &Chosen, endpoint: &Endpoint) -> anyhow::Result<Http> {
+        Ok(match self {
+            Self::Url(_) => Http::new(endpoint)?,
+            Self::Service(target) => behind_service(client(cluster).await?, target.clone(), endpoint).await?,
+        })
+    }
+
     /// Empty if the store is behind a Service.
     fn url(&self) -> Url {
         match self {
@@ -209,8 +217,9 @@ impl SourceCommand {
                 let options = args.options()?;
                 let http = args.http(cluster, &options).await?;
                 let names = prometheus::detect(http, &options).await?;
-                let file = args.source.file()?.clone();
-                at_address(file, args.address.as_ref()).with_names(names).to_yaml()
+                let mut file = at_address(args.source.file()?.clone(), args.address.as_ref());
+                (file.metrics, file.labels, file.info_labels) = (names.metrics, names.labels, names.info_labels);
+                file.to_yaml()
             }
             Self::Influxdb(args) => {
                 let address = args.url.clone().map(Address::Url);
@@ -235,8 +244,7 @@ impl PrometheusArgs {
     }
 
     async fn http(&self, cluster: &Chosen, options: &prometheus::PrometheusOptions) -> anyhow::Result<Http> {
-        let Address::Service(target) = self.address()? else { return Ok(Http::new(&options.endpoint)?) };
-        Ok(behind_service(client(cluster).await?, target, &options.endpoint).await?)
+        self.address()?.http(cluster, &options.endpoint).await
     }
 }
 

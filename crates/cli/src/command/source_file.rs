@@ -98,12 +98,6 @@ impl SourceFile {
         Ok(file)
     }
 
-    /// The same with names that were detected.
-    pub fn with_names(self, names: Overrides) -> Self {
-        let Overrides { metrics, labels, info_labels } = names;
-        Self { metrics, labels, info_labels, ..self }
-    }
-
     /// True if requests carry something that only a trusted store may get.
     pub fn has_credentials(&self) -> bool {
         self.token_file.is_some() || self.user.is_some() || self.identity.is_some() || !self.header_files.is_empty()

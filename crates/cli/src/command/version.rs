@@ -2,11 +2,10 @@
 
 use headroom_api_server::kubeconfig::Chosen;
 use headroom_objects::cluster_reader::ClusterReader;
-use headroom_objects::kinds::metadata;
+use headroom_objects::kinds::{metadata, text};
 use headroom_output::{Exit, Page, complain};
 use headroom_usage::profile::custom_resource::NAMESPACE;
 use headroom_workloads::kinds::{self, DEPLOYMENT};
-use serde_json::Value;
 
 use super::cluster_args::{TargetArgs, add_admission};
 
@@ -34,7 +33,6 @@ fn add_cluster(page: &mut Page, cluster: Chosen) -> anyhow::Result<()> {
     let mut opened = target.open()?;
     let release = opened.cluster.release().map(|minor| format!("Kubernetes 1.{minor}, ")).unwrap_or_default();
     writeln!(page, "{release}{described}");
-    let text = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
     for policy in opened.admission.objects() {
         writeln!(page, "policy {}: {}", metadata(policy, "name"), text(policy, "/spec/module"));
     }

@@ -4,8 +4,10 @@
 
 mod table;
 
+use std::collections::BTreeSet;
+
 use headroom_admission::amount::Quantity;
-use headroom_admission::cluster::limit_range::{Item, LimitRange};
+use headroom_admission::cluster::limit_range::LimitRange;
 use headroom_admission::cluster::resource_quota::ResourceQuota;
 use table::Table;
 
@@ -21,7 +23,8 @@ pub fn limit_range(range: &LimitRange<'_>, namespace: &str) -> String {
     table.row(LIMIT_RANGE_HEAD.map(|title| "-".repeat(title.len())));
     for item in &range.items {
         let lists = [&item.min, &item.max, &item.default_request, &item.default_limit, &item.max_ratio];
-        for name in names(item) {
+        let names: BTreeSet<&str> = lists.iter().flat_map(|list| list.names().map(AsRef::as_ref)).collect();
+        for name in names {
             let cells = lists.map(|list| list.get(name).map_or_else(|| "-".to_owned(), ToString::to_string));
             table.row([item.kind.to_string(), name.to_owned()].into_iter().chain(cells));
         }
@@ -41,15 +44,6 @@ pub fn quota(quota: &ResourceQuota<'_>) -> String {
         table.row([name.as_ref(), &used_in_family_of(hard, quota.used.get(name)), &hard.to_string()]);
     }
     table.to_string()
-}
-
-/// All names in an item, sorted and without duplicates.
-fn names<'a>(item: &'a Item<'_>) -> Vec<&'a str> {
-    let lists = [&item.min, &item.max, &item.default_limit, &item.default_request, &item.max_ratio];
-    let mut names: Vec<&str> = lists.into_iter().flat_map(|list| list.names().map(AsRef::as_ref)).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
 }
 
 fn scope_rows(table: &mut Table, quota: &ResourceQuota<'_>) {

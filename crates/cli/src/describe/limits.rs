@@ -2,7 +2,7 @@
 //!
 //! The defaults are those of a decision on a container without requests and limits; nothing is computed here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_admission::amount::{Quantity, ResourceName};
 use headroom_admission::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
@@ -13,11 +13,10 @@ use headroom_admission::verdict::{Cause, ReviewWarning};
 use headroom_admission::{Context, Decision, Request, Settings};
 use headroom_output::{Page, Table};
 
-use super::kubectl;
 use serde::Serialize;
 use serde_json::json;
 
-use super::section;
+use super::{kubectl, section};
 
 /// The effective limits of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -119,12 +118,8 @@ pub fn limits<'d>(
 }
 
 fn defaults(container: &Container<'_>) -> Vec<Default> {
-    let mut names: Vec<&ResourceName<'_>> = Vec::new();
-    for requirement in [Requirement::Request, Requirement::Limit] {
-        names.extend(container.resources.of(requirement).names());
-    }
-    names.sort();
-    names.dedup();
+    let names = Requirement::BOTH.into_iter().flat_map(|requirement| container.resources.of(requirement).names());
+    let names: BTreeSet<&ResourceName<'_>> = names.collect();
     let given = |value: &Value<'_>| Given { value: value.quantity.to_string(), from: value.origin.to_string() };
     let of = |requirement, name: &str| container.resources.of(requirement).get(name).map(given);
     let default = |name: &ResourceName<'_>| Default {

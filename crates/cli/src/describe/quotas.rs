@@ -124,13 +124,15 @@ impl Inventory<'_, '_> {
             let used = quota.used.get(name).cloned().unwrap_or(Quantity::ZERO);
             let free = if used < *hard { hard.minus(&used) } else { Quantity::ZERO.plus(&hard.minus(hard)) };
             let recounted = recounted.get(name).filter(|recounted| **recounted != used);
+            // The suffixes that a recount is best compared in.
+            let family = if used.is_zero() { hard.family() } else { used.family() };
             QuotaResource {
                 resource: name.to_string(),
                 used: used.to_string(),
                 hard: hard.to_string(),
                 free: free.to_string(),
                 percent: share(&used, hard, 100),
-                recounted: recounted.map(|recounted| recounted.to_family(used_family(&used, hard)).to_string()),
+                recounted: recounted.map(|recounted| recounted.to_family(family).to_string()),
                 consumers: self.consumers(&consumption, name, hard),
                 parts: (thousandths(&used), thousandths(hard)),
             }
@@ -222,11 +224,6 @@ impl Inventory<'_, '_> {
 struct Consumption {
     amounts: ResourceList<'static>,
     objects: BTreeMap<String, u64>,
-}
-
-/// The suffixes that a recount is best compared in.
-fn used_family(used: &Quantity, hard: &Quantity) -> headroom_admission::amount::Family {
-    if used.is_zero() { hard.family() } else { used.family() }
 }
 
 /// In percent.

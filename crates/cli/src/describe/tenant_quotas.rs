@@ -6,6 +6,7 @@ use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::cluster::tenant_quota::TenantQuota;
 use serde_json::Value;
 
+use headroom_objects::kinds::{items, metadata, text};
 use headroom_output::draw::{Charset, gauge};
 use headroom_output::{Page, Table, people};
 use headroom_quota_server::tenants::read_quota;
@@ -13,24 +14,23 @@ use headroom_quota_server::tenants::read_quota;
 use super::{GAUGE, MAX_CONSUMERS, thousandths};
 
 /// All TenantQuotas with their status.
-pub struct DescribedTenantQuotas(BTreeMap<String, DescribedTenantQuota>);
+pub struct DescribedTenantQuotas<'o>(BTreeMap<String, DescribedTenantQuota<'o>>);
 
-struct DescribedTenantQuota {
+struct DescribedTenantQuota<'o> {
     spec: TenantQuota<'static>,
-    object: Value,
+    object: &'o Value,
     hard: ResourceList<'static>,
     used: ResourceList<'static>,
     reserved: ResourceList<'static>,
 }
 
-impl DescribedTenantQuotas {
+impl<'o> DescribedTenantQuotas<'o> {
     /// An error is a message that names the quota that cannot be read.
-    pub fn read(objects: Vec<Value>) -> Result<Self, String> {
+    pub fn read(objects: &'o [Value]) -> Result<Self, String> {
         let mut quotas = BTreeMap::new();
         for object in objects {
-            let spec = read_quota(&object).map_err(|problem| {
-                format!("tenant quota {}: {problem}", headroom_objects::kinds::metadata(&object, "name"))
-            })?;
+            let spec = read_quota(object)
+                .map_err(|problem| format!("tenant quota {}: {problem}", metadata(object, "name")))?;
             let list = |field: &str| amounts(object.pointer(&format!("/status/{field}")));
             let (used, reserved) = (list("used"), list("reserved"));
             let hard = spec.quota.spec_hard.clone();
@@ -48,10 +48,10 @@ impl DescribedTenantQuotas {
         line("Parent", quota.spec.parent.as_deref().unwrap_or("<none>"));
         let count = quota.object.pointer("/status/namespaceCount").and_then(Value::as_u64);
         line("Namespaces", &count.map_or("unknown".to_owned(), |count| count.to_string()));
-        for condition in quota.object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten() {
-            let of = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
-            if of("status") != "True" {
-                line(of("type"), &format!("{}: {}", of("status"), of("message")));
+        for condition in items(quota.object, "/status/conditions") {
+            let [kind, status, message] = ["/type", "/status", "/message"].map(|at| text(condition, at));
+            if status != "True" {
+                line(kind, &format!("{status}: {message}"));
             }
         }
         page.gap();
@@ -91,7 +91,7 @@ impl DescribedTenantQuotas {
     }
 
     /// The ancestor with the least available, if less than the quota itself: `acme: 12 of 300 available`.
-    fn tightest_ancestor(&self, quota: &DescribedTenantQuota, name: &str) -> Option<String> {
+    fn tightest_ancestor(&self, quota: &DescribedTenantQuota<'_>, name: &str) -> Option<String> {
         let mut least = quota.available(name)?;
         let mut tightest = None;
         let mut seen = BTreeSet::new();
@@ -110,7 +110,7 @@ impl DescribedTenantQuotas {
     }
 
     /// Warnings for bounds of children that exceed the quota's bound in total.
-    fn overcommitted(&self, quota: &DescribedTenantQuota) -> Vec<String> {
+    fn overcommitted(&self, quota: &DescribedTenantQuota<'_>) -> Vec<String> {
         let children = || self.0.values().filter(|child| child.spec.parent.as_deref() == Some(quota.spec.name()));
         let over = quota.hard.iter().filter_map(|(name, hard)| {
             let given = children().filter_map(|child| child.hard.get(name));
@@ -124,7 +124,7 @@ impl DescribedTenantQuotas {
     }
 }
 
-impl DescribedTenantQuota {
+impl DescribedTenantQuota<'_> {
     /// The sum of used and reserved.
     fn held(&self, name: &str) -> Option<Quantity> {
         let used = self.used.get(name)?;
@@ -138,13 +138,13 @@ impl DescribedTenantQuota {
 
     fn consumers(&self, field: &str) -> Table {
         let mut table = Table::new(&["RESOURCE", "NAME", "AMOUNT", "SHARE"]).right(&["AMOUNT", "SHARE"]);
-        let consumers = self.object.pointer(&format!("/status/{field}")).and_then(Value::as_array);
         for (name, _) in self.hard.iter() {
             let amount = |consumer: &Value| {
                 let amount = amounts(consumer.get("used")).get(name).cloned()?;
                 Some((consumer.get("name")?.as_str()?.to_owned(), amount)).filter(|(_, amount)| amount.is_positive())
             };
-            let mut consumers: Vec<(String, Quantity)> = consumers.into_iter().flatten().filter_map(amount).collect();
+            let mut consumers: Vec<(String, Quantity)> =
+                items(self.object, &format!("/status/{field}")).filter_map(amount).collect();
             consumers.sort_by(|(_, one), (_, other)| other.cmp(one));
             for (consumer, amount) in consumers.into_iter().take(MAX_CONSUMERS) {
                 let used = self.used.get(name).map(thousandths).unwrap_or_default();
@@ -167,8 +167,9 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    fn quotas() -> DescribedTenantQuotas {
-        DescribedTenantQuotas::read(vec![
+    #[test]
+    fn a_quota_is_described_with_its_ancestors_and_consumers() {
+        let quotas = [
             json!({"metadata": {"name": "acme"}, "spec": {"quota": {"hard": {"requests.cpu": "300", "pods": "10"}}},
                 "status": {"used": {"requests.cpu": "288", "pods": "3"}, "namespaceCount": 0,
                     "children": [{"name": "payments", "used": {"requests.cpu": "61200m"}}]}}),
@@ -178,12 +179,8 @@ mod tests {
                     "namespaces": [{"name": "shop", "used": {"requests.cpu": "61200m"}}],
                     "conditions": [{"type": "Ready", "status": "False", "message": "cannot count pods: forbidden"},
                         {"type": "Valid", "status": "True"}]}}),
-        ])
-        .unwrap()
-    }
-
-    #[test]
-    fn a_quota_is_described_with_its_ancestors_and_consumers() {
+        ];
+        let quotas = DescribedTenantQuotas::read(&quotas).unwrap();
         expect![[r#"
             Name:        payments
             Parent:      acme
@@ -196,11 +193,11 @@ mod tests {
             Top namespaces:
             RESOURCE       NAME       AMOUNT   SHARE
             requests.cpu   shop   61.2 cores    100%
-        "#]].assert_eq(&quotas().describe("payments", Charset::Ascii).unwrap().to_string());
-        let acme = quotas().describe("acme", Charset::Ascii).unwrap().to_string();
+        "#]].assert_eq(&quotas.describe("payments", Charset::Ascii).unwrap().to_string());
+        let acme = quotas.describe("acme", Charset::Ascii).unwrap().to_string();
         assert!(acme.contains("Children:\nRESOURCE       NAME"), "{acme}");
         let warning = "Warning: children have requests.cpu 400 cores in total, 100 cores more than this quota\n";
         assert!(acme.ends_with(warning), "{acme}");
-        assert!(quotas().describe("nobody", Charset::Ascii).is_none());
+        assert!(quotas.describe("nobody", Charset::Ascii).is_none());
     }
 }

@@ -9,8 +9,6 @@ use headroom_admission::cluster::usage::{TagKey, Window};
 use headroom_admission::image::Repository;
 use headroom_usage::batch::Place;
 
-use crate::store::LastSeen;
-
 /// Selected tags of one repository, in the pool and in each namespace: more than a profile keeps.
 const MAX_TAGS: usize = 64;
 const MAX_TAGS_IN_NAMESPACE: usize = 12;
@@ -58,7 +56,7 @@ impl NewestTags {
         Self { oldest, repository: None, namespaces: BTreeMap::new(), wanted: Wanted::default(), dropped: 0 }
     }
 
-    pub fn add(&mut self, LastSeen { place, day, last_seen }: LastSeen) {
+    pub fn add(&mut self, place: Place, day: u32, last_seen: i64) {
         if self.repository.as_ref() != Some(&place.repository) {
             self.close_repository();
             self.repository = Some(place.repository);
@@ -85,7 +83,9 @@ impl NewestTags {
         // The best rank of each tag among the tags of a namespace, then by age.
         let mut of_pool: BTreeMap<TagKey, (usize, Reverse<i64>)> = BTreeMap::new();
         for (namespace, moments) in std::mem::take(&mut self.namespaces) {
-            let tags = newest_first(moments);
+            // Of two with the same age, the first in the alphabet, as in a profile.
+            let mut tags: Vec<_> = moments.into_iter().map(|(tag, last_seen)| (Reverse(last_seen), tag)).collect();
+            tags.sort();
             for (place, (last_seen, tag)) in tags.iter().enumerate() {
                 let best = of_pool.entry(tag.clone()).or_insert((place, *last_seen));
                 *best = (place, *last_seen).min(*best);
@@ -105,22 +105,11 @@ impl NewestTags {
     }
 }
 
-/// Tags by age; of two with the same age, the first in the alphabet, as in a profile.
-fn newest_first(moments: Moments) -> Vec<(Reverse<i64>, TagKey)> {
-    let mut tags: Vec<_> = moments.into_iter().map(|(tag, last_seen)| (Reverse(last_seen), tag)).collect();
-    tags.sort();
-    tags
-}
-
 #[cfg(test)]
 mod tests {
     use headroom_admission::image::ImageName;
 
     use super::*;
-
-    fn seen(image: &str, namespace: &str, day: u32, last_seen: i64) -> LastSeen {
-        LastSeen { place: Place::of(namespace, image).unwrap(), day, last_seen }
-    }
 
     fn repository(image: &str) -> Repository {
         Repository::of(&ImageName::parse(image).unwrap())
@@ -133,9 +122,9 @@ mod tests {
         let many = (0..1000).map(|tag| (format!("a/many:{tag:04}"), i64::from(tag / 2)));
         for (image, last_seen) in few.chain(many) {
             let namespace = if image == "a/many:0007" { "lab" } else { "shop" };
-            newest.add(seen(&image, namespace, 90, last_seen));
+            newest.add(Place::of(namespace, &image).unwrap(), 90, last_seen);
         }
-        newest.add(seen("a/old:1", "shop", 69, 1));
+        newest.add(Place::of("shop", "a/old:1").unwrap(), 69, 1);
         let (wanted, dropped) = newest.close();
         assert_eq!(dropped, 999 - MAX_TAGS_IN_NAMESPACE);
         let key = |image: &str| TagKey::of(&ImageName::parse(image).unwrap()).next().unwrap();
@@ -150,7 +139,7 @@ mod tests {
     fn a_namespace_with_many_tags_takes_no_place_in_the_pool_from_others() {
         let mut newest = NewestTags::new(100);
         let mut add = |namespace, tag: &str, last_seen| {
-            newest.add(seen(&format!("a/nginx:{tag}"), namespace, 90, last_seen));
+            newest.add(Place::of(namespace, &format!("a/nginx:{tag}")).unwrap(), 90, last_seen);
         };
         (0..1000).for_each(|tag| add("ci", &format!("ci-{tag}"), 1_000 + tag));
         for namespace in ["shop", "lab"] {

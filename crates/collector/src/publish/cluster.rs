@@ -12,10 +12,9 @@ use headroom_admission::cluster::usage::profile_layout::{GROUP, VERSION};
 use headroom_admission::cluster::usage::{ProfileName, Root};
 use headroom_admission::json::Node;
 use headroom_admission::timestamp::Timestamp;
-use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiClient, ApiError, ApplyOptions, ListOptions, value};
 use headroom_api_server::retry::Retry;
-use headroom_api_server::{kubeconfig, proxy};
+use headroom_api_server::{ApiPath, kubeconfig, proxy};
 use headroom_usage::profile::RestrictedNamespaces;
 use headroom_usage::profile::custom_resource::ROOT_LABEL;
 use kube::Client;
@@ -97,13 +96,9 @@ impl ProfileCluster {
 
     /// One profile.
     pub async fn get(&self, namespace: &str, name: &ProfileName) -> Result<Option<Value>, ClusterError> {
-        let name = name.to_string();
-        match self.api.get(&profiles(namespace).at(&name)).await {
-            Ok(object) => Ok(Some(object)),
-            // Or the kind is missing, which writing will report.
-            Err(ApiError::NotFound(_)) => Ok(None),
-            Err(error) => Err(ClusterError::of(error, "get", PROFILES, &format!("{namespace}/{name}"))),
-        }
+        // If the kind is missing, writing will report it.
+        let found = self.api.find(&profiles(namespace).at(&name.to_string())).await;
+        found.map_err(|error| ClusterError::of(error, "get", PROFILES, &format!("{namespace}/{name}")))
     }
 
     /// The objects of a root, its quarters and their pages, by their names.

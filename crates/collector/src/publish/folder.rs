@@ -1,9 +1,8 @@
 //! Profiles as files, for clusters that are deployed from a repository: `<folder>/<namespace>/<name>.yaml`.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::PathBuf;
+use std::{fs, io};
 
 use headroom_admission::cluster::usage::Root;
 use serde_json::Value;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use headroom_api_server::metric_registry::count;
+
 use super::cluster::ClusterError;
 use super::other_store::Lost;
 use super::{ObjectName, folder};
@@ -50,11 +52,6 @@ impl PublishError {
             Self::OtherStore { .. } => false,
         }
     }
-
-    /// True for a server error (5xx), of the API server or of a webhook of one namespace.
-    fn is_of_server(&self) -> bool {
-        matches!(self, Self::Cluster(ClusterError::Failed { .. }))
-    }
 }
 
 /// The result of a round of publishing.
@@ -85,11 +82,11 @@ impl Published {
         self.failed_in_a_row = 0;
         if written == ProfileWrite::Written {
             self.written += 1;
-            metrics.profile("written");
+            count(&metrics.profiles, "written");
             return Ok(());
         }
         self.unchanged += 1;
-        metrics.profile("unchanged");
+        count(&metrics.profiles, "unchanged");
         if written == ProfileWrite::Newer {
             let (namespace, name) = name;
             tracing::warn!(namespace, name, "the existing profile was collected later, and stays as it is");
@@ -107,7 +104,7 @@ impl Published {
             return self.fail(name, error, metrics);
         }
         self.deleted += 1;
-        metrics.profile("deleted");
+        count(&metrics.profiles, "deleted");
         Ok(())
     }
 
@@ -117,9 +114,11 @@ impl Published {
         error: PublishError,
         metrics: &CollectorMetrics,
     ) -> Result<(), PublishError> {
-        metrics.profile("failed");
+        count(&metrics.profiles, "failed");
         self.failed_in_a_row += 1;
-        if error.concerns_all() || error.is_of_server() && self.failed_in_a_row >= MAX_SERVER_ERRORS {
+        // A server error (5xx), of the API server or of a webhook of one namespace.
+        let is_of_server = matches!(error, PublishError::Cluster(ClusterError::Failed { .. }));
+        if error.concerns_all() || is_of_server && self.failed_in_a_row >= MAX_SERVER_ERRORS {
             return Err(error);
         }
         match self.failed.len() < MAX_LOGGED {

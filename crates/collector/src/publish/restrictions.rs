@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use headroom_admission::actions::estimate_targets::CHOICE;
 use headroom_admission::json::Node;
 use headroom_api_server::ApiPath;
-use headroom_api_server::api_client::{ApiClient, value};
+use headroom_api_server::api_client::{ApiClient, ListOptions, value};
 use headroom_api_server::parts::Parts;
 use headroom_api_server::watch::{OLD, WatchUpdate, follow};
 use headroom_objects::kinds::metadata;
@@ -33,7 +33,7 @@ impl Restrictions {
         let read = |namespace: Node<'_>| {
             value(namespace).map(|namespace| (metadata(&namespace, "name").to_owned(), has_choice(&namespace)))
         };
-        let watch = follow(api, ApiPath::new(NAMESPACES), stop.clone(), read, move |seen| {
+        let watch = follow(api, ApiPath::new(NAMESPACES), ListOptions::WHOLE, stop.clone(), read, move |seen| {
             sender.send_if_modified(|restricted| update(restricted, seen));
         });
         parts.run("watch of Namespaces", OLD, &stop, watch);

@@ -5,33 +5,9 @@ use headroom_admission::image::{Reference, Repository};
 use headroom_usage::batch::{Gathered, Place, WorkloadPlace};
 use headroom_usage::observed::Observed;
 use headroom_usage::varint::Damaged;
-use redb::{ReadTransaction, ReadableTable, WriteTransaction};
+use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
 
-use super::{DAYS, FACTS, NEWEST_FACT, Store, StoreError, Trouble, WORKLOADS};
-
-/// The usage of an image in a namespace on a day.
-#[derive(Debug)]
-pub struct StoredDay {
-    pub place: Place,
-    pub day: u32,
-    pub observed: Observed,
-}
-
-/// The usage of a workload's container on a day.
-#[derive(Debug)]
-pub struct WorkloadDay {
-    pub place: WorkloadPlace,
-    pub day: u32,
-    pub observed: Observed,
-}
-
-/// The time when an image was last seen on a day.
-#[derive(Debug)]
-pub struct LastSeen {
-    pub place: Place,
-    pub day: u32,
-    pub last_seen: i64,
-}
+use super::{DAYS, DayKey, FACTS, NEWEST_FACT, Store, StoreError, Trouble, WORKLOADS};
 
 impl Store {
     /// The time of the newest sample; none in an empty store.
@@ -39,40 +15,52 @@ impl Store {
         Ok(self.fact(NEWEST_FACT)?.filter(|newest| *newest > 0))
     }
 
-    /// Visits the days of a root's images by repository.
-    pub fn visit_root(&self, root: Root, mut visit: impl FnMut(StoredDay)) -> Result<(), StoreError> {
-        self.read(|txn| {
-            each_day(txn, root, &mut |place, day, row| {
-                visit(StoredDay { place, day, observed: Observed::read(row)? });
-                Ok(())
-            })
-        })
+    /// Visits the days of a root's images by repository, with what is read of each. Images with an invalid name, which no admission
+    /// request can have, are skipped.
+    pub fn visit_root<T>(
+        &self,
+        root: Root,
+        read: impl Fn(&[u8]) -> Result<T, Damaged>,
+        visit: impl FnMut(Place, u32, T),
+    ) -> Result<(), StoreError> {
+        let place = |repository, reference: &str, namespace: &str| {
+            Some(Place { repository, reference: Reference::parse(reference)?, namespace: namespace.to_owned() })
+        };
+        self.visit(DAYS, root, place, read, visit)
     }
 
     /// Visits the days of workloads that run a root's images, workload by workload.
-    pub fn visit_workloads(&self, root: Root, mut visit: impl FnMut(WorkloadDay)) -> Result<(), StoreError> {
+    pub fn visit_workloads(
+        &self,
+        root: Root,
+        visit: impl FnMut(WorkloadPlace, u32, Observed),
+    ) -> Result<(), StoreError> {
+        let place = |repository, namespace: &str, workload: &str| {
+            Some(WorkloadPlace { repository, namespace: namespace.to_owned(), workload: workload.to_owned() })
+        };
+        self.visit(WORKLOADS, root, place, Observed::read, visit)
+    }
+
+    fn visit<P, T>(
+        &self,
+        table: TableDefinition<'_, DayKey, &[u8]>,
+        root: Root,
+        place: impl Fn(Repository, &str, &str) -> Option<P>,
+        read: impl Fn(&[u8]) -> Result<T, Damaged>,
+        mut visit: impl FnMut(P, u32, T),
+    ) -> Result<(), StoreError> {
         let number = root.number();
         self.read(|txn| {
             let rows = (number, "", "", "", 0)..(number + 1, "", "", "", 0);
-            for entry in txn.open_table(WORKLOADS)?.range(rows)? {
+            for entry in txn.open_table(table)?.range(rows)? {
                 let (key, row) = entry?;
-                let (_, repository, namespace, workload, day) = key.value();
-                let Some(repository) = Repository::from_full(repository) else { continue };
-                let [namespace, workload] = [namespace, workload].map(str::to_owned);
-                let place = WorkloadPlace { repository, namespace, workload };
-                visit(WorkloadDay { place, day, observed: Observed::read(row.value())? });
+                let (_, repository, second, third, day) = key.value();
+                let repository = Repository::from_full(repository);
+                if let Some(place) = repository.and_then(|repository| place(repository, second, third)) {
+                    visit(place, day, read(row.value())?);
+                }
             }
             Ok(())
-        })
-    }
-
-    /// Like [`Self::visit_root`], but reads only the time when an image was last seen.
-    pub fn visit_root_moments(&self, root: Root, mut visit: impl FnMut(LastSeen)) -> Result<(), StoreError> {
-        self.read(|txn| {
-            each_day(txn, root, &mut |place, day, row| {
-                visit(LastSeen { place, day, last_seen: Observed::read_last_seen(row)? });
-                Ok(())
-            })
         })
     }
 }
@@ -82,51 +70,33 @@ pub(super) fn add(txn: &WriteTransaction, gathered: &Gathered) -> Result<(), Tro
     let mut days = txn.open_table(DAYS)?;
     let mut facts = txn.open_table(FACTS)?;
     let mut newest = facts.get(NEWEST_FACT)?.map_or(0, |newest| newest.value());
-    let mut text = Vec::new();
     for (place, row) in gathered.rows() {
         let Place { repository, reference, namespace } = place;
         let (repository, reference) = (repository.as_str(), reference.to_string());
         let key = (Root::of(repository).number(), repository, reference.as_str(), namespace.as_str(), row.day);
         newest = newest.max(row.observed.last_seen);
-        let known = days.get(key)?.map(|known| Observed::read(known.value())).transpose()?;
-        text.clear();
-        match known {
-            None => row.observed.write(&mut text),
-            Some(mut observed) => {
-                observed.merge(&row.observed);
-                observed.write(&mut text);
-            }
-        }
-        days.insert(key, text.as_slice())?;
+        merge(&mut days, key, &row.observed)?;
     }
     let mut workloads = txn.open_table(WORKLOADS)?;
     for (place, day, observed) in gathered.workloads() {
         let WorkloadPlace { repository, namespace, workload } = place;
         let repository = repository.as_str();
         let key = (Root::of(repository).number(), repository, namespace.as_str(), workload.as_str(), day);
-        let known = workloads.get(key)?.map(|known| Observed::read(known.value())).transpose()?;
-        let mut whole = known.unwrap_or_default();
-        whole.merge(observed);
-        text.clear();
-        whole.write(&mut text);
-        workloads.insert(key, text.as_slice())?;
+        merge(&mut workloads, key, observed)?;
     }
     facts.insert(NEWEST_FACT, newest)?;
     Ok(())
 }
 
-type EachRow<'a> = dyn FnMut(Place, u32, &[u8]) -> Result<(), Damaged> + 'a;
-
-/// Skips images with an invalid name, which no admission request can have.
-fn each_day(txn: &ReadTransaction, root: Root, each: &mut EachRow<'_>) -> Result<(), Trouble> {
-    let number = root.number();
-    let rows = (number, "", "", "", 0)..(number + 1, "", "", "", 0);
-    for entry in txn.open_table(DAYS)?.range(rows)? {
-        let (key, observed) = entry?;
-        let (_, repository, reference, namespace, day) = key.value();
-        if let (Some(repository), Some(reference)) = (Repository::from_full(repository), Reference::parse(reference)) {
-            each(Place { repository, reference, namespace: namespace.to_owned() }, day, observed.value())?;
-        }
-    }
+fn merge(
+    table: &mut Table<'_, DayKey, &'static [u8]>,
+    key: (u8, &str, &str, &str, u32),
+    observed: &Observed,
+) -> Result<(), Trouble> {
+    let mut known = table.get(key)?.map(|known| Observed::read(known.value())).transpose()?;
+    known.iter_mut().for_each(|known| known.merge(observed));
+    let mut text = Vec::new();
+    known.as_ref().unwrap_or(observed).write(&mut text);
+    table.insert(key, text.as_slice())?;
     Ok(())
 }

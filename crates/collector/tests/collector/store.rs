@@ -7,6 +7,7 @@ use headroom_admission::cluster::usage::Root;
 use headroom_collector::store::{Piece, Store, StoreError};
 use headroom_metrics_stores::paced::UsageSlice;
 use headroom_usage::batch::Gathered;
+use headroom_usage::observed::Observed;
 use headroom_usage::sample::{Resource, Sample, Window};
 use redb::{Database, TableDefinition};
 
@@ -124,7 +125,7 @@ fn damage_is_detected_and_named() {
     let path = folder.path().join("usage.redb");
     damage_row(&path);
     let store = Store::open(&path).unwrap();
-    let error = store.visit_root(Root::of("docker.io/library/nginx"), |_| {}).unwrap_err();
+    let error = store.visit_root(Root::of("docker.io/library/nginx"), Observed::read, |_, _, _| {}).unwrap_err();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
 }
 
@@ -132,8 +133,8 @@ fn damage_is_detected_and_named() {
 fn content(store: &Store) -> Result<Vec<String>, StoreError> {
     let mut rows = vec![format!("{:?} {:?} {:?}", store.planned()?, store.owed()?, store.memory()?)];
     for root in Root::all() {
-        store.visit_root(root, |day| rows.push(format!("{day:?}")))?;
-        store.visit_workloads(root, |day| rows.push(format!("{day:?}")))?;
+        store.visit_root(root, Observed::read, |place, day, of| rows.push(format!("{place:?} {day} {of:?}")))?;
+        store.visit_workloads(root, |place, day, of| rows.push(format!("{place:?} {day} {of:?}")))?;
     }
     Ok(rows)
 }
@@ -233,7 +234,7 @@ fn days_beyond_the_longest_window_are_forgotten() {
     assert_eq!(store.owed().unwrap(), [piece("shop", NOW, NOW + 60)]);
     let days = || {
         let mut days = Vec::new();
-        store.visit_root(Root::of("docker.io/library/nginx"), |day| days.push(day.day)).unwrap();
+        store.visit_root(Root::of("docker.io/library/nginx"), Observed::read, |_, day, _| days.push(day)).unwrap();
         days
     };
     let kept = [(NOW / DAY) as u32 - 30, (NOW / DAY) as u32];

@@ -19,6 +19,7 @@ use headroom_metrics_stores::cluster_id::ClusterId;
 use headroom_metrics_stores::{Reach, Sink, Source, SourceError};
 use headroom_output::progress::Progress;
 use headroom_usage::batch::Gathered;
+use headroom_usage::observed::Observed;
 use headroom_usage::sample::{Batch, OomKill, Resource, Sample, SampledContainer, Series, Window};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -250,7 +251,7 @@ pub fn figure(usage: &Value, name: &str) -> String {
 pub fn namespaces(store: &Store) -> Vec<String> {
     let mut namespaces = BTreeSet::new();
     for root in Root::all() {
-        store.visit_root(root, |day| _ = namespaces.insert(day.place.namespace)).unwrap();
+        store.visit_root(root, Observed::read_last_seen, |place, _, _| _ = namespaces.insert(place.namespace)).unwrap();
     }
     namespaces.into_iter().collect()
 }

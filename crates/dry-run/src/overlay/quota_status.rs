@@ -12,6 +12,7 @@ use headroom_objects::cluster_reader::folder::amounts;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_objects::{clock, document};
+use headroom_workloads::kinds::served;
 
 /// True if a quota has its usage in its status.
 pub fn is_counted(quota: &Value) -> bool {
@@ -50,11 +51,7 @@ pub fn cache(plan: &Plan, cluster: &mut dyn ClusterReader) -> Result<Cache, Read
             if kind.is_namespaced { plan.namespaces.keys().collect() } else { vec![&everywhere] };
         for namespace in namespaces {
             let within = kind.is_namespaced.then_some(namespace.as_str());
-            let objects = match cluster.list((&kind.api_version(), &kind.kind, within)) {
-                Err(error) if error.is_unknown_kind() => Vec::new(),
-                objects => objects?,
-            };
-            for object in objects {
+            for object in served(cluster.list((&kind.api_version(), &kind.kind, within)))?.unwrap_or_default() {
                 let document = document(&object)?;
                 let footprint = Footprint::of_stored(&qualified, document.root(), now);
                 let link = Link::read(&qualified, document.root());

@@ -14,6 +14,7 @@ use serde_json::Value;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::{labels_of, metadata};
+use headroom_workloads::kinds::served;
 
 pub const TENANT_QUOTA: (&str, &str) = ("headroom.dev/v1alpha1", "TenantQuota");
 
@@ -29,10 +30,7 @@ pub(super) struct TenantTrees {
 
 impl TenantTrees {
     pub(super) fn read(cluster: &mut dyn ClusterReader) -> Result<Self, String> {
-        let objects = match cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)) {
-            Err(error) if error.is_unknown_kind() => Vec::new(),
-            objects => objects?,
-        };
+        let objects = served(cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)))?.unwrap_or_default();
         let quotas = read(&objects)?;
         let owned = |tree: Tree<'_>| tree.quotas.into_iter().map(|(quota, parent)| (quota.clone(), parent)).collect();
         Ok(Self { trees: trees(&quotas).0.into_iter().map(owned).collect(), plans: HashMap::new() })

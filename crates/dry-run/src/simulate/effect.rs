@@ -10,8 +10,7 @@ use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
 use crate::Overlay;
-use crate::evaluate::tenant_quotas;
-use crate::evaluate::{Admission, ObjectDecision, ObjectWarning, RejectionReason, Verdict, request};
+use crate::evaluate::{Admission, ObjectDecision, ObjectWarning, RejectionReason, Verdict, request, tenant_quotas};
 use crate::overlay::tenants::TENANT_QUOTA;
 use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels, some_text, text};
 use headroom_objects::cluster_reader::ClusterReader;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use headroom_admission::amount::Quantity;
 use headroom_admission::timestamp::Timestamp;
 use headroom_admission::truncate::{count_of, on_one_line};
+use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_objects::cluster_reader::{ClusterReader, Events};
 use headroom_objects::kinds::metadata;
 use headroom_objects::shell::ShellCommand;
@@ -292,12 +293,9 @@ impl Search<'_> {
         let mut largest = LargestNode::default();
         self.or_unread(listed).iter().for_each(|node| largest.add(node));
         largest.0.into_iter().find_map(|(resource, largest)| {
-            let amount = |container: &Value| {
-                let amount = container.pointer(&format!("/resources/requests/{resource}"))?;
-                amount.as_str().map_or_else(|| amount.to_string(), str::to_owned).parse().ok()
-            };
+            let amount = |container: &Value| amount_of(container.pointer(&format!("/resources/requests/{resource}"))?);
             let requested = items(pod, "/spec/containers").filter_map(amount);
-            let requested = requested.fold(Quantity::ZERO, |sum, request: Quantity| sum.plus(&request));
+            let requested = requested.fold(Quantity::ZERO, |sum, request| sum.plus(&request));
             (requested > largest)
                 .then(|| format!("it requests {requested} of {resource}, and no node has more than {largest}"))
         })

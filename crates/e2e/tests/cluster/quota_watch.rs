@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use headroom_admission::amount::Quantity;
 use headroom_admission::json::Node;
 use headroom_api_server::ApiPath;
-use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::api_client::{ApiClient, ListOptions};
 use headroom_api_server::watch::{WatchUpdate, follow};
 use headroom_e2e::cluster::Cluster;
 use serde_json::Value;
@@ -44,7 +44,8 @@ impl QuotaWatch {
             };
             let whole = |object: Node<'_>| serde_json::from_str(object.text()).ok();
             let client = ApiClient::new(cluster.client().await.unwrap());
-            tokio::spawn(follow(client, ApiPath::new(path), stop, whole, move |update| match update {
+            let at = ApiPath::new(path);
+            tokio::spawn(follow(client, at, ListOptions::WHOLE, stop, whole, move |update| match update {
                 WatchUpdate::Deleted(pod) if path.ends_with("pods") => add(pod, Some(Write::PodIsGone)),
                 WatchUpdate::Stored(quota) if path.ends_with("quotas") => {
                     let counted = counted(&quota["status"]);

@@ -112,7 +112,7 @@ impl AwsAccount {
                     };
                     headers.insert(AUTHORIZATION, header(token.trim(), http)?);
                 }
-                let answer = http.send(Method::GET, path, &[], headers, Vec::new()).await?;
+                let answer = http.send(Method::GET, path, &[], headers, Vec::new(), &[]).await?;
                 Ok(json::<RoleCredentials>(http, answer, ADVICE).await?.kept())
             }
             Way::Machine { metadata } => machine(metadata).await,
@@ -154,11 +154,11 @@ async fn machine(metadata: &Http) -> Result<ExpiringCredentials, SourceError> {
     const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
     let lifetime = HeaderName::from_static("x-aws-ec2-metadata-token-ttl-seconds");
     let headers = HeaderMap::from_iter([(lifetime, HeaderValue::from_static(METADATA_TOKEN_SECONDS))]);
-    let answer = metadata.send(Method::PUT, "/latest/api/token", &[], headers, Vec::new()).await?;
+    let answer = metadata.send(Method::PUT, "/latest/api/token", &[], headers, Vec::new(), &[]).await?;
     let token = text(answer, "is this a machine of Amazon's?").await?;
     let token = header(token.trim(), metadata)?;
     let headers = HeaderMap::from_iter([(HeaderName::from_static("x-aws-ec2-metadata-token"), token)]);
-    let get = async |path: &str| metadata.send(Method::GET, path, &[], headers.clone(), Vec::new()).await;
+    let get = async |path: &str| metadata.send(Method::GET, path, &[], headers.clone(), Vec::new(), &[]).await;
     let roles = text(get(ROLES).await?, "does the machine have a role?").await?;
     let role = roles.lines().next().unwrap_or_default().trim();
     Ok(json::<RoleCredentials>(metadata, get(&format!("{ROLES}{role}")).await?, ADVICE).await?.kept())

@@ -3,11 +3,9 @@
 
 use std::path::PathBuf;
 
-use headroom_api_server::clock;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
-use serde::{Deserialize, Deserializer};
 
-use super::token::{Credentials, Environment, ExpiringCredentials, json, server, token_in};
+use super::token::{Environment, ExpiringCredentials, Token, json, server, token_in};
 use crate::SourceError;
 use crate::http::{Form, Http};
 
@@ -26,13 +24,6 @@ pub struct AzureAccount {
 enum Way {
     Workload { authority: Http, tenant: String, client: String, token_file: PathBuf },
     Machine { metadata: Http, client: Option<String> },
-}
-
-#[derive(Deserialize)]
-struct Token {
-    access_token: String,
-    #[serde(deserialize_with = "seconds")]
-    expires_in: i64,
 }
 
 impl AzureAccount {
@@ -94,27 +85,9 @@ impl AzureAccount {
                 let header = (HeaderName::from_static("metadata"), HeaderValue::from_static("true"));
                 let headers = HeaderMap::from_iter([header]);
                 let path = "/metadata/identity/oauth2/token";
-                (metadata, metadata.send(Method::GET, path, &parameters, headers, Vec::new()).await?)
+                (metadata, metadata.send(Method::GET, path, &parameters, headers, Vec::new(), &[]).await?)
             }
         };
-        let token: Token = json(http, answer, ADVICE).await?;
-        let until = clock::now().saturating_add(token.expires_in);
-        Ok(ExpiringCredentials { credentials: Credentials::Token(token.access_token.into()), until })
-    }
-}
-
-/// One server returns a number, the other a string.
-fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Seconds {
-        Number(i64),
-        Text(String),
-    }
-    match Seconds::deserialize(deserializer)? {
-        Seconds::Number(seconds) => Ok(seconds),
-        Seconds::Text(text) => {
-            text.parse().map_err(|_| serde::de::Error::custom("expires_in is not a number of seconds"))
-        }
+        Ok(json::<Token>(http, answer, ADVICE).await?.kept())
     }
 }

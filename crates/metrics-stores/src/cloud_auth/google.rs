@@ -3,12 +3,10 @@
 
 mod file;
 
-use headroom_api_server::clock;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use serde::Deserialize;
 
 use self::file::CredentialsFile;
-use super::token::{Credentials, Environment, ExpiringCredentials, json, server};
+use super::token::{Environment, ExpiringCredentials, Token, json, server};
 use crate::SourceError;
 use crate::http::Http;
 
@@ -21,12 +19,6 @@ const ADVICE: &str = "does the service account of this machine or pod have the r
 pub enum GoogleAccount {
     Machine { metadata: Box<Http> },
     File(Box<CredentialsFile>),
-}
-
-#[derive(Deserialize)]
-struct Token {
-    access_token: String,
-    expires_in: i64,
 }
 
 impl GoogleAccount {
@@ -50,17 +42,10 @@ impl GoogleAccount {
             Self::Machine { metadata } => {
                 let flavor = HeaderValue::from_static("Google");
                 let headers = HeaderMap::from_iter([(HeaderName::from_static("metadata-flavor"), flavor)]);
-                let answer = metadata.send(Method::GET, PATH, &[("scopes", SCOPE)], headers, Vec::new()).await?;
+                let answer = metadata.send(Method::GET, PATH, &[("scopes", SCOPE)], headers, Vec::new(), &[]).await?;
                 Ok(json::<Token>(metadata, answer, ADVICE).await?.kept())
             }
             Self::File(file) => file.ask().await,
         }
-    }
-}
-
-impl Token {
-    fn kept(self) -> ExpiringCredentials {
-        let until = clock::now().saturating_add(self.expires_in);
-        ExpiringCredentials { credentials: Credentials::Token(self.access_token.into()), until }
     }
 }

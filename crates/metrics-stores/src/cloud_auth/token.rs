@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use headroom_api_server::clock;
 use secrecy::SecretString;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 
 use super::signature::Keys;
 use crate::SourceError;
@@ -28,6 +29,37 @@ pub struct ExpiringCredentials {
 pub enum Credentials {
     Token(SecretString),
     Keys(Keys),
+}
+
+/// The token in the answer of Google or Azure.
+#[derive(Deserialize)]
+pub struct Token {
+    pub access_token: String,
+    #[serde(deserialize_with = "seconds")]
+    expires_in: i64,
+}
+
+impl Token {
+    pub fn kept(self) -> ExpiringCredentials {
+        let until = clock::now().saturating_add(self.expires_in);
+        ExpiringCredentials { credentials: Credentials::Token(self.access_token.into()), until }
+    }
+}
+
+/// Most servers return a number, one of Azure's a string.
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Seconds {
+        Number(i64),
+        Text(String),
+    }
+    match Seconds::deserialize(deserializer)? {
+        Seconds::Number(seconds) => Ok(seconds),
+        Seconds::Text(text) => {
+            text.parse().map_err(|_| serde::de::Error::custom("expires_in is not a number of seconds"))
+        }
+    }
 }
 
 /// A server that gives credentials.
@@ -59,7 +91,7 @@ pub async fn json<T: DeserializeOwned>(http: &Http, answer: Response, advice: &s
 }
 
 pub async fn text(answer: Response, advice: &str) -> Result<String, SourceError> {
-    let (status, redactor) = (answer.status(), answer.redactor());
+    let (status, redactor) = (answer.status, answer.redactor());
     let text = answer.text().await?;
     if status.is_success() {
         return Ok(text.into_data());

@@ -1,6 +1,6 @@
 //! The findings of `doctor` about a file to import. The store is not touched.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
@@ -52,7 +52,7 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Sourc
     };
     findings.push(SourceFinding::good("format", format.name()));
     let limits = TimeLimits { oldest: 0, latest: our_clock.saturating_add(DAY) };
-    let mut lines = LineReader::new(&format, step_seconds, limits).with_steps();
+    let mut lines = LineReader { steps: Some(HashMap::new()), ..LineReader::new(&format, step_seconds, limits) };
     let (mut gathered, mut contents) = (Gathered::default(), Contents::default());
     let (mut line, mut number) = (first, 1);
     if format.has_header() {
@@ -78,7 +78,7 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Sourc
     }
     contents.take(&gathered);
     findings.extend(contents.findings());
-    findings.extend(step(lines.usual_step(), step_seconds));
+    findings.extend(step(&lines, step_seconds));
     if !line.is_empty() {
         let found = format!("line {number} does not end with a line break");
         findings.push(SourceFinding::doubtful("last line", found, "it is read once a line break ends it"));
@@ -87,17 +87,14 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Sourc
 }
 
 /// Warns if samples are not as far apart as each is said to stand for: how long was measured would be wrong by as much.
-fn step(usual: Option<i64>, step_seconds: u32) -> Option<SourceFinding> {
-    let usual = usual?;
+fn step(lines: &LineReader<'_>, step_seconds: u32) -> Option<SourceFinding> {
+    let (usual, _) = lines.steps.iter().flatten().max_by_key(|(step, count)| (**count, **step))?;
+    if *usual == i64::from(step_seconds) {
+        return Some(SourceFinding::good("step", format!("{usual} s")));
+    }
     let found = format!("most samples of a container are {usual} s apart, and each counts for {step_seconds} s");
-    Some(match usual == i64::from(step_seconds) {
-        true => SourceFinding::good("step", format!("{usual} s")),
-        false => SourceFinding::doubtful(
-            "step",
-            found,
-            format!("pass --step {usual}s to `headroom-controller collect files`"),
-        ),
-    })
+    let advice = format!("pass --step {usual}s to `headroom-controller collect files`");
+    Some(SourceFinding::doubtful("step", found, advice))
 }
 
 const FORMATS: &str = "give CSV with a header, or JSON lines, with the columns that the documentation lists";

@@ -1,8 +1,6 @@
 //! The URL of a store. A user and a password in it are refused, and never shown.
 
-use std::convert::Infallible;
 use std::fmt;
-use std::str::FromStr;
 
 /// A URL as typed, whether it can be parsed or not.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,14 +44,6 @@ impl<T: AsRef<str>> From<T> for Url {
             Some((_, host)) => Self { shown: format!("{scheme}{host}{path}"), has_credentials: true },
             None => Self { shown: text.to_owned(), has_credentials: false },
         }
-    }
-}
-
-impl FromStr for Url {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self::from(text))
     }
 }
 

@@ -48,12 +48,6 @@ pub struct InfluxSeries<Row> {
 /// A time in unix seconds and a value; no value is a gap.
 pub type Point = (i64, Option<f64>);
 
-/// A portion: its series, and whether more follow.
-pub struct Portion<Row> {
-    pub series: Vec<InfluxSeries<Row>>,
-    pub more: bool,
-}
-
 impl<Row> InfluxSeries<Row> {
     pub fn tag(&self, name: &str) -> &str {
         self.tags.get(name).map_or("", String::as_str)
@@ -71,6 +65,9 @@ impl InfluxSeries<Point> {
     }
 }
 
+/// The series of one document, and whether more follow.
+pub type Portion<Row> = (Vec<InfluxSeries<Row>>, bool);
+
 /// Reads one document.
 pub fn portion<Row: DeserializeOwned>(redactor: &Redactor, bytes: &[u8]) -> Result<Portion<Row>, SourceError> {
     let document: Document<Row> = serde_json::from_slice(bytes).map_err(|error| {
@@ -80,15 +77,15 @@ pub fn portion<Row: DeserializeOwned>(redactor: &Redactor, bytes: &[u8]) -> Resu
     if let Some(error) = document.error {
         return Err(failure(redactor, &error));
     }
-    let mut portion = Portion { series: Vec::new(), more: false };
+    let (mut series, mut more) = (Vec::new(), false);
     for statement in document.results {
         if let Some(error) = statement.error {
             return Err(failure(redactor, &error));
         }
-        portion.series.extend(statement.series);
-        portion.more |= statement.partial;
+        series.extend(statement.series);
+        more |= statement.partial;
     }
-    Ok(portion)
+    Ok((series, more))
 }
 
 /// The error of a response that is not successful.
@@ -137,9 +134,9 @@ mod tests {
 
     #[test]
     fn usage_is_read_in_whole_numbers() {
-        let portion = portion::<Point>(&redactor(), USAGE.as_bytes()).unwrap();
-        assert!(portion.more);
-        let series = &portion.series[0];
+        let (series, more) = portion::<Point>(&redactor(), USAGE.as_bytes()).unwrap();
+        assert!(more);
+        let series = &series[0];
         assert_eq!((series.tag("pod_name"), series.tag("nodename")), ("web-1", ""));
         let sample = |time, value| Sample { time, value, seconds: 60 };
         assert_eq!(series.samples(1e6, 60), [sample(600, 12_000_000), sample(660, 13_500_000)]);
@@ -147,9 +144,8 @@ mod tests {
 
     #[test]
     fn tag_values_are_read() {
-        let portion = portion::<(String, String)>(&redactor(), NAMESPACES.as_bytes()).unwrap();
-        assert_eq!(portion.series[0].values[1].1, "shop");
-        assert!(!portion.more);
+        let (series, more) = portion::<(String, String)>(&redactor(), NAMESPACES.as_bytes()).unwrap();
+        assert_eq!((series[0].values[1].1.as_str(), more), ("shop", false));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use headroom_usage::sample::Window;
 
 use super::answer::AnswerSeries;
 use super::api::Api;
-use super::names::{self, ContainerLabels, Labels, MetricNames, Overrides};
+use super::names::{self, ContainerLabels, Labels, MetricNames, Overrides, PLACE};
 use super::options::PrometheusOptions;
 use super::query::{self, PromQl};
 use super::selector::Matchers;
@@ -48,7 +48,6 @@ pub struct UnsearchedNames {
     place: [&'static str; 3],
 }
 
-const PLACE: [&str; 3] = ["namespace", "pod", "container"];
 const OTEL: [&str; 3] = ["k8s_namespace_name", "k8s_pod_name", "k8s_container_name"];
 const RULE_MEMORY: &str = "node_namespace_pod_container:container_memory_working_set_bytes";
 
@@ -80,10 +79,6 @@ const fn named(
 }
 
 impl UnsearchedNames {
-    fn count_of_cpu(&self, matchers: &Matchers) -> PromQl {
-        query::count_of_containers(self.cpu, &ContainerLabels::of(self.place), None, matchers)
-    }
-
     /// The names as a user would write them.
     pub fn names(&self, written: &Overrides) -> Overrides {
         let [namespace, pod, container] = self.place.map(|label| Some(label.to_owned()));
@@ -101,11 +96,6 @@ impl UnsearchedNames {
 }
 
 impl Absence {
-    /// The last moment with usage, if there was some.
-    pub fn ended_at(&self) -> Option<i64> {
-        if let Self::Ended { at, .. } = self { Some(*at) } else { None }
-    }
-
     /// `counts` are questions that found nothing: how many containers each of the usual metrics has.
     pub async fn find(
         api: &Api,
@@ -115,9 +105,12 @@ impl Absence {
     ) -> Result<Self, SourceError> {
         let matchers = &options.matchers;
         let mut questions = vec![query::count_of_pods(&options.names.memory(), matchers)];
-        questions.extend(UNSEARCHED.iter().map(|names| names.count_of_cpu(matchers)));
-        let unmatched = if matchers.is_empty() { Vec::new() } else { counts(&Matchers::default()) };
-        questions.extend(unmatched);
+        let cpu =
+            |of: &UnsearchedNames| query::count_of_containers(of.cpu, &ContainerLabels::of(of.place), None, matchers);
+        questions.extend(UNSEARCHED.iter().map(cpu));
+        if !matchers.is_empty() {
+            questions.extend(counts(&Matchers::default()));
+        }
         let answers = api.moments(&questions, None).await?;
         let mut there = answers.iter().map(|rows| rows.first().and_then(AnswerSeries::value).is_some());
         let has_pods = there.next().unwrap_or(false);

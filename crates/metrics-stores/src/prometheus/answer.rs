@@ -228,13 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn native_histograms_are_passed_over() {
-        let row = row(br#"{"metric":{},"histograms":[[60,{"count":"1","sum":"2"}]]}"#).unwrap();
-        assert_eq!(row.points(), []);
-    }
-
-    #[test]
-    fn an_unreadable_series_is_an_error() {
+    fn native_histograms_are_passed_over_and_an_unreadable_series_is_an_error() {
+        let histogram = row(br#"{"metric":{},"histograms":[[60,{"count":"1","sum":"2"}]]}"#).unwrap();
+        assert_eq!(histogram.points(), []);
         let error = row(br#"{"metric":{},"values":[[60,"many"]]}"#).unwrap_err();
         assert!(matches!(&error, SourceError::Permanent(text) if text.contains("`many` is not a number")), "{error}");
     }

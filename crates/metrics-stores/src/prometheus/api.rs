@@ -163,7 +163,7 @@ impl Api {
         split: Split,
         each: &mut (dyn FnMut(&[u8]) -> Result<(), SourceError> + Send),
     ) -> Result<(), SourceError> {
-        let timeout = format!("{}s", self.http.timeout().as_secs().max(1));
+        let timeout = format!("{}s", self.http.timeout.as_secs().max(1));
         let partial = if self.accept_partial { ["true", "0"] } else { ["false", "1"] };
         // The store stops with this client; and each product has parameters of its own for whole and for fresh responses.
         parameters.push(("timeout", &timeout));
@@ -174,9 +174,8 @@ impl Api {
         }
         tracing::debug!(path, ?parameters, "asking");
         let mut answer = self.http.get_or_post(path, &parameters).await?;
-        let status = answer.status();
-        if !status.is_success() {
-            return Err(answer::refusal(&answer.redactor(), status, &answer.text().await?));
+        if !answer.status.is_success() {
+            return Err(answer::refusal(&answer.redactor(), answer.status, &answer.text().await?));
         }
         let mut splitter = Splitter::new(split);
         while let Some(bytes) = answer.next().await? {

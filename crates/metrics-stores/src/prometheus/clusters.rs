@@ -49,10 +49,10 @@ pub struct Clusters {
 impl Clusters {
     /// The clusters in the answers to [`created`] and [`query::count_by`] with [`LABELS`].
     pub fn among(created: &[AnswerSeries], by_label: &[AnswerSeries]) -> Self {
-        let mut clusters = Self::default();
-        clusters.take_created(created);
-        clusters.take_labels(by_label);
-        clusters
+        let created = created.iter().filter_map(AnswerSeries::value).map(|created| created.round() as i64).collect();
+        let values = |label: &str| by_label.iter().map(|row| row.label(label).to_owned()).collect::<BTreeSet<_>>();
+        let labels = LABELS.map(|label| (label.to_owned(), values(label))).into_iter();
+        Self { created, labels: labels.filter(|(_, values)| values.len() > 1).collect(), unknown: BTreeMap::new() }
     }
 
     pub fn id(&self) -> ClusterId {
@@ -110,19 +110,6 @@ impl Clusters {
             }
         }
     }
-
-    fn take_created(&mut self, rows: &[AnswerSeries]) {
-        self.created.extend(rows.iter().filter_map(AnswerSeries::value).map(|created| created.round() as i64));
-    }
-
-    fn take_labels(&mut self, rows: &[AnswerSeries]) {
-        for label in LABELS {
-            let values: BTreeSet<_> = rows.iter().map(|row| row.label(label).to_owned()).collect();
-            if values.len() > 1 {
-                self.labels.insert(label.to_owned(), values);
-            }
-        }
-    }
 }
 
 /// Asks when kube-system was created.
@@ -164,10 +151,7 @@ mod tests {
 
     #[track_caller]
     fn check(created: &[(&str, i64)], usage: &[(&str, i64)], expected: Option<&str>) {
-        let mut clusters = Clusters::default();
-        clusters.take_created(&rows(created));
-        clusters.take_labels(&rows(usage));
-        assert_eq!(clusters.question().as_deref(), expected);
+        assert_eq!(Clusters::among(&rows(created), &rows(usage)).question().as_deref(), expected);
     }
 
     #[test]
@@ -204,10 +188,8 @@ mod tests {
 
     #[test]
     fn one_cluster_is_known_by_its_age() {
-        let mut clusters = Clusters::default();
-        clusters.take_created(&rows(&[("", 100), (r#""pod":"b""#, 100)]));
-        assert_eq!(clusters.id().created, Some(100));
-        clusters.take_created(&rows(&[("", 200)]));
-        assert_eq!(clusters.id().created, None);
+        let created = |of: &[(&str, i64)]| Clusters::among(&rows(of), &[]).id().created;
+        assert_eq!(created(&[("", 100), (r#""pod":"b""#, 100)]), Some(100));
+        assert_eq!(created(&[("", 100), ("", 200)]), None);
     }
 }

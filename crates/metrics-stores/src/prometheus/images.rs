@@ -93,15 +93,15 @@ pub fn of_usage<'a>(row: &'a AnswerSeries, label: Option<&str>) -> Option<&'a st
 #[cfg(test)]
 mod tests {
     use super::super::answer;
-    use super::super::names::{ContainerLabels, Overrides};
+    use super::super::names::{ContainerLabels, Overrides, PLACE};
     use super::super::selector::Matchers;
     use headroom_usage::sample::{Resource, Sample};
 
     use super::*;
 
     fn state() -> State {
-        let place = ContainerLabels { namespace: "namespace".into(), pod: "pod".into(), container: "container".into() };
-        State { info: Overrides::default().info(), place, image: "image_spec".into(), job: Matchers::default() }
+        let (info, place) = (Overrides::default().info(), ContainerLabels::of(PLACE));
+        State { info, place, image: "image_spec".into(), job: Matchers::default() }
     }
 
     fn images(rows: &[(&str, &[i64])]) -> Images {

@@ -58,16 +58,6 @@ impl ContainerLabels {
         let Self { namespace, pod, container } = self;
         format!("{namespace}, {pod}, {container}")
     }
-
-    /// The same with the labels that a user names.
-    fn overridden(&self, labels: &Labels) -> Self {
-        let pick = |named: &Option<String>, usual: &String| named.as_ref().unwrap_or(usual).clone();
-        Self {
-            namespace: pick(&labels.namespace, &self.namespace),
-            pod: pick(&labels.pod, &self.pod),
-            container: pick(&labels.container, &self.container),
-        }
-    }
 }
 
 /// The names a store uses, as found and set.
@@ -123,6 +113,10 @@ const GOOGLE_STORAGE: &str = "kubernetes_io:container_ephemeral_storage_used_byt
 pub const GOOGLE_PLACE: [&str; 3] = ["namespace_name", "pod_name", "container_name"];
 /// Google adds to each series what it knows of the container.
 const GOOGLE_IMAGE: &str = "metadata_system_container_image";
+/// The usual labels.
+pub const PLACE: [&str; 3] = ["namespace", "pod", "container"];
+/// Where these exist, the plain labels are those of the scraped pod (the exporter).
+const EXPORTED_PLACE: [&str; 3] = ["exported_namespace", "exported_pod", "exported_container"];
 pub const INFO: &str = "kube_pod_container_info";
 pub const INIT_INFO: &str = "kube_pod_init_container_info";
 
@@ -154,9 +148,8 @@ impl Overrides {
         }];
         if of_google && self.metrics.cpu.is_none() && self.metrics.memory.is_none() {
             let cpu = Cpu { metric: GOOGLE_CPU.to_owned(), is_rate: false };
-            let place = ContainerLabels::of(GOOGLE_PLACE);
             let (memory, storage) = (GOOGLE_MEMORY.to_owned(), storage(GOOGLE_STORAGE));
-            usages.push(UsageNames { cpu, memory, storage, places: places(&[place], &self.labels) });
+            usages.push(UsageNames { cpu, memory, storage, places: places(&[GOOGLE_PLACE], &self.labels) });
         }
         usages
     }
@@ -171,27 +164,14 @@ impl Overrides {
 
     /// The possible labels of usage series, the likeliest first.
     pub fn usage_places(&self) -> Vec<ContainerLabels> {
-        // `exported_` comes first: where it exists, the plain labels are those of the scraped pod (the exporter).
-        places(
-            &[
-                ContainerLabels::of(["exported_namespace", "exported_pod", "exported_container"]),
-                ContainerLabels::of(["namespace", "pod", "container"]),
-                ContainerLabels::of(["namespace", "pod_name", "container_name"]),
-                ContainerLabels::of(["kubernetes_namespace", "kubernetes_pod_name", "container_name"]),
-            ],
-            &self.labels,
-        )
+        let old = ["namespace", "pod_name", "container_name"];
+        let relabelled = ["kubernetes_namespace", "kubernetes_pod_name", "container_name"];
+        places(&[EXPORTED_PLACE, PLACE, old, relabelled], &self.labels)
     }
 
     /// The possible labels of kube-state-metrics.
     pub fn state_places(&self) -> Vec<ContainerLabels> {
-        places(
-            &[
-                ContainerLabels::of(["exported_namespace", "exported_pod", "exported_container"]),
-                ContainerLabels::of(["namespace", "pod", "container"]),
-            ],
-            &self.info_labels,
-        )
+        places(&[EXPORTED_PLACE, PLACE], &self.info_labels)
     }
 
     pub fn usage_images(&self) -> Vec<String> {
@@ -212,9 +192,15 @@ impl Overrides {
     }
 }
 
-fn places(usual: &[ContainerLabels], labels: &Labels) -> Vec<ContainerLabels> {
+/// The usual labels, but for those that a user names.
+fn places(usual: &[[&str; 3]], labels: &Labels) -> Vec<ContainerLabels> {
     let mut places = Vec::new();
-    for place in usual.iter().map(|place| place.overridden(labels)) {
+    for [namespace, pod, container] in usual {
+        let place = ContainerLabels::of([
+            labels.namespace.as_deref().unwrap_or(namespace),
+            labels.pod.as_deref().unwrap_or(pod),
+            labels.container.as_deref().unwrap_or(container),
+        ]);
         if !places.contains(&place) {
             places.push(place);
         }

@@ -574,23 +574,21 @@ pub fn stored_samples(metric: &str, labels: &BTreeMap<String, String>) -> PromQl
 mod tests {
     use std::sync::LazyLock;
 
-    use super::super::names::Overrides;
+    use super::super::names::{Overrides, PLACE};
     use super::*;
 
     fn names(scrape_seconds: u32) -> Names {
         let overrides = Overrides::default();
-        let plain =
-            || ContainerLabels { namespace: "namespace".into(), pod: "pod".into(), container: "container".into() };
         Names {
             cpu: Some(overrides.cpu()),
             memory: Some(overrides.memory()),
             storage: None,
-            usage: plain(),
+            usage: ContainerLabels::of(PLACE),
             usage_job: Matchers::default(),
             usage_image: Some("image".into()),
             state: Some(State {
                 info: overrides.info(),
-                place: plain(),
+                place: ContainerLabels::of(PLACE),
                 image: "image_spec".into(),
                 job: Matchers::default(),
             }),

@@ -65,9 +65,9 @@ impl StoreReader {
     pub async fn connect(http: Http, options: PrometheusOptions) -> Result<Arc<Self>, SourceError> {
         let api = Api::new(http.clone(), &options);
         let probed = probe(&api, &options).await?;
-        let ended = probed.absence.as_ref().and_then(Absence::ended_at);
-        let Some(at) = ended.filter(|at| options.as_of.is_some() || probed.now - at < DAY) else {
-            return Ok(Arc::new(Self::new(api, &probed, &options)?));
+        let at = match probed.absence {
+            Some(Absence::Ended { at, .. }) if options.as_of.is_some() || probed.now - at < DAY => at,
+            _ => return Ok(Arc::new(Self::new(api, &probed, &options)?)),
         };
         let options = PrometheusOptions { as_of: Some(at), ..options };
         let api = Api::new(http, &options);

@@ -112,7 +112,7 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
     given.fetch_add(1, Ordering::SeqCst);
     let http = Http::new(&endpoint).unwrap();
     for _ in 0..2 {
-        let status = http.get("/api/v1/query", &[("query", "vector(time())")]).await.unwrap().status();
+        let status = http.get("/api/v1/query", &[("query", "vector(time())")]).await.unwrap().status;
         assert_eq!(status, 200);
     }
     assert_eq!(given.load(Ordering::SeqCst), 6, "expected one for the 401, and one because 200 s expire soon");

@@ -58,15 +58,10 @@ fn json(text: &str) -> Option<Vec<(usize, Value)>> {
     loop {
         let before = text.get(stream.byte_offset()..)?;
         let start = text.len() - before.trim_start().len();
-        match stream.next() {
-            None => return Some(values),
-            Some(Ok(value)) => {
-                line += lines_in(text.get(counted..start)?);
-                counted = start;
-                values.push((line, value));
-            }
-            Some(Err(_)) => return None,
-        }
+        let Some(value) = stream.next() else { return Some(values) };
+        line += text.get(counted..start)?.bytes().filter(|byte| *byte == b'\n').count();
+        counted = start;
+        values.push((line, value.ok()?));
     }
 }
 
@@ -103,8 +98,4 @@ fn blank_lines(part: &str) -> usize {
         line.is_empty() || line.starts_with('#')
     };
     part.lines().take_while(says_nothing).count()
-}
-
-fn lines_in(text: &str) -> usize {
-    text.bytes().filter(|byte| *byte == b'\n').count()
 }

@@ -387,17 +387,12 @@ fn number(text: &str) -> Result<Option<Number>, String> {
 
 /// A whole number without its sign: `12`, `1_000`, `0x1f`, `0o17`, `0b11`, and `017` as kubectl reads it.
 fn integer(digits: &str) -> Option<u64> {
-    let prefixed = |prefixes: [&str; 2]| prefixes.iter().find_map(|prefix| digits.strip_prefix(prefix));
-    let (radix, digits) = if let Some(rest) = prefixed(["0x", "0X"]) {
-        (16, rest)
-    } else if let Some(rest) = prefixed(["0o", "0O"]) {
-        (8, rest)
-    } else if let Some(rest) = prefixed(["0b", "0B"]) {
-        (2, rest)
-    } else if digits.len() > 1 && digits.starts_with('0') {
-        (8, digits.get(1..)?)
-    } else {
-        (10, digits)
+    const PREFIXES: [(&str, u32); 6] = [("0x", 16), ("0X", 16), ("0o", 8), ("0O", 8), ("0b", 2), ("0B", 2)];
+    let prefixed = PREFIXES.iter().find_map(|(prefix, radix)| Some((*radix, digits.strip_prefix(prefix)?)));
+    let (radix, digits) = match prefixed {
+        Some(prefixed) => prefixed,
+        None if digits.len() > 1 && digits.starts_with('0') => (8, digits.get(1..)?),
+        None => (10, digits),
     };
     let is_grouped = digits.contains('_');
     if digits.is_empty() || digits.starts_with(['_', '+', '-']) || digits.ends_with('_') || digits.contains("__") {
@@ -422,25 +417,15 @@ fn put(value: &Value, indent: usize, text: &mut String) {
                 if index > 0 {
                     begin(indent, text);
                 }
-                text.push_str(&word(key));
-                text.push(':');
-                match value {
-                    Value::Object(fields) if !fields.is_empty() => {
-                        text.push('\n');
-                        begin(indent + 2, text);
-                        put(value, indent + 2, text);
-                    }
+                let below = match value {
+                    Value::Object(fields) if !fields.is_empty() => Some(indent + 2),
                     // As kubectl does it, a list stands below its key.
-                    Value::Array(items) if !items.is_empty() => {
-                        text.push('\n');
-                        begin(indent, text);
-                        put(value, indent, text);
-                    }
-                    _ => {
-                        text.push(' ');
-                        put(value, indent, text);
-                    }
-                }
+                    Value::Array(items) if !items.is_empty() => Some(indent),
+                    _ => None,
+                };
+                text.extend([&*word(key), if below.is_some() { ":\n" } else { ": " }]);
+                begin(below.unwrap_or(0), text);
+                put(value, below.unwrap_or(indent), text);
             }
         }
         Value::Array(items) if !items.is_empty() => {
@@ -452,14 +437,8 @@ fn put(value: &Value, indent: usize, text: &mut String) {
                 put(item, indent + 2, text);
             }
         }
-        Value::String(string) => {
-            text.push_str(&word(string));
-            text.push('\n');
-        }
-        other => {
-            text.push_str(&other.to_string());
-            text.push('\n');
-        }
+        Value::String(string) => text.extend([&*word(string), "\n"]),
+        other => text.push_str(&format!("{other}\n")),
     }
 }
 

@@ -30,69 +30,65 @@ pub enum Content {
 
 /// The documents of a text.
 pub fn documents(text: &str) -> Result<Vec<YamlNode>, String> {
-    let mut reader = SpanReader { parser: Parser::new_from_str_with_options(text, super::yaml::options()) };
+    let mut parser = Parser::new_from_str_with_options(text, super::yaml::options());
     let mut documents = Vec::new();
-    while let Some((event, span)) = reader.next()? {
+    while let Some((event, span)) = next(&mut parser)? {
         match event {
             Event::StreamStart | Event::DocumentStart(..) | Event::DocumentEnd | Event::StreamEnd => {}
-            first => documents.push(reader.node(first, span)?),
+            first => documents.push(node(&mut parser, first, span)?),
         }
     }
     Ok(documents)
 }
 
-struct SpanReader<'t> {
-    parser: Parser<'t, granit_parser::StrInput<'t>>,
+type SpanParser<'t> = Parser<'t, granit_parser::StrInput<'t>>;
+
+fn next<'t>(parser: &mut SpanParser<'t>) -> Result<Option<(Event<'t>, Span)>, String> {
+    parser.next_event().transpose().map_err(|error| error.to_string())
 }
 
-impl<'t> SpanReader<'t> {
-    fn next(&mut self) -> Result<Option<(Event<'t>, Span)>, String> {
-        self.parser.next_event().transpose().map_err(|error| error.to_string())
-    }
+fn expected<'t>(parser: &mut SpanParser<'t>) -> Result<(Event<'t>, Span), String> {
+    next(parser)?.ok_or_else(|| "unexpected end of document".to_owned())
+}
 
-    fn expected(&mut self) -> Result<(Event<'t>, Span), String> {
-        self.next()?.ok_or_else(|| "unexpected end of document".to_owned())
-    }
-
-    fn node(&mut self, event: Event<'t>, span: Span) -> Result<YamlNode, String> {
-        let is_tagged = event.tag().is_some();
-        let is_anchored = event.anchor_id().is_some();
-        let (mut start, mut end) = (offset(span.start)?, offset(span.end)?);
-        let mut at = span.start;
-        let content = match event {
-            Event::Alias(_) => Content::Alias,
-            Event::Scalar(text, style, ..) => Content::Scalar { text: text.into_owned(), style },
-            Event::SequenceStart(style, ..) => {
-                let mut items = Vec::new();
-                end = loop {
-                    match self.expected()? {
-                        (Event::SequenceEnd, span) => break offset(span.end)?,
-                        (event, span) => items.push(self.node(event, span)?),
-                    }
-                };
-                Content::Sequence { is_flow: style == StructureStyle::Flow, items }
-            }
-            Event::MappingStart(style, ..) => {
-                let mut entries = Vec::new();
-                end = loop {
-                    match self.expected()? {
-                        (Event::MappingEnd, span) => break offset(span.end)?,
-                        (event, span) => {
-                            if entries.is_empty() && style == StructureStyle::Block {
-                                (start, at) = (offset(span.start)?, span.start);
-                            }
-                            let key = self.node(event, span)?;
-                            let (event, span) = self.expected()?;
-                            entries.push((key, self.node(event, span)?));
+fn node<'t>(parser: &mut SpanParser<'t>, event: Event<'t>, span: Span) -> Result<YamlNode, String> {
+    let is_tagged = event.tag().is_some();
+    let is_anchored = event.anchor_id().is_some();
+    let (mut start, mut end) = (offset(span.start)?, offset(span.end)?);
+    let mut at = span.start;
+    let content = match event {
+        Event::Alias(_) => Content::Alias,
+        Event::Scalar(text, style, ..) => Content::Scalar { text: text.into_owned(), style },
+        Event::SequenceStart(style, ..) => {
+            let mut items = Vec::new();
+            end = loop {
+                match expected(parser)? {
+                    (Event::SequenceEnd, span) => break offset(span.end)?,
+                    (event, span) => items.push(node(parser, event, span)?),
+                }
+            };
+            Content::Sequence { is_flow: style == StructureStyle::Flow, items }
+        }
+        Event::MappingStart(style, ..) => {
+            let mut entries = Vec::new();
+            end = loop {
+                match expected(parser)? {
+                    (Event::MappingEnd, span) => break offset(span.end)?,
+                    (event, span) => {
+                        if entries.is_empty() && style == StructureStyle::Block {
+                            (start, at) = (offset(span.start)?, span.start);
                         }
+                        let key = node(parser, event, span)?;
+                        let (event, span) = expected(parser)?;
+                        entries.push((key, node(parser, event, span)?));
                     }
-                };
-                Content::Mapping { is_flow: style == StructureStyle::Flow, entries }
-            }
-            other => return Err(format!("line {}: {other:?} is not expected here", span.start.line())),
-        };
-        Ok(YamlNode { content, start, end, column: at.col(), line: at.line(), is_anchored, is_tagged })
-    }
+                }
+            };
+            Content::Mapping { is_flow: style == StructureStyle::Flow, entries }
+        }
+        other => return Err(format!("line {}: {other:?} is not expected here", span.start.line())),
+    };
+    Ok(YamlNode { content, start, end, column: at.col(), line: at.line(), is_anchored, is_tagged })
 }
 
 fn offset(marker: Marker) -> Result<usize, String> {

@@ -6,9 +6,8 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Resource;
 use headroom_admission::recommend::{NO_USAGE_DATA, TOO_LITTLE_DATA};
 use headroom_admission::timestamp::Timestamp;
-use headroom_usage::DAY;
 use headroom_usage::covered::{Growth, Once};
-use headroom_usage::sample;
+use headroom_usage::{DAY, sample};
 use serde::Serialize;
 
 use crate::advice::amounts::{readable, resource_name, short, text};

@@ -4,8 +4,9 @@
 
 use headroom_admission::amount::{Quantity, Requirement};
 use headroom_admission::request::kinds::PodKind;
+use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject};
-use headroom_objects::kinds::ApiKind;
+use headroom_objects::kinds::{ApiKind, items, text};
 use headroom_workloads::pod_makers;
 use serde_json::{Value, json};
 
@@ -40,14 +41,12 @@ pub fn merge_resources(object: &mut Value, patch: &Value) {
     let kind = ApiKind::of(patch);
     let Some(PodKind { path, .. }) = PodKind::of(&kind.group, &kind.plural) else { return };
     for is_init in [false, true] {
-        let containers = patch.pointer(&containers_at(path, is_init)).and_then(Value::as_array);
-        for container in containers.into_iter().flatten() {
-            let place = (container.get("name").and_then(Value::as_str).unwrap_or_default(), is_init);
+        for container in items(patch, &containers_at(path, is_init)) {
+            let place = (text(container, "/name"), is_init);
             for requirement in Requirement::BOTH {
                 let amounts = container.pointer(&format!("/resources/{}", requirement.field()));
                 for (resource, amount) in amounts.and_then(Value::as_object).into_iter().flatten() {
-                    let amount = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned).parse().ok();
-                    set_amount(object, path, place, (requirement, resource), amount.as_ref());
+                    set_amount(object, path, place, (requirement, resource), amount_of(amount).as_ref());
                 }
             }
         }

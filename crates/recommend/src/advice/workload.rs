@@ -170,13 +170,7 @@ const MUCH_PERCENT: u64 = 20;
 
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Critical => "critical",
-            Self::Warning => "warning",
-            Self::Adjust => "adjust",
-            Self::Ok => "ok",
-            Self::Unknown => "unknown",
-        })
+        self.serialize(f)
     }
 }
 
@@ -311,14 +305,6 @@ impl ResourceAdvice {
     pub fn lacks_request(&self) -> bool {
         let is_author = |of: &CurrentRequest| of.from == RequestOrigin::Author;
         self.request.as_ref().is_none_or(|of| of.value.is_zero() && !is_author(of))
-    }
-
-    /// The request that new pods get, if the author wrote one and running pods have another.
-    fn request_of_new_pods(&self) -> Option<&Quantity> {
-        match &self.request.as_ref()?.from {
-            RequestOrigin::Running(then) => then.as_ref().filter(|_| self.written.is_some()),
-            _ => None,
-        }
     }
 
     /// Sets the recommended request.
@@ -488,7 +474,11 @@ impl Workload {
             || container.resources.iter().any(ResourceAdvice::keeps_whole_cpus);
         let place = self.place_of(container).unwrap_or(0);
         let held = |resource| pod_request::held_by_init(&self.parts(resource), place);
-        let of_new = |of: &ResourceAdvice| Some(format!("{} {}", of.resource.name(), of.request_of_new_pods()?));
+        // Where the author wrote a request, and running pods have another.
+        let of_new = |of: &ResourceAdvice| match &of.request.as_ref().zip(of.written.as_ref())?.0.from {
+            RequestOrigin::Running(Some(then)) => Some(format!("{} {then}", of.resource.name())),
+            _ => None,
+        };
         let of_new: Vec<String> = container.resources.iter().filter_map(of_new).collect();
         let told: Vec<&str> = container.told().map(|setting| setting.text.as_str()).collect();
         let last = [
@@ -581,7 +571,7 @@ impl Workload {
     }
 
     /// A request of the pod as a whole counts as one of its first container.
-    fn parts(&self, resource: Resource) -> Vec<PodPart<'_>> {
+    pub fn parts(&self, resource: Resource) -> Vec<PodPart<'_>> {
         let of_pod = self.pod_level.iter().find(|of| of.resource == resource);
         let parts = self.containers.iter().enumerate().map(|(place, of)| {
             if let Some(PodLevel { from, to, .. }) = of_pod {
@@ -594,11 +584,6 @@ impl Workload {
             PodPart { is_init: of.is_init, runs_at_start: of.runs_at_start, now, then }
         });
         parts.collect()
-    }
-
-    /// True if anything is recommended for a resource.
-    pub fn is_advised(&self, resource: Resource) -> bool {
-        self.parts(resource).iter().any(|of| of.then.is_some())
     }
 
     fn place_of(&self, container: &ContainerAdvice) -> Option<usize> {

@@ -7,15 +7,14 @@ use headroom_admission::request::controllers::{Controller, Rollout};
 use headroom_admission::request::{Requirement, rollout};
 use headroom_dry_run::evaluate::request;
 use headroom_objects::document;
-use headroom_objects::kinds::ApiKind;
+use headroom_objects::kinds::{ApiKind, items, number};
 use serde_json::{Value, json};
 
 use crate::advice::template::set_amount;
 use crate::report::Recommendations;
-use headroom_workloads::WorkloadRef;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::kinds::CRON_JOB;
-use headroom_workloads::pod_of;
+use headroom_workloads::{WorkloadRef, pod_of};
 
 /// A workload that makes pods.
 #[derive(Debug, Clone)]
@@ -76,13 +75,12 @@ impl WorkloadConsumer {
 impl Counts {
     fn of(entry: &WorkloadEntry, object: &Value, of_autoscaler: Option<u64>) -> Self {
         let kind = ApiKind::of(object);
-        let number = |at: &str| object.pointer(at).and_then(Value::as_u64);
         let wanted = rollout_of(&request::create(object.clone(), &kind, "")).map_or(0, |rollout| rollout.wanted);
         if kind.kind == CRON_JOB.kind {
-            let runs = object.pointer("/status/active").and_then(Value::as_array).map_or(1, Vec::len).max(1) as u64;
+            let runs = items(object, "/status/active").count().max(1) as u64;
             return Self { most: wanted.saturating_mul(runs), is_periodic: true, ..Self::default() };
         }
-        let wanted = number("/status/desiredNumberScheduled").unwrap_or(wanted);
+        let wanted = number(object, "/status/desiredNumberScheduled").unwrap_or(wanted);
         let steady = wanted.max(entry.running.pods);
         let most = steady.max(of_autoscaler.unwrap_or(0));
         Self { steady, most, surge: surge(object, &kind, most).min(most), is_periodic: false }

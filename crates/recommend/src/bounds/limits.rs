@@ -8,7 +8,8 @@ use headroom_admission::cluster::usage::Resource;
 use headroom_admission::truncate::count_of;
 use headroom_dry_run::Overlay;
 use headroom_objects::cluster_reader::ClusterReader;
-use headroom_objects::kinds::metadata;
+use headroom_objects::cluster_reader::folder::amount_of;
+use headroom_objects::kinds::{items, metadata, text};
 use headroom_workloads::running::has_ended;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -138,17 +139,12 @@ fn object(namespace: &str, name: &str, today: Option<&Value>, mut item: Value, b
 /// The containers of a pod, with requests as the API server completes them.
 fn sizes_of(pod: &Value, who: &str, resource: Resource) -> Vec<ContainerAmounts> {
     let lists = ["/spec/containers", "/spec/initContainers"];
-    let containers = lists.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
     let size = |container: &Value| {
-        let amount = |field: &str| {
-            let value = container.pointer(&format!("/resources/{field}/{}", resource.name()))?;
-            value.as_str().map_or_else(|| value.to_string(), str::to_owned).parse::<Quantity>().ok()
-        };
-        let limit = amount("limits");
-        let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
-        ContainerAmounts { who: format!("{who} {name}"), request: amount("requests").or_else(|| limit.clone()), limit }
+        let amount = |field: &str| amount_of(container.pointer(&format!("/resources/{field}/{}", resource.name()))?);
+        let (limit, who) = (amount("limits"), format!("{who} {}", text(container, "/name")));
+        ContainerAmounts { who, request: amount("requests").or_else(|| limit.clone()), limit }
     };
-    containers.map(size).collect()
+    lists.iter().flat_map(|list| items(pod, list)).map(size).collect()
 }
 
 /// One resource of all containers of a namespace.

@@ -7,13 +7,13 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::timestamp::Timestamp;
 use headroom_admission::truncate::count_of;
 use headroom_dry_run::Overlay;
-use headroom_dry_run::evaluate::tenant_quotas;
-use headroom_dry_run::evaluate::{Admission, request};
+use headroom_dry_run::evaluate::{Admission, request, tenant_quotas};
 use headroom_dry_run::overlay::tenants::TENANT_QUOTA;
 use headroom_dry_run::quota_levels::{QuotaKey, QuotaLevels};
 use headroom_dry_run::simulate::{charged, put};
 use headroom_objects::cluster_reader::ClusterReader;
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::cluster_reader::folder::amount_of;
+use headroom_objects::kinds::{ApiKind, items, metadata};
 use headroom_output::people::Unit;
 use headroom_usage::DAY;
 use serde::Serialize;
@@ -157,9 +157,8 @@ fn has_request(pod: &Value, name: &str, admission: &Admission, cluster: &mut Ove
     let Some(resource) = name.strip_prefix("requests.") else { return true };
     let admitted = admission.evaluate(request::create(pod.clone(), &ApiKind::new("v1", "Pod"), ""), cluster);
     let lists = ["/spec/containers", "/spec/initContainers"];
-    let containers = lists.iter().filter_map(|list| admitted.outcome().pointer(list)?.as_array()).flatten();
     let path = format!("/resources/requests/{resource}");
-    containers.into_iter().all(|container| container.pointer(&path).is_some())
+    lists.iter().flat_map(|list| items(admitted.outcome(), list)).all(|container| container.pointer(&path).is_some())
 }
 
 /// The place of the bounds in a quota.
@@ -242,8 +241,7 @@ impl Evidence<'_> {
         let hard = object.pointer_mut(hard_of(&kind.kind)).and_then(Value::as_object_mut);
         for (resource, bound) in hard.into_iter().flatten() {
             let key = QuotaKey { namespace: namespace.clone(), quota: name.clone(), name: resource.clone() };
-            let today = bound.as_str().map_or_else(|| bound.to_string(), str::to_owned);
-            let today = today.parse::<Quantity>().ok().filter(|_| !is_new);
+            let today = amount_of(bound).filter(|_| !is_new);
             let used = levels.get(&key).map_or(Quantity::ZERO, |level| level.used.clone());
             let proposed = self.proposed(&key, used, today, !is_scoped, charged);
             *bound = json!(proposed.proposed.to_string());

@@ -526,7 +526,7 @@ fn the_limit_of_a_killed_container_never_falls() {
         let workload = one(json!({"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": limit}}));
         let mut histories = Histories::default();
         histories.observe(0, "a", 0, &observed(100, 200, Some(killed_at)));
-        histories.lose_kill_limit(0, "a", !is_limit_known);
+        histories.of_first().lacks_kill_limit = !is_limit_known;
         assert_eq!(histories.lack_kill_limits(), !is_limit_known);
         let row = advised_by(&workload, &histories, &mut around(&[]));
         assert_eq!(memory_of(&row)[1].as_deref(), expected, "{limit}, killed at {killed_at}Mi");
@@ -792,7 +792,7 @@ fn killed_children_are_kills_without_a_restart() {
     let workload = one(json!({"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}}));
     let mut histories = Histories::default();
     histories.observe(0, "a", 0, &observed(100, 400, None));
-    histories.kill_children(0, "a", 12);
+    histories.of_first().kernel_kills = 12;
     let row = advised_by(&workload, &histories, &mut around(&[]));
     let container = &row.containers[0];
     assert_eq!(row.flags(container).first(), Some(&Flag::OomKills(12)));

@@ -25,7 +25,7 @@ pub struct PodCourse {
     /// The CPU in hours in which it used more than twice its mean, by the day's age and the hour.
     pub busy_hours: BTreeMap<(u32, u32), u64>,
     /// When it was last seen, in Unix seconds, if it is gone.
-    end: Option<i64>,
+    pub end: Option<i64>,
 }
 
 #[derive(Debug, Default)]
@@ -73,11 +73,6 @@ impl Course {
 
     pub fn add_busy_hour(&mut self, pod: u32, (age, hour): (u32, u32), cpu: u64) {
         self.pods.entry(pod).or_default().busy_hours.insert((age, hour), cpu);
-    }
-
-    /// Says when a pod that is gone was last seen.
-    pub fn add_end(&mut self, pod: u32, at: i64) {
-        self.pods.entry(pod).or_default().end = Some(at);
     }
 
     /// Says that pods were made from a template on a day.

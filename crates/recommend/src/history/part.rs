@@ -1,6 +1,6 @@
 //! Assigns what pods used to their workloads.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use headroom_metrics_stores::prometheus::reader::{ContainerRef, Throttling};
 use headroom_usage::observed::{Kill, Observed};
@@ -22,29 +22,38 @@ impl PodsRead {
     pub fn age(&self, at: i64) -> u32 {
         day_of(self.to - 1).saturating_sub(day_of(at))
     }
+}
 
-    fn workload(&self, of: &ContainerRef) -> Option<usize> {
-        self.owners.of_pod(&of.namespace, &of.pod)
-    }
+/// The usage of one container.
+#[derive(Debug, Default)]
+pub struct ContainerPart {
+    /// By the age of the day.
+    pub days: BTreeMap<u32, Observed>,
+    pub course: Course,
+    pub throttling: Throttling,
+    pub kernel_kills: u64,
+    pub lacks_kill_limit: bool,
 }
 
 /// The usage that one query returned, by the number of the workload and the name of the container.
 #[derive(Debug, Default)]
 pub struct PartialHistory {
-    pub usage: HashMap<(usize, String), BTreeMap<u32, Observed>>,
-    pub courses: HashMap<(usize, String), Course>,
-    pub throttling: HashMap<(usize, String), Throttling>,
-    pub kernel_kills: HashMap<(usize, String), u64>,
-    pub killed_at_unknown_limit: HashSet<(usize, String)>,
+    pub containers: HashMap<(usize, String), ContainerPart>,
     /// Pods that no workload stands for, by the kind of their owner, which is empty if nobody tells it.
     pub strangers: BTreeMap<String, cardinality::Distinct>,
 }
 
 impl PartialHistory {
+    /// The usage of a container; none if no workload stands for its pod.
+    pub fn of(&mut self, place: &ContainerRef, pods: &PodsRead) -> Option<&mut ContainerPart> {
+        let workload = pods.owners.of_pod(&place.namespace, &place.pod)?;
+        Some(self.containers.entry((workload, place.container.clone())).or_default())
+    }
+
     /// Adds the usage of one container in a window; also as that of its pod, kept apart from others.
     pub fn add_usage(&mut self, series: &Series, window: Window, pods: &PodsRead) {
         let (place, resource) = (ContainerRef::from(&series.container), series.resource);
-        let (workload, pod) = (pods.workload(&place), cardinality::hash(&place.namespace, &place.pod));
+        let pod = pod_of(&place);
         for (_, samples) in series.days() {
             let mut of_pod = Observed::default();
             let samples =
@@ -53,53 +62,32 @@ impl PartialHistory {
             if of_pod.last_seen == 0 {
                 continue;
             }
-            let Some(workload) = workload else {
+            let Some(part) = self.of(&place, pods) else {
                 let owner = pods.owners.owners.of_pod(&place.namespace, &place.pod);
                 self.strangers.entry(owner.map(|owner| owner.kind).unwrap_or_default()).or_default().add(pod);
                 continue;
             };
             let age = pods.age(of_pod.last_seen);
-            let observed = self.day(workload, &place.container, age);
+            let observed = part.days.entry(age).or_default();
             observed.pods.add(pod);
             observed.merge(&of_pod);
-            let course = self.courses.entry((workload, place.container.clone())).or_default();
-            course.add_pod(pod, age, of_pod);
+            part.course.add_pod(pod, age, of_pod);
             if let Some(template) = owner::template_of(&place.pod) {
-                course.add_template(cardinality::hash(&place.namespace, template), age);
+                part.course.add_template(cardinality::hash(&place.namespace, template), age);
             }
         }
     }
 
     /// Adds a kill of a container for its memory, at a limit or at what was used.
     pub fn add_kill(&mut self, place: &ContainerRef, (at, memory): (i64, u64), is_limit: bool, pods: &PodsRead) {
-        let Some(workload) = pods.workload(place) else { return };
+        let Some(part) = self.of(place, pods) else { return };
         let of = cardinality::hash(&place.pod, &place.container);
-        self.day(workload, &place.container, pods.age(at)).add_kill(Kill { at, memory, of });
-        if !is_limit {
-            self.killed_at_unknown_limit.insert((workload, place.container.clone()));
-        }
+        part.days.entry(pods.age(at)).or_default().add_kill(Kill { at, memory, of });
+        part.lacks_kill_limit |= !is_limit;
     }
+}
 
-    pub fn add_throttling(&mut self, place: &ContainerRef, counted: Throttling, pods: &PodsRead) {
-        let Some(workload) = pods.workload(place) else { return };
-        let sum = self.throttling.entry((workload, place.container.clone())).or_default();
-        sum.periods += counted.periods;
-        sum.throttled += counted.throttled;
-    }
-
-    pub fn add_kernel_kills(&mut self, place: &ContainerRef, kills: u64, pods: &PodsRead) {
-        let Some(workload) = pods.workload(place) else { return };
-        *self.kernel_kills.entry((workload, place.container.clone())).or_default() += kills;
-    }
-
-    /// The course of a container, and the number of its pod in it.
-    pub fn course(&mut self, place: &ContainerRef, pods: &PodsRead) -> Option<(u32, &mut Course)> {
-        let pod = cardinality::hash(&place.namespace, &place.pod);
-        Some((pod, self.courses.entry((pods.workload(place)?, place.container.clone())).or_default()))
-    }
-
-    /// The usage of a container on the day that is `age` days ago.
-    fn day(&mut self, workload: usize, container: &str, age: u32) -> &mut Observed {
-        self.usage.entry((workload, container.to_owned())).or_default().entry(age).or_default()
-    }
+/// The number of a pod in the course of its container.
+pub fn pod_of(place: &ContainerRef) -> u32 {
+    cardinality::hash(&place.namespace, &place.pod)
 }

@@ -19,7 +19,7 @@ use headroom_usage::{DAY, cardinality};
 use tokio_util::sync::CancellationToken;
 
 use super::Histories;
-use super::part::{PartialHistory, PodsRead};
+use super::part::{PartialHistory, PodsRead, pod_of};
 use super::query_plan::{MAX_NAMESPACES, Query, Question, plan};
 use headroom_workloads::owner::{Owners, PodOwners, WorkloadRef};
 
@@ -201,23 +201,25 @@ impl Shared {
             }
             Question::Throttling => {
                 for (place, counted) in store.throttling(&namespaces, window).await? {
-                    part.add_throttling(&place, counted, pods);
+                    let Some(of) = part.of(&place, pods) else { continue };
+                    of.throttling.periods += counted.periods;
+                    of.throttling.throttled += counted.throttled;
                 }
                 for (place, kills) in store.kernel_kills(&namespaces, window).await? {
-                    part.add_kernel_kills(&place, kills, pods);
+                    part.of(&place, pods).into_iter().for_each(|of| of.kernel_kills += kills);
                 }
             }
             Question::Course => {
                 for (place, hour, cpu) in store.busy_hours(&namespaces, window).await? {
-                    if let Some((pod, course)) = part.course(&place, pods) {
-                        let of_day = u32::try_from(hour.rem_euclid(DAY) / 3_600).unwrap_or(0);
-                        course.add_busy_hour(pod, (pods.age(hour), of_day), cpu);
-                    }
+                    let Some(of) = part.of(&place, pods) else { continue };
+                    let of_day = u32::try_from(hour.rem_euclid(DAY) / 3_600).unwrap_or(0);
+                    of.course.add_busy_hour(pod_of(&place), (pods.age(hour), of_day), cpu);
                 }
             }
             Question::Ended => {
                 for (place, last) in store.ended(&namespaces, window.to).await? {
-                    part.course(&place, pods).into_iter().for_each(|(pod, course)| course.add_end(pod, last));
+                    let of = part.of(&place, pods).into_iter();
+                    of.for_each(|of| of.course.pods.entry(pod_of(&place)).or_default().end = Some(last));
                 }
             }
             Question::Kills => {

@@ -12,8 +12,7 @@ use headroom_output::{Page, Paint, Table};
 
 use crate::advice::amounts::CPU_AND_MEMORY;
 use crate::advice::workload::{ContainerAdvice, RequestOrigin, ResourceAdvice, Severity, Workload};
-use crate::report::rule;
-use crate::report::{Recommendations, Total};
+use crate::report::{Recommendations, Total, rule};
 
 /// Choices of the table's look.
 #[derive(Debug, Clone, Copy)]

@@ -21,14 +21,6 @@ pub struct Prices {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Currency(String);
 
-/// A price such as `23`, `23EUR` or `$23`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Price {
-    /// The amount, in thousandths of the unit of money.
-    thousandths: i64,
-    pub currency: Option<Currency>,
-}
-
 /// Millionths of the unit of money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Money(i128);
@@ -44,11 +36,7 @@ impl FromStr for Prices {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (cpu, memory) = text.split_once(',').unwrap_or((text, ""));
-        let price = |text: &str| match text.trim() {
-            "" => Ok((None, None)),
-            text => text.parse::<Price>().map(|price| (Some(price.thousandths), price.currency)),
-        };
-        let ((cpu, of_cpu), (memory, of_memory)) = (price(cpu)?, price(memory)?);
+        let ((cpu, of_cpu), (memory, of_memory)) = (price(cpu.trim())?, price(memory.trim())?);
         if let (Some(one), Some(other)) = (&of_cpu, &of_memory)
             && one != other
         {
@@ -100,25 +88,24 @@ impl fmt::Display for Prices {
     }
 }
 
-impl FromStr for Price {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || {
-            format!("`{text}` is not a price for a month: expected a number such as `23.40`, `23.40EUR` or `$23.40`")
-        };
-        let is_of_number = |c: char| c.is_ascii_digit() || c == '.';
-        let number = text.trim_matches(|c| !is_of_number(c));
-        let (before, after) = text.split_once(number).ok_or_else(wrong)?;
-        let price: Quantity = number.parse().map_err(|_| wrong())?;
-        let currency = match format!("{before}{after}") {
-            none if none.is_empty() => None,
-            currency => Some(currency.parse()?),
-        };
-        let is_plain = number.chars().all(is_of_number) && (before.is_empty() || after.is_empty());
-        let is_small = price.value() < 1_000_000_000;
-        if is_plain && is_small { Ok(Self { thousandths: price.milli_value(), currency }) } else { Err(wrong()) }
+/// Reads a price such as `23`, `23EUR` or `$23`, in thousandths of the unit of money; none of an empty text.
+fn price(text: &str) -> Result<(Option<i64>, Option<Currency>), String> {
+    if text.is_empty() {
+        return Ok((None, None));
     }
+    let wrong =
+        || format!("`{text}` is not a price for a month: expected a number such as `23.40`, `23.40EUR` or `$23.40`");
+    let is_of_number = |c: char| c.is_ascii_digit() || c == '.';
+    let number = text.trim_matches(|c| !is_of_number(c));
+    let (before, after) = text.split_once(number).ok_or_else(wrong)?;
+    let price: Quantity = number.parse().map_err(|_| wrong())?;
+    let currency = match format!("{before}{after}") {
+        none if none.is_empty() => None,
+        currency => Some(currency.parse()?),
+    };
+    let is_plain = number.chars().all(is_of_number) && (before.is_empty() || after.is_empty());
+    let is_small = price.value() < 1_000_000_000;
+    if is_plain && is_small { Ok((Some(price.milli_value()), currency)) } else { Err(wrong()) }
 }
 
 impl FromStr for Currency {

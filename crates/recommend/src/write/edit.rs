@@ -67,18 +67,12 @@ pub fn set_amounts(text: &str, edits: &[Edit]) -> Result<Option<String>, EditErr
         let object = edit.object.find(&documents)?;
         Editor { text, edit }.object(object, &mut splices)?;
     }
-    if splices.is_empty() {
-        return Ok(None);
-    }
-    let edited = spliced(text, splices);
-    if verify::says_the_same(text, &edited, edits) {
-        return Ok(Some(edited));
-    }
     let wanted = edits.iter().flat_map(|Edit { container, requirement, amounts, .. }| {
         let field = requirement.field();
         amounts.iter().map(move |(name, amount)| format!("{container}: {field}.{name}: {amount}"))
     });
-    Err(EditError::NotCertain(wanted.collect::<Vec<_>>().join("; ")))
+    let wanted = wanted.collect::<Vec<_>>().join("; ");
+    spliced(text, splices, |edited| verify::says_the_same(text, edited, edits), wanted)
 }
 
 impl SetsAmounts for Edit {
@@ -132,7 +126,17 @@ struct Splice {
     text: String,
 }
 
-fn spliced(text: &str, mut splices: Vec<Splice>) -> String {
+/// The text with the splices in it, if `is_right` says so of it; none if there are none. What cannot be edited for certain is
+/// `wanted` by hand.
+fn spliced(
+    text: &str,
+    mut splices: Vec<Splice>,
+    is_right: impl FnOnce(&str) -> bool,
+    wanted: String,
+) -> Result<Option<String>, EditError> {
+    if splices.is_empty() {
+        return Ok(None);
+    }
     splices.sort_by_key(|splice| splice.start);
     let mut edited = String::with_capacity(text.len() + 256);
     let mut at = 0;
@@ -142,7 +146,7 @@ fn spliced(text: &str, mut splices: Vec<Splice>) -> String {
         at = splice.end;
     }
     edited.push_str(text.get(at..).unwrap_or_default());
-    edited
+    if is_right(&edited) { Ok(Some(edited)) } else { Err(EditError::NotCertain(wanted)) }
 }
 
 /// Refuses what other places share; `wanted` is what a person would set.

@@ -423,16 +423,9 @@ impl DecisionStep<'_> {
         };
         let keeps_class = qos(pod.containers.iter().map(|of| of.size)) == qos(pod.containers.iter().map(after));
         let phase = Phase::Asked { version: pod.version.clone() };
-        let (uid, name) = (pod.uid.clone(), pod.name.clone());
-        (keeps_class && !containers.is_empty()).then_some(PodChange {
-            uid,
-            pod: name,
-            direction,
-            why,
-            begun: self.now,
-            containers,
-            phase,
-        })
+        let (uid, pod, begun) = (pod.uid.clone(), pod.name.clone(), self.now);
+        let change = PodChange { uid, pod, direction, why, begun, containers, phase };
+        (keeps_class && !change.containers.is_empty()).then_some(change)
     }
 
     fn note(&mut self, pod: &ObservedPod, event: Event) {

@@ -5,13 +5,15 @@ use serde::{Deserialize, Serialize};
 use crate::decision::{Amounts, ComputeResource, ContainerSize, Marked, Rules, Time};
 
 /// The changes that the loop may make.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "camelCase")]
+#[value(rename_all = "camelCase")]
 pub enum Mode {
-    /// Reports what it would do.
+    /// Report what would be done
     Observe,
-    /// Raises memory after an out-of-memory kill, and nothing else.
+    /// Raise memory after an out-of-memory kill
     AfterOom,
+    /// Raise and lower
     On,
 }
 

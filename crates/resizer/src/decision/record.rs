@@ -284,16 +284,10 @@ impl Past {
     }
 }
 
-impl Resized {
-    /// The change that takes it back.
-    pub(crate) fn reversed(&self) -> Self {
-        Self { from: self.to, to: self.from, ..self.clone() }
-    }
-}
-
 impl PodChange {
+    /// The changes that take it back.
     pub(crate) fn reversed(&self) -> Vec<Resized> {
-        self.containers.iter().map(Resized::reversed).collect()
+        self.containers.iter().map(|of| Resized { from: of.to, to: of.from, ..of.clone() }).collect()
     }
 
     /// Returns true if taking it back would lower a memory limit.

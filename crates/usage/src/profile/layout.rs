@@ -59,7 +59,9 @@ impl Share {
         let name = ProfileName::of_quarter(self.root, quarter);
         let object = |name: &ProfileName, summary: Summary, parts: Vec<ImagePart>| {
             let header = Header::new(self.collected_at, self.quorum);
-            let images = parts.into_iter().map(ImagePart::into_image).collect();
+            let image =
+                |of: ImagePart| (of.repository, ImageHistory { pool: of.pool, own: of.own.into_iter().collect() });
+            let images = parts.into_iter().map(image).collect();
             UsageProfile::named(name, &self.namespace, UsageProfileSpec { header, summary, images })
         };
         let restricted = self.restricted.as_ref().map(|restricted| restricted.of_quarter(quarter));
@@ -174,10 +176,6 @@ impl ImagePart {
 
     fn last_seen(&self) -> Option<Timestamp> {
         self.own.iter().map(|(_, own)| own).chain(&self.pool).map(|histories| histories.all.last_seen).max()
-    }
-
-    fn into_image(self) -> (Repository, ImageHistory) {
-        (self.repository, ImageHistory { pool: self.pool, own: self.own.into_iter().collect() })
     }
 
     fn is_oom_killed(&self) -> bool {

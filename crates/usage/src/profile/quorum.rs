@@ -39,16 +39,12 @@ mod tests {
     }
 
     #[test]
-    fn many_namespaces_choose_by_rank() {
+    fn many_choose_by_rank_with_a_quorum_at_or_above_the_figure_and_one_at_or_below() {
         let hundred: Vec<u64> = (1..=100).rev().collect();
         check(&hundred, 700, Some(70));
         check(&hundred, 900, Some(90));
         check(&hundred, 0, Some(3));
         check(&hundred, 1000, Some(98));
-    }
-
-    #[test]
-    fn a_quorum_is_at_or_above_the_figure_and_a_quorum_at_or_below() {
         check(&[1, 2, 3, 4, 5], 900, Some(3));
         check(&[1, 2, 3, 4, 5, 6], 900, Some(4));
         check(&[1, 2, 3, 4, 5, 6], 100, Some(3));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use headroom_objects::kinds::{items, number, text};
 use serde_json::Value;
 
 /// Counted over pods.
@@ -25,19 +26,18 @@ impl RunningPods {
         let priority = pod.pointer("/spec/priority").and_then(Value::as_i64);
         let mut running = Self { pods: 1, priority, ..Self::default() };
         for list in ["/status/containerStatuses", "/status/initContainerStatuses"] {
-            for status in pod.pointer(list).and_then(Value::as_array).into_iter().flatten() {
-                let name = status.get("name").and_then(Value::as_str).unwrap_or_default();
-                let restarts = status.get("restartCount").and_then(Value::as_u64).unwrap_or(0);
+            for status in items(pod, list) {
+                let name = || text(status, "/name").to_owned();
+                let restarts = number(status, "/restartCount").unwrap_or(0);
                 if restarts > 0 {
-                    running.restarts.insert(name.to_owned(), restarts);
+                    running.restarts.insert(name(), restarts);
                 }
-                let reason = |state: &str| status.pointer(state).and_then(Value::as_str);
-                let ends = [reason("/lastState/terminated/reason"), reason("/state/terminated/reason")];
-                if ends.contains(&Some("OOMKilled")) {
-                    running.killed.insert(name.to_owned(), 1);
+                let ends = ["/lastState/terminated/reason", "/state/terminated/reason"].map(|at| text(status, at));
+                if ends.contains(&"OOMKilled") {
+                    running.killed.insert(name(), 1);
                 }
-                if reason("/state/waiting/reason") == Some("CrashLoopBackOff") {
-                    running.crash_loops.insert(name.to_owned(), 1);
+                if text(status, "/state/waiting/reason") == "CrashLoopBackOff" {
+                    running.crash_loops.insert(name(), 1);
                 }
             }
         }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::WorkloadEntry;
 use crate::kinds::{self, POD};
+use headroom_objects::kinds::items;
 
 /// The containers that webhooks add: the name, who adds it, and what sets its requests.
 const INJECTORS: [(&str, &str, &str); 7] = [
@@ -42,8 +43,7 @@ impl WorkloadEntry {
         let pod = self.newest.as_ref()?.value();
         let at = pod_in(object)?;
         let names = |of: &Value, at: &str, list: &str| -> Vec<Value> {
-            let containers = of.pointer(&format!("{at}/spec/{list}")).and_then(Value::as_array);
-            containers.into_iter().flatten().filter_map(|of| of.get("name").cloned()).collect()
+            items(of, &format!("{at}/spec/{list}")).filter_map(|of| of.get("name").cloned()).collect()
         };
         let has_all = |list: &&str| {
             let running = names(&pod, "", list);
@@ -58,13 +58,11 @@ pub fn as_it_runs(mut object: Value, pod: Option<&Value>) -> Value {
     let Some((pod, at)) = pod.zip(pod_in(&object)) else { return object };
     let Some(spec) = object.pointer_mut(&format!("{at}/spec")).and_then(Value::as_object_mut) else { return object };
     for list in LISTS {
-        let running = pod.pointer(&format!("/spec/{list}")).and_then(Value::as_array);
         let own = spec.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
         let find = |name: Option<&Value>| own.iter().find(|of| of.get("name") == name);
         // In the pod's order, which decides beside which sidecars an init container runs.
-        let all = running.into_iter().flatten();
-        let all = all.map(|of| find(of.get("name")).cloned().unwrap_or_else(|| in_short(of)));
-        let all: Vec<Value> = all.collect();
+        let all = items(pod, &format!("/spec/{list}"));
+        let all: Vec<Value> = all.map(|of| find(of.get("name")).cloned().unwrap_or_else(|| in_short(of))).collect();
         if all.len() > own.len() {
             spec.insert(list.to_owned(), Value::Array(all));
         }

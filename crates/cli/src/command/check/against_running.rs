@@ -11,7 +11,7 @@ use headroom_dry_run::evaluate::{self, Admission, Run, in_order};
 use headroom_dry_run::overlay::tenants::TENANT_QUOTA;
 use headroom_dry_run::simulate::{EffectKind, Effects, Simulation, Subjects, listed, put, report};
 use headroom_objects::cluster_reader::folder::in_namespace;
-use headroom_objects::kinds::{labels_of, metadata};
+use headroom_objects::kinds::{labels_of, metadata, text};
 use headroom_objects::manifest::{Malformed, Manifest};
 use headroom_output::progress::Progress;
 use headroom_output::{Exit, Page, Paint};
@@ -136,7 +136,7 @@ impl Proposed {
         let invalid = manifests.iter().filter_map(invalid);
         manifests::all(problems.into_iter().chain(invalid).map(Err::<(), _>))?;
         for manifest in manifests {
-            match kind_of(&manifest.object) {
+            match text(&manifest.object, "/kind") {
                 "LimitRange" | "ResourceQuota" | "Namespace" => proposed.bounds.push(manifest.object),
                 kind if kind == TENANT_QUOTA.1 => proposed.bounds.push(manifest.object),
                 "ClusterAdmissionPolicy"
@@ -152,13 +152,9 @@ impl Proposed {
     }
 }
 
-fn kind_of(object: &Value) -> &str {
-    object.get("kind").and_then(Value::as_str).unwrap_or_default()
-}
-
 /// The problem of bounds that the API server would not take.
 fn invalid(Manifest { origin, object }: &Manifest) -> Option<String> {
-    let kind = kind_of(object);
+    let kind = text(object, "/kind");
     let problems = match kind {
         "LimitRange" | "ResourceQuota" | "Namespace" => evaluate::problems_of_bounds(object),
         _ => Vec::new(),
@@ -172,7 +168,7 @@ fn namespaces(args: &Args, opened: &Opened, changes: &[Value]) -> Option<Vec<Str
         Scope::All => return None,
         Scope::In(namespaces) => namespaces,
     };
-    let named = changes.iter().map(|change| match kind_of(change) {
+    let named = changes.iter().map(|change| match text(change, "/kind") {
         "Namespace" => metadata(change, "name"),
         _ => metadata(change, "namespace"),
     });

@@ -3,8 +3,8 @@
 use headroom_dry_run::evaluate::{ObjectDecision, Verdict};
 use headroom_objects::manifest::Origin;
 use headroom_objects::shell::ShellCommand;
-use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
+use serde_json::json;
 
 use crate::manifest::ManifestError;
 
@@ -22,10 +22,7 @@ pub struct CheckedObject {
 
 /// The file as it is displayed, whose name may be no text.
 fn place<S: Serializer>(origin: &Origin, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut fields = serializer.serialize_map(Some(2))?;
-    fields.serialize_entry("file", &origin.file.display().to_string())?;
-    fields.serialize_entry("line", &origin.line)?;
-    fields.end()
+    serializer.collect_map([("file", json!(origin.file.display().to_string())), ("line", json!(origin.line))])
 }
 
 impl CheckedObject {

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use headroom_admission::truncate::{count_of, on_one_line};
-use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
-use headroom_api_server::clock;
 use headroom_api_server::shell::ShellCommand;
+use headroom_api_server::{ApiPath, clock};
 use headroom_output::{Exit, Page, Paint, WholeFile, ask, complain};
 use headroom_recommend::report::Recommendations;
 use headroom_recommend::write::patches::{self, Patch, RecommendedChange};
@@ -40,12 +39,6 @@ pub struct Patching {
     force_conflicts: bool,
 }
 
-/// An object with its patch.
-struct PatchedObject {
-    patch: Patch,
-    path: ApiPath,
-}
-
 pub async fn run(
     args: &Patching,
     report: &Recommendations,
@@ -58,58 +51,54 @@ pub async fn run(
     left_out::warn(&left_out);
     report.beside_changes().iter().for_each(|line| complain!("note: {line}"));
     let exit_at_best = if report.leaves_out_blocked() { Exit::Refused } else { Exit::Ok };
-    let patches = changes.iter().flat_map(RecommendedChange::patches);
-    let changes: Vec<PatchedObject> = patches.map(PatchedObject::of).collect();
-    if changes.is_empty() {
+    let patches: Vec<Patch> = changes.iter().flat_map(RecommendedChange::patches).collect();
+    if patches.is_empty() {
         complain!("nothing to change: the workloads request what is recommended, or cannot be patched");
         return Ok(if left_out.is_empty() { Exit::Ok } else { Exit::Refused });
     }
     let api = ApiClient::new(client).with_timeout(REQUEST_TIMEOUT);
     let (mut rollback, mut refused) = (Vec::new(), 0);
-    for change in &changes {
-        let before = api.get(&change.path).await;
-        let before = before.map_err(|error| anyhow!("{}: {}", change.patch, worded(&error)))?;
-        rollback.push(change.patch.command(kubectl.clone(), &change.patch.put_back(&before)).to_string());
-        if let Err(error) = change.apply(&api, args, true).await {
-            complain!("error: {}: {}", change.patch, worded(&error));
+    for patch in &patches {
+        let before = api.get(&path_of(patch)).await;
+        let before = before.map_err(|error| anyhow!("{patch}: {}", worded(&error)))?;
+        rollback.push(patch.command(kubectl.clone(), &patch.put_back(&before)).to_string());
+        if let Err(error) = args.apply(patch, &api, true).await {
+            complain!("error: {patch}: {}", worded(&error));
             refused += 1;
         }
     }
     if refused > 0 {
-        complain!("nothing was changed: {refused} of {} changes would be rejected", changes.len());
+        complain!("nothing was changed: {refused} of {} changes would be rejected", patches.len());
         return Ok(Exit::Refused);
     }
-    if !args.yes && !is_wanted(changes.len(), cluster)? {
+    if !args.yes && !is_wanted(patches.len(), cluster)? {
         complain!("nothing was changed");
         return Ok(exit_at_best);
     }
     let script = rollback_file();
     keep(&script, &rollback, cluster)?;
     complain!("wrote {0}: run `sh {0}` to restore the current values", script.display());
-    for (done, change) in changes.iter().enumerate() {
-        if let Err(error) = change.apply(&api, args, false).await {
-            complain!("error: {}: {}", change.patch, worded(&error));
-            complain!("{done} of {} changes were made, the others were not", changes.len());
+    for (done, patch) in patches.iter().enumerate() {
+        if let Err(error) = args.apply(patch, &api, false).await {
+            complain!("error: {patch}: {}", worded(&error));
+            complain!("{done} of {} changes were made, the others were not", patches.len());
             return Ok(Exit::Refused);
         }
-        complain!("patched {}", change.patch);
+        complain!("patched {patch}");
     }
     Ok(exit_at_best)
 }
 
-impl PatchedObject {
-    fn of(patch: Patch) -> Self {
-        let kind = &patch.kind;
-        let objects = ApiPath::of_version(&kind.api_version()).collection(Some(&patch.namespace), &kind.plural);
-        Self { path: objects.at(&patch.name), patch }
-    }
+fn path_of(Patch { kind, namespace, name, .. }: &Patch) -> ApiPath {
+    ApiPath::of_version(&kind.api_version()).collection(Some(namespace), &kind.plural).at(name)
+}
 
-    async fn apply(&self, api: &ApiClient, args: &Patching, dry_run: bool) -> ApiResult<()> {
-        let options = ApplyOptions { manager: MANAGER, force: args.force_conflicts, dry_run };
-        let body = &self.patch.body;
-        let patched = match self.patch.is_json() {
-            true => api.patch(&self.path, body, options).await,
-            false => api.apply(&self.path, body, options).await,
+impl Patching {
+    async fn apply(&self, patch: &Patch, api: &ApiClient, dry_run: bool) -> ApiResult<()> {
+        let options = ApplyOptions { manager: MANAGER, force: self.force_conflicts, dry_run };
+        let patched = match patch.is_json() {
+            true => api.patch(&path_of(patch), &patch.body, options).await,
+            false => api.apply(&path_of(patch), &patch.body, options).await,
         };
         patched.map(|_| ())
     }

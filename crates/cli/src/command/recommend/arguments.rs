@@ -165,13 +165,6 @@ pub enum RecommendFormat {
     Helm,
 }
 
-impl RecommendFormat {
-    /// True if a program reads it that expects a valid document, whatever is in it.
-    pub fn is_for_programs(self) -> bool {
-        matches!(self, Self::Json | Self::Csv)
-    }
-}
-
 /// The recommendations that are not about workloads.
 #[derive(Debug, clap::Subcommand)]
 pub enum What {
@@ -220,13 +213,8 @@ pub struct BoundsArgs {
 pub struct ImageArgs {
     /// Image, or a part of its name
     pub(super) image: String,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = BoundsFormat::Table)]
-    pub(super) output: BoundsFormat,
     #[command(flatten)]
-    pub(super) store: Store,
-    #[command(flatten)]
-    pub(super) target: TargetArgs,
+    pub(super) bounds: BoundsArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -298,11 +286,6 @@ impl Args {
 impl UsageArgs {
     pub fn for_page(price: Option<Prices>, named: NamedStore) -> Self {
         Self { price, quotas: PastOfQuotas::default(), settled: None, store: Store { named, days: DAYS } }
-    }
-
-    /// Bounds are not sized by money.
-    pub(super) fn for_bounds(store: Store) -> Self {
-        Self { price: None, quotas: PastOfQuotas::All, settled: None, store }
     }
 
     /// The store that is named by a flag or in the file of `--source`.

@@ -63,7 +63,8 @@ pub fn for_page(target: &TargetArgs, usage: &UsageArgs) -> anyhow::Result<impl S
 
 pub fn run(args: BoundsArgs) -> anyhow::Result<Exit> {
     let BoundsArgs { output, store, target } = args;
-    let usage = UsageArgs::for_bounds(store);
+    // Bounds are not sized by money.
+    let usage = UsageArgs { price: None, quotas: PastOfQuotas::All, settled: None, store };
     let found = find(&target, &usage, &Progress::for_people())?;
     headroom_output::print(&match output {
         BoundsFormat::Table => page(&found, Paint::for_stdout()),

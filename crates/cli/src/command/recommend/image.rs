@@ -19,7 +19,6 @@ use headroom_collector::profile::{self, Collected, Pooling};
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
 use headroom_dry_run::settings::ParsedSettings;
-use headroom_metrics_stores::http::Http;
 use headroom_metrics_stores::prometheus::Prometheus;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use headroom_objects::document;
@@ -36,7 +35,7 @@ use self::profile_reader::{Image, ProfileReader, Selection};
 use super::arguments::{BoundsFormat, ImageArgs};
 use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
 use crate::command::rbac_hint::advised;
-use crate::command::source::{self, Address, behind_service, client};
+use crate::command::source;
 
 /// The query step, in seconds: pods that live for minutes have few samples.
 const STEP: i64 = 60;
@@ -56,7 +55,7 @@ struct ImageRow {
 }
 
 pub fn run(args: ImageArgs) -> anyhow::Result<Exit> {
-    let mut opened = args.target.open()?;
+    let mut opened = args.bounds.target.open()?;
     let profiles = match args.of_store(&opened.settings)? {
         Some(profiles) => profiles,
         None => published(&mut opened)?,
@@ -84,7 +83,7 @@ pub fn run(args: ImageArgs) -> anyhow::Result<Exit> {
         });
         bail!("no usage history of such images in {}: {advice}", opened.scope);
     }
-    headroom_output::print(&match args.output {
+    headroom_output::print(&match args.bounds.output {
         BoundsFormat::Table => page(&rows, node.as_ref()),
         BoundsFormat::Json => Page::json(&rows)?,
         BoundsFormat::Yaml => yaml(&rows)?,
@@ -108,8 +107,8 @@ impl ImageArgs {
     /// The UsageProfiles that the collector would publish of the image from the metrics store that is named, which is asked about
     /// that image alone.
     fn of_store(&self, settings: &Value) -> anyhow::Result<Option<Vec<Value>>> {
-        let file = self.store.named.source.file()?;
-        let Some(address) = self.store.named.address()? else { return Ok(None) };
+        let file = self.bounds.store.named.source.file()?;
+        let Some(address) = self.bounds.store.named.address()? else { return Ok(None) };
         let as_of = ParsedSettings::of(settings).replay_time();
         let mut options = source::options(file, &address, file.step()?.unwrap_or(STEP))?;
         options.as_of = as_of.map(Timestamp::unix_seconds);
@@ -119,18 +118,13 @@ impl ImageArgs {
         let usage = Store::open(&folder.path().join("usage.redb"))?;
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
         runtime.block_on(async {
-            let http = match &address {
-                Address::Url(_) => Http::new(&options.endpoint)?,
-                Address::Service(service) => {
-                    behind_service(client(&self.target.cluster).await?, service.clone(), &options.endpoint).await?
-                }
-            };
+            let http = address.http(&self.bounds.target.cluster, &options.endpoint).await?;
             let stop = CancellationToken::new();
             signals::cancel(stop.clone())?;
             let run = BackfillRun {
                 source: &Prometheus::new(http, options),
                 store: &usage,
-                pace: &Pace { days: u32::from(self.store.days), ..Pace::default() },
+                pace: &Pace { days: u32::from(self.bounds.store.days), ..Pace::default() },
                 metrics: &CollectorMetrics::default(),
                 progress: &Progress::for_people(),
                 stop: &stop,

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use headroom_objects::cluster_reader::CompressedObject;
+use headroom_objects::kinds::items;
 use headroom_output::read_bounded;
 use headroom_recommend::advice::template::merge_resources;
 use headroom_recommend::write::patches::RecommendedChange;
 use headroom_workloads::inventory::WorkloadEntry;
 use serde_json::Value;
 
-use crate::manifest::LONGEST_MANIFEST;
+use crate::manifest::{KUSTOMIZATIONS, LONGEST_MANIFEST};
 
 /// A guard, as folders within folders are no deeper.
 const DEEPEST: u32 = 32;
-const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// Puts the requests and limits of a patch over those of the workload that it patches. Several patches of one workload are of
 /// several overlays, of which nobody knows which is applied.
@@ -40,13 +40,12 @@ pub fn merge(entries: &mut [WorkloadEntry], patches: &[WorkloadEntry]) -> anyhow
 pub fn operations_on(changes: &[RecommendedChange<'_>], paths: &[PathBuf], is_recursive: bool) -> Vec<String> {
     let mut folders = BTreeSet::new();
     paths.iter().for_each(|path| add_folders(path, if is_recursive { DEEPEST } else { 0 }, &mut folders));
-    let files = folders.iter().flat_map(|folder| NAMES.map(|name| folder.join(name)));
+    let files = folders.iter().flat_map(|folder| KUSTOMIZATIONS.map(|name| folder.join(name)));
     let mut lines = Vec::new();
     for file in files {
         // OK because one that cannot be read is built by nobody.
         let Some(kustomization) = read(&file) else { continue };
-        let lists = ["patches", "patchesJson6902"].into_iter().filter_map(|list| kustomization.get(list)?.as_array());
-        for patch in lists.flatten() {
+        for patch in items(&kustomization, "/patches").chain(items(&kustomization, "/patchesJson6902")) {
             let text = |field: &str| patch.get(field).and_then(Value::as_str);
             let operations = match (text("patch"), text("path")) {
                 (Some(inline), _) => serde_saphyr::from_str(inline).ok(),

@@ -2,9 +2,8 @@
 //! secrets; clusters are told apart by their API server, because any kubeconfig may have a context of the same name.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::fs;
 use std::path::PathBuf;
+use std::{env, fs};
 
 use anyhow::Context as _;
 use headroom_api_server::kubeconfig::Chosen;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{anyhow, bail};
 use headroom_admission::cluster::usage::Resource;
+use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::admission::PolicySource;
 use headroom_dry_run::evaluate::problems;
 use headroom_dry_run::settings::ParsedSettings;
@@ -12,11 +13,9 @@ use headroom_output::progress::Progress;
 use headroom_recommend::advice::workload::Workload;
 use headroom_recommend::bounds::quota::Past;
 use headroom_recommend::engine::declined::Declined;
-use headroom_recommend::engine::{Engine, UsageSource};
-use headroom_recommend::engine::{kept, nodes};
+use headroom_recommend::engine::{Engine, UsageSource, kept, nodes};
 use headroom_recommend::history::Histories;
-use headroom_recommend::report::rule;
-use headroom_recommend::report::{Order, Recommendations};
+use headroom_recommend::report::{Order, Recommendations, rule};
 use headroom_recommend::write::trial;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::owner::WorkloadRef;
@@ -150,26 +149,37 @@ pub fn recommend(
         Some(StoreHistory { source, histories, notes, past }) => (source, Some(histories), notes, past),
         None => (profiles(opened), None, Vec::new(), Vec::new()),
     };
-    let read = histories.as_ref().map_or(UsageSource::Profiles, UsageSource::Read);
     let configs = configs(opened, &mut inventory);
-    let mut run = InventoryRun { inventory, usage: read, lowers_limits, declined, configs, notes: Vec::new() };
-    let mut workloads = run.evaluate(opened, &settings, is_admission, progress)?;
+    let engine = Engine {
+        usage: histories.as_ref().map_or(UsageSource::Profiles, UsageSource::Read),
+        autoscalers: &inventory.autoscalers,
+        settings: &settings,
+        admission: (!is_admission).then_some(&opened.admission),
+        now: settings.now().ok_or_else(|| anyhow!("this machine's clock is not set"))?,
+        lowers_limits,
+        declined,
+        configs: &configs,
+        kept: BTreeMap::new(),
+    };
+    // Objects that could not be read.
+    let mut unread = Vec::new();
+    let mut workloads = evaluate(engine, &inventory, &mut opened.cluster, &mut unread, progress)?;
     if reads_nodes {
         nodes::flag_beyond_nodes(&mut workloads, &mut opened.cluster);
     }
-    let entries = std::mem::take(&mut run.inventory.entries);
-    source.is_partial |= run.is_partial() || !opened.unread.is_empty();
+    source.is_partial |= inventory.is_partial || !unread.is_empty() || !opened.unread.is_empty();
     notes.extend(opened.unread.iter().map(|problem| format!("not read: {problem}")));
     let admission = opened.admission.describe();
     notes.extend((admission.source != PolicySource::Settings).then(|| format!("admission: {admission}")));
     notes.extend(histories.as_ref().and_then(|_| unmeasured(&workloads)));
     notes.extend(without_advice(&workloads, histories.as_ref()).filter(|_| names_skipped));
-    notes.extend(run.all_notes(opened.scope.is_all()));
+    notes.extend(inventory.notes);
+    notes.extend(unread.into_iter().map(|error| rbac_hint::advised(error, opened.scope.is_all())));
     let prices = usage.and_then(|usage| usage.price.clone()).unwrap_or_default();
     let source = (source, rule::of(&settings, histories.is_some()));
     let mut report = Recommendations::new(source, workloads, notes, prices, order);
     report.cluster.clone_from(&opened.context);
-    Ok(Recommended { report, entries, past, is_of_store: histories.is_some() })
+    Ok(Recommended { report, entries: inventory.entries, past, is_of_store: histories.is_some() })
 }
 
 /// The policy's settings with the namespace of UsageProfiles: recommendations read history even if the policy reads none.
@@ -197,78 +207,47 @@ fn configs(opened: &mut Opened, inventory: &mut Inventory) -> ConfigMaps {
     configs
 }
 
-/// A run over an inventory.
-struct InventoryRun<'a> {
-    inventory: Inventory,
-    usage: UsageSource<'a>,
-    lowers_limits: bool,
-    declined: Option<&'a Declined>,
-    configs: ConfigMaps,
-    /// Objects that could not be read.
-    notes: Vec<ReadError>,
-}
-
-impl InventoryRun<'_> {
-    fn evaluate(
-        &mut self,
-        opened: &mut Opened,
-        settings: &ParsedSettings,
-        is_admission: bool,
-        progress: &Progress,
-    ) -> anyhow::Result<Vec<Workload>> {
-        let now = settings.now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
-        let Inventory { entries, autoscalers, .. } = &self.inventory;
-        let (cluster, admission) = (&mut opened.cluster, (!is_admission).then_some(&opened.admission));
-        let (lowers_limits, declined) = (self.lowers_limits, self.declined);
-        let (configs, kept) = (&self.configs, BTreeMap::new());
-        let engine =
-            Engine { usage: self.usage, autoscalers, settings, admission, now, lowers_limits, declined, configs, kept };
-        let (mut workloads, mut unreadable) = (Vec::new(), Vec::new());
-        progress.begin(entries.len() as u64, "Recommending");
-        for (number, entry) in entries.iter().enumerate() {
-            match (engine.recommend(number, entry, cluster, &mut self.notes), &entry.origin) {
-                (Ok(workload), _) => workloads.extend(workload),
-                (Err(problem), Some(origin)) => {
-                    // Kubernetes' own words, if its validation knows the problem too.
-                    let object = entry.object.value();
-                    let problems = problems(&object, &object, None, &[]);
-                    let problem = if problems.is_empty() { problem } else { problems.join("; ") };
-                    unreadable.push(format!("{origin}: {problem}"));
-                }
-                (Err(problem), None) => {
-                    let problem = format!("no recommendation for {} {}: {problem}", entry.key.namespace, entry.key);
-                    self.notes.push(ReadError::Failed(problem));
-                }
+fn evaluate(
+    engine: Engine<'_>,
+    Inventory { entries, peers, .. }: &Inventory,
+    cluster: &mut Overlay,
+    unread: &mut Vec<ReadError>,
+    progress: &Progress,
+) -> anyhow::Result<Vec<Workload>> {
+    let (mut workloads, mut unreadable) = (Vec::new(), Vec::new());
+    progress.begin(entries.len() as u64, "Recommending");
+    for (number, entry) in entries.iter().enumerate() {
+        match (engine.recommend(number, entry, cluster, unread), &entry.origin) {
+            (Ok(workload), _) => workloads.extend(workload),
+            (Err(problem), Some(origin)) => {
+                // Kubernetes' own words, if its validation knows the problem too.
+                let object = entry.object.value();
+                let problems = problems(&object, &object, None, &[]);
+                let problem = if problems.is_empty() { problem } else { problems.join("; ") };
+                unreadable.push(format!("{origin}: {problem}"));
             }
-            progress.advance(1);
-        }
-        progress.end();
-        if !unreadable.is_empty() {
-            return Err(ErrorList(unreadable).into());
-        }
-        // Peers are known once all are.
-        let engine = Engine { kept: kept::by_peers(&workloads, entries, cluster, &mut self.notes), ..engine };
-        for workload in &mut workloads {
-            let entry = entries.get(workload.entry).filter(|_| engine.kept.contains_key(&workload.entry));
-            let again = entry.map(|entry| engine.recommend(workload.entry, entry, cluster, &mut self.notes));
-            if let Some(Ok(Some(again))) = again {
-                *workload = again;
+            (Err(problem), None) => {
+                let problem = format!("no recommendation for {} {}: {problem}", entry.key.namespace, entry.key);
+                unread.push(ReadError::Failed(problem));
             }
-            trial::put_off(workload);
         }
-        workloads.retain(|of| !self.inventory.peers.contains(&of.key));
-        Ok(workloads)
+        progress.advance(1);
     }
-
-    /// True if something that the recommendations depend on could not be read.
-    fn is_partial(&self) -> bool {
-        self.inventory.is_partial || !self.notes.is_empty()
+    progress.end();
+    if !unreadable.is_empty() {
+        return Err(ErrorList(unreadable).into());
     }
-
-    fn all_notes(self, all_namespaces: bool) -> impl Iterator<Item = String> {
-        let notes = self.notes.into_iter().map(move |error| rbac_hint::advised(error, all_namespaces));
-        self.inventory.notes.into_iter().chain(notes)
+    // Peers are known once all are.
+    let engine = Engine { kept: kept::by_peers(&workloads, entries, cluster, unread), ..engine };
+    for workload in &mut workloads {
+        let entry = entries.get(workload.entry).filter(|_| engine.kept.contains_key(&workload.entry));
+        if let Some(Ok(Some(again))) = entry.map(|entry| engine.recommend(workload.entry, entry, cluster, unread)) {
+            *workload = again;
+        }
+        trial::put_off(workload);
     }
+    workloads.retain(|of| !peers.contains(&of.key));
+    Ok(workloads)
 }
 
 /// Names a resource that the store has of no container, although it has the other: its metric is read wrongly.

@@ -14,7 +14,6 @@ use headroom_objects::kinds::ApiKind;
 use headroom_recommend::engine::declined::{self, Declined};
 use headroom_recommend::report::Recommendations;
 use headroom_recommend::write::edit::{self, EditError};
-use headroom_recommend::write::patches::RecommendedChange;
 use headroom_workloads::inventory::WorkloadEntry;
 use headroom_workloads::kinds;
 use serde_json::Value;
@@ -71,10 +70,10 @@ pub fn all(
 ) -> anyhow::Result<Exit> {
     let changes = report.changes();
     let mut files: BTreeMap<PathBuf, Edits> = BTreeMap::new();
-    let mut edited: Vec<&RecommendedChange<'_>> = Vec::new();
+    let mut edited = vec![false; changes.len()];
     let mut is_here = changes.is_empty();
     let objects: Vec<Placed<'_>> = manifests.iter().map(|manifest| Placed::of(manifest, namespace)).collect();
-    for change in &changes {
+    for (change, is_edited) in changes.iter().zip(&mut edited) {
         let is_it = |of: &&Placed<'_>| change.is_of(&of.object, &of.manifest.origin.file, of.is_patch);
         let (patches, whole): (Vec<_>, Vec<_>) = objects.iter().filter(is_it).partition(|of| of.is_patch);
         is_here |= !(patches.is_empty() && whole.is_empty());
@@ -86,9 +85,7 @@ pub fn all(
                 true => whole.is_empty() || change.sets(manifest, container, requirement, name),
                 false => !patches.iter().any(|patch| change.sets(&patch.manifest.object, container, requirement, name)),
             });
-            if !edits.is_empty() && !edited.iter().any(|other| std::ptr::eq(*other, change)) {
-                edited.push(change);
-            }
+            *is_edited |= !edits.is_empty();
             let of_file = &mut files.entry(of.manifest.origin.file.clone()).or_default().amounts;
             // A file may be named twice.
             edits.into_iter().for_each(|edit| add(of_file, edit));
@@ -99,10 +96,10 @@ pub fn all(
             read_bounded(chart, LONGEST_MANIFEST).with_context(|| format!("cannot read `{}`", chart.display()))?;
         let values: Value =
             serde_saphyr::from_str(&text).with_context(|| format!("`{}` is no YAML", chart.display()))?;
-        for change in &changes {
+        for (change, is_edited) in changes.iter().zip(&mut edited) {
             let of_file = &mut files.entry(chart.clone()).or_default().values;
             for edit in change.edits_of_values(&values, values_path) {
-                is_here = true;
+                (is_here, *is_edited) = (true, true);
                 if of_file.iter().any(|other| (&other.keys, other.requirement) == (&edit.keys, edit.requirement)) {
                     bail!(
                         "two containers would have their values at `{}` of `{}`: choose --values-path with {{name}} and \
@@ -112,14 +109,11 @@ pub fn all(
                     );
                 }
                 of_file.push(edit);
-                if !edited.iter().any(|other| std::ptr::eq(*other, change)) {
-                    edited.push(change);
-                }
             }
         }
     }
     // Only an autoscaler whose workload is changed is changed, too.
-    for change in edited {
+    for (change, _) in changes.iter().zip(edited).filter(|(_, is_edited)| *is_edited) {
         let mut names: Vec<&str> = change.workload.autoscalers.iter().map(|scaled| scaled.name.as_str()).collect();
         for Placed { manifest, object, .. } in &objects {
             let targets = change.targets(object, &manifest.object);
@@ -153,7 +147,7 @@ fn why_nothing(report: &Recommendations, is_here: bool) -> String {
         "what differs would be blocked".to_owned()
     } else if !is_here {
         "no workload with a recommendation is in the manifests".to_owned()
-    } else if report.writes_nothing() {
+    } else if report.containers().all(|(_, container)| container.is_without_advice() || container.is_too_brief()) {
         left_alone
     } else if left_alone.is_empty() {
         "the manifests already have these values".to_owned()

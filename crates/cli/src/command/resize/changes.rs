@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use headroom_admission::timestamp::Timestamp;
+use headroom_objects::kinds::text;
 use headroom_output::{Page, Table};
 use headroom_resizer::decision::{Direction, Harm, Past, Phase, Record, Resized, Time};
 use headroom_workloads::WorkloadRef;
@@ -114,21 +115,17 @@ impl Resizes {
                 }
             }));
         }
-        let text = |event: &Value, pointer: &str| {
-            event.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
-        let mut newest: BTreeMap<[String; 4], [String; 2]> = BTreeMap::new();
-        for event in events.iter().filter(|event| REASONS.contains(&text(event, "/reason").as_str())) {
+        let mut newest: BTreeMap<[&str; 4], [&str; 2]> = BTreeMap::new();
+        for event in events.iter().filter(|event| REASONS.contains(&text(event, "/reason"))) {
             let about = ["/metadata/namespace", "/involvedObject/kind", "/involvedObject/name", "/reason"];
             let known = newest.entry(about.map(|pointer| text(event, pointer))).or_default();
-            let said = ["/lastTimestamp", "/message"].map(|pointer| text(event, pointer));
-            *known = std::mem::take(known).max(said);
+            *known = ["/lastTimestamp", "/message"].map(|pointer| text(event, pointer)).max(*known);
         }
-        let not_done = |([namespace, kind, name, reason], [time, what]): ([String; 4], [String; 2])| {
-            let object = format!("{}/{name}", kind.to_lowercase());
-            NotDone { namespace, object, reason, time, what }
-        };
-        all.not_done = newest.into_iter().map(not_done).collect();
+        let not_done = newest.into_iter().map(|([namespace, kind, name, reason], said)| {
+            let [namespace, reason, time, what] = [namespace, reason, said[0], said[1]].map(str::to_owned);
+            NotDone { namespace, object: format!("{}/{name}", kind.to_lowercase()), reason, time, what }
+        });
+        all.not_done = not_done.collect();
         all
     }
 

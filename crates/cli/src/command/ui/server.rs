@@ -321,65 +321,49 @@ mod tests {
     #[test]
     fn only_who_knows_the_address_reads_and_only_from_the_page() {
         let server = server(Box::new(|_| Err("no cluster".to_owned())));
-        let check = |path: &str, headers: &[(&str, &str)], expected: Result<&str, u16>| {
+        let page_itself = || Ok(Route::File("text/html; charset=utf-8", b"page"));
+        let check = |path: &str, headers: &[(&str, &str)], expected: Result<Route<'_>, u16>| {
             let route = match server.route(&get(path, headers)) {
-                Route::File(_, bytes) => Ok(std::str::from_utf8(bytes).unwrap().to_owned()),
-                Route::Question(PageQuestion::Snapshot(namespace)) => Ok(namespace.unwrap_or("all".to_owned())),
-                Route::Question(PageQuestion::Objects(namespace)) => {
-                    Ok(format!("objects of {}", namespace.unwrap_or_default()))
-                }
-                Route::Question(PageQuestion::Rows(namespace)) => {
-                    Ok(format!("rows of {}", namespace.unwrap_or_default()))
-                }
-                Route::Question(PageQuestion::Hours(workload, container)) => Ok(format!("{workload} {container}")),
-                Route::Question(PageQuestion::Bounds(namespace)) => {
-                    Ok(format!("bounds of {}", namespace.unwrap_or_default()))
-                }
-                Route::Question(PageQuestion::Why(workload)) => Ok(format!("why {workload}")),
-                Route::Question(PageQuestion::Tried(namespace, workload)) => {
-                    Ok(format!("{workload} tried in {}", namespace.unwrap_or_default()))
-                }
-                Route::Question(PageQuestion::Progress) => Ok("progress".to_owned()),
-                Route::Question(PageQuestion::Changes(_, workloads)) => Ok(format!("{} changes", workloads.len())),
                 Route::Refused(status, _) => Err(status.as_u16()),
+                route => Ok(route),
             };
-            assert_eq!(route.as_deref().map_err(|status| *status), expected, "{path} {headers:?}");
+            assert_eq!(route, expected, "{path} {headers:?}");
         };
+        let (shop, web) = (|| Some("shop".to_owned()), || WorkloadRef::new("shop", "deployment", "web"));
+        let asks = |question: PageQuestion| Ok(Route::Question(question));
         let key = "ab".repeat(16);
         let own = ("host", ADDRESS);
         let page = format!("/{key}/");
         let cluster = format!("/{key}/cluster.json");
-        check(&page, &[own], Ok("page"));
-        check(&page, &[("host", "localhost:4000")], Ok("page"));
-        check(&cluster, &[own, ("sec-fetch-site", "same-origin")], Ok("all"));
-        check(&format!("{cluster}?namespace=shop"), &[own], Ok("shop"));
+        check(&page, &[own], page_itself());
+        check(&page, &[("host", "localhost:4000")], page_itself());
+        check(&cluster, &[own, ("sec-fetch-site", "same-origin")], asks(PageQuestion::Snapshot(None)));
+        check(&format!("{cluster}?namespace=shop"), &[own], asks(PageQuestion::Snapshot(shop())));
         check(&format!("{cluster}?namespace=../secrets"), &[own], Err(400));
-        check(&format!("/{key}/bounds.json?namespace=shop"), &[own], Ok("bounds of shop"));
-        check(&format!("/{key}/objects.json?namespace=shop"), &[own], Ok("objects of shop"));
+        check(&format!("/{key}/bounds.json?namespace=shop"), &[own], asks(PageQuestion::Bounds(shop())));
+        check(&format!("/{key}/objects.json?namespace=shop"), &[own], asks(PageQuestion::Objects(shop())));
         check(&format!("{cluster}?namespace=Shop"), &[own], Err(400));
-        check(&cluster, &[own, ("origin", "http://127.0.0.1:4000")], Ok("all"));
+        check(&cluster, &[own, ("origin", "http://127.0.0.1:4000")], asks(PageQuestion::Snapshot(None)));
         // The file with which the browser is started redirects here.
         let (cross_site, navigates, document) =
             (("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"));
         let [hours, changes] = [format!("/{key}/hours.json"), format!("/{key}/changes.json")];
-        check(&format!("{hours}?workload=shop/deployment/web&container=app"), &[own], Ok("deployment/web app"));
+        let of_app = asks(PageQuestion::Hours(web(), "app".to_owned()));
+        check(&format!("{hours}?workload=shop/deployment/web&container=app"), &[own], of_app);
         check(&format!("{hours}?workload=shop/deployment/web&container=a%22%7D"), &[own], Err(400));
-        check(
-            &format!("{changes}?form=markdown&workload=shop/deployment/web&workload=a/pod/b"),
-            &[own],
-            Ok("2 changes"),
-        );
-        check(&format!("/{key}/why.json?workload=shop/deployment/web"), &[own], Ok("why deployment/web"));
+        let both = asks(PageQuestion::Changes(TextForm::Markdown, vec![web(), WorkloadRef::new("a", "pod", "b")]));
+        check(&format!("{changes}?form=markdown&workload=shop/deployment/web&workload=a/pod/b"), &[own], both);
+        check(&format!("/{key}/why.json?workload=shop/deployment/web"), &[own], asks(PageQuestion::Why(web())));
         check(&format!("/{key}/why.json"), &[own], Err(400));
         let tried = format!("/{key}/tried.json?workload=shop/deployment/web");
-        check(&format!("{tried}&namespace=shop"), &[own], Ok("deployment/web tried in shop"));
-        check(&tried, &[own], Ok("deployment/web tried in "));
-        check(&format!("/{key}/progress.json"), &[own], Ok("progress"));
+        check(&format!("{tried}&namespace=shop"), &[own], asks(PageQuestion::Tried(shop(), web())));
+        check(&tried, &[own], asks(PageQuestion::Tried(None, web())));
+        check(&format!("/{key}/progress.json"), &[own], asks(PageQuestion::Progress));
         for bad in ["form=html&workload=shop/deployment/web", "form=patch", "form=patch&workload=shop/../web"] {
             check(&format!("{changes}?{bad}"), &[own], Err(400));
         }
         check(&format!("{changes}?form=patch&workload=a/pod/b"), &[own, cross_site, navigates, document], Err(403));
-        check(&page, &[own, cross_site, navigates, document], Ok("page"));
+        check(&page, &[own, cross_site, navigates, document], page_itself());
         check(&page, &[own, cross_site, navigates, ("sec-fetch-dest", "iframe")], Err(403));
         check(&page, &[own, cross_site, ("sec-fetch-mode", "no-cors"), document], Err(403));
         check(&cluster, &[own, cross_site, navigates, document], Err(403));
@@ -410,17 +394,13 @@ mod tests {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
         };
-        let client = tokio::spawn(snapshot_of(&server));
+        let asked = Arc::clone(&server);
+        let client = tokio::spawn(async move { answered(&asked, PageQuestion::Snapshot(None)).await });
         until(SNAPSHOTS_AT_A_TIME - 1).await;
         client.abort();
         assert!(client.await.unwrap_err().is_cancelled());
         assert_eq!(server.turns.available_permits(), SNAPSHOTS_AT_A_TIME - 1);
         drop(end);
         until(SNAPSHOTS_AT_A_TIME).await;
-    }
-
-    fn snapshot_of(server: &Arc<Server>) -> impl Future<Output = Result<Answered, String>> + use<> {
-        let server = Arc::clone(server);
-        async move { answered(&server, PageQuestion::Snapshot(None)).await }
     }
 }

@@ -7,11 +7,9 @@ use crate::evaluate::object_decision::RejectionReason;
 use crate::evaluate::request;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::ApiKind;
-use headroom_workloads::WorkloadRef;
 use headroom_workloads::autoscaler::{HORIZONTAL, HorizontalAutoscaler};
 use headroom_workloads::kinds::REPLICA_SET;
-use headroom_workloads::pod_makers;
-use headroom_workloads::pod_of;
+use headroom_workloads::{WorkloadRef, pod_makers, pod_of};
 
 /// The decision of an autoscaler's target.
 #[derive(Debug, PartialEq, Eq)]

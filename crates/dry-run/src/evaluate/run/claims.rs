@@ -11,7 +11,7 @@ use super::Run;
 use crate::evaluate::object_decision::{ChargedAmount, ObjectCharge, ObjectDecision, ObjectWarning, Topic};
 use crate::evaluate::request;
 use headroom_objects::cluster_reader::ClusterReader;
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata, text};
 use headroom_workloads::pod_makers;
 
 /// The claim made for each of so many pods.
@@ -84,28 +84,23 @@ impl Run {
         };
         let mut claims = Vec::new();
         for pods in pods {
-            let list =
-                |field: &str| pods.template.pointer(field).and_then(Value::as_array).cloned().unwrap_or_default();
-            let text =
-                |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
             for template in &pods.claims {
                 let claim = claim(["v1", "PersistentVolumeClaim"], namespace, template);
                 let name = format!("volume {}", metadata(template, "name"));
                 claims.push(Claims { name, count: pods.replicas, claim });
             }
-            for volume in list("/spec/volumes") {
+            for volume in items(&pods.template, "/spec/volumes") {
                 let Some(template) = volume.pointer("/ephemeral/volumeClaimTemplate") else { continue };
                 let claim = claim(["v1", "PersistentVolumeClaim"], namespace, template);
-                let name = format!("ephemeral volume {}", text(&volume, "name"));
+                let name = format!("ephemeral volume {}", text(volume, "/name"));
                 claims.push(Claims { name, count: pods.replicas, claim });
             }
-            for name in list("/spec/resourceClaims").iter().map(|claim| text(claim, "resourceClaimTemplateName")) {
-                if name.is_empty() {
-                    continue;
-                }
+            let names =
+                items(&pods.template, "/spec/resourceClaims").map(|claim| text(claim, "/resourceClaimTemplateName"));
+            for name in names.filter(|name| !name.is_empty()) {
                 let found = VERSIONS.iter().find_map(|version| {
                     let list = (*version, "ResourceClaimTemplate", Some(namespace));
-                    Some((*version, self.cluster.get(list, &name).ok()??))
+                    Some((*version, self.cluster.get(list, name).ok()??))
                 });
                 match found.as_ref().and_then(|(version, found)| Some((*version, found.get("spec")?))) {
                     None => unread

@@ -15,11 +15,10 @@ use crate::evaluate::{request, validation};
 use crate::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
-use headroom_objects::kinds::{ApiKind, metadata, number};
+use headroom_objects::kinds::{ApiKind, items, metadata, number};
 use headroom_workloads::kinds::{CRON_JOB, counts, pod_at};
-use headroom_workloads::pod_of;
 use headroom_workloads::refusal::PodRefusal;
-use headroom_workloads::running;
+use headroom_workloads::{pod_of, running};
 
 /// In seconds; less is what rollouts take anyhow.
 const WORTH_TELLING: u64 = 120;
@@ -218,9 +217,8 @@ impl Run {
 
     /// The same for the claims that a StatefulSet makes for each of its pods.
     fn charges_of_claims(&mut self, workload: &Value) -> (bool, Vec<ObjectCharge>) {
-        let templates = workload.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
         let (mut are_created, mut charges) = (true, Vec::new());
-        for template in templates.into_iter().flatten() {
+        for template in items(workload, "/spec/volumeClaimTemplates") {
             let metadata = json!({"name": "claim", "namespace": metadata(workload, "namespace")});
             let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata,
                 "spec": template.get("spec")});

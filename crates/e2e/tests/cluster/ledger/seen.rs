@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headroom_admission::json::Node;
 use headroom_api_server::ApiPath;
-use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::api_client::{ApiClient, ListOptions};
 use headroom_api_server::watch::{WatchUpdate, follow};
 use headroom_e2e::wait::within;
 use kube::Client;
@@ -62,7 +62,7 @@ impl Watched {
         let (states, mut there) = (Arc::clone(&watched.states), BTreeSet::new());
         let uid = |pod: Node<'_>| Some(pod.at(&["metadata", "uid"]).unwrap().unwrap().str().unwrap().into_owned());
         let (client, path) = (ApiClient::new(client.clone()), ApiPath::new("/api/v1").collection(namespace, "pods"));
-        tokio::spawn(follow(client, path, watched.stop.clone(), uid, move |seen| {
+        tokio::spawn(follow(client, path, ListOptions::WHOLE, watched.stop.clone(), uid, move |seen| {
             match seen {
                 WatchUpdate::Listed(_, uids) => there = uids.into_iter().collect(),
                 WatchUpdate::Stored(uid) => _ = there.insert(uid),

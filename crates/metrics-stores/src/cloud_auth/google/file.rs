@@ -14,13 +14,14 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json as object};
 
-use super::{SCOPE, Token};
+use super::SCOPE;
 use crate::SourceError;
-use crate::cloud_auth::token::{Credentials, ExpiringCredentials, json, parts, server};
+use crate::cloud_auth::token::{Credentials, ExpiringCredentials, Token, json, parts, server};
 use crate::http::{Form, Http, authorization};
 
 const ADVICE: &str = "does the account have the role roles/monitoring.viewer, and are the credentials still good?";
 const TOKEN_SERVER: &str = "https://oauth2.googleapis.com/token";
+const IMPERSONATING: &str = "https://www.googleapis.com/auth/cloud-platform";
 /// The lifetime of a signed assertion in seconds: the maximum at Google.
 const GOOD_FOR: i64 = 3_600;
 
@@ -146,10 +147,11 @@ impl CredentialsFile {
             Holds::Key { email, id, audience, key } => Form::default()
                 .with("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
                 .with_secret("assertion", &self.signed(email, id.as_deref(), audience, key)?),
-            Holds::Federation { audience, token_type, source, .. } => Form::default()
+            Holds::Federation { audience, token_type, source, impersonation } => Form::default()
                 .with("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange")
                 .with("audience", audience)
-                .with("scope", self.federated_scope())
+                // To be a service account takes more than to read metrics does.
+                .with("scope", impersonation.as_ref().map_or(SCOPE, |_| IMPERSONATING))
                 .with("requested_token_type", "urn:ietf:params:oauth:token-type:access_token")
                 .with("subject_token_type", token_type)
                 .with_secret("subject_token", &source.token()?),
@@ -169,14 +171,6 @@ impl CredentialsFile {
                 impersonated(service_account, at, &token).await
             }
             _ => Ok(token.kept()),
-        }
-    }
-
-    /// To be a service account takes more than to read metrics does.
-    fn federated_scope(&self) -> &'static str {
-        match self.holds {
-            Holds::Federation { impersonation: Some(_), .. } => "https://www.googleapis.com/auth/cloud-platform",
-            _ => SCOPE,
         }
     }
 
@@ -215,7 +209,7 @@ async fn impersonated(service_account: &Http, at: &str, token: &Token) -> Result
     let headers =
         HeaderMap::from_iter([(AUTHORIZATION, bearer), (CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
     let body = object!({"scope": [SCOPE]}).to_string().into_bytes();
-    let answer = service_account.send(Method::POST, at, &[], headers, body).await?;
+    let answer = service_account.send(Method::POST, at, &[], headers, body, &[]).await?;
     let advice = "may this identity impersonate the service account (roles/iam.workloadIdentityUser)?";
     let Impersonated { access_token, expire_time } = json(service_account, answer, advice).await?;
     Ok(ExpiringCredentials { credentials: Credentials::Token(access_token.into()), until: expire_time.as_second() })

@@ -43,7 +43,7 @@ impl Told {
         let all: Vec<u64> = hours.values().flatten().copied().collect();
         let mean = |amounts: &[u64]| amounts.iter().sum::<u64>() / amounts.len().max(1) as u64;
         for (at, amounts) in hours.iter().filter(|(_, amounts)| mean(amounts) > 2 * mean(&all)) {
-            self.histories.observe_busy_hour(pod, *at, mean(amounts));
+            self.histories.of_first().course.add_busy_hour(pod, *at, mean(amounts));
         }
         self
     }

@@ -29,18 +29,12 @@ pub fn set_targets(text: &str, targets: &[TargetEdit]) -> Result<Option<String>,
             splices.push(Splice { start: found.start, end: found.end, text: target.percent.to_string() });
         }
     }
-    if splices.is_empty() {
-        return Ok(None);
-    }
-    let edited = spliced(text, splices);
     // Read again, the edited text must be the old one with the targets put into its objects.
     let put = |is_of: &dyn Fn(&Identity) -> bool, object: &mut Value| {
         targets.iter().filter(|target| is_of(&target.object)).for_each(|target| target.put(object));
     };
-    match (verify::says(text, &edited, put), targets.first()) {
-        (false, Some(first)) => Err(first.not_certain()),
-        _ => Ok(Some(edited)),
-    }
+    let wanted = targets.first().map(TargetEdit::wanted).unwrap_or_default();
+    spliced(text, splices, |edited| verify::says(text, edited, put), wanted)
 }
 
 impl TargetEdit {

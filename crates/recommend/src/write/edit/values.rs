@@ -29,12 +29,6 @@ impl ValuesEdit {
             }
         })
     }
-
-    fn as_edit(&self) -> Edit {
-        let object = Identity { kind: String::new(), namespace: None, name: String::new() };
-        let (container, amounts) = (self.keys.join("."), self.amounts.clone());
-        Edit { requirement: self.requirement, object, path: Vec::new(), container, amounts }
-    }
 }
 
 /// The text with the edits in it; none if it says all that already.
@@ -42,7 +36,9 @@ pub fn set_values(text: &str, edits: &[ValuesEdit]) -> Result<Option<String>, Ed
     let documents = yaml_spans::documents(text).map_err(EditError::Unreadable)?;
     let mut splices = Vec::new();
     for values in edits {
-        let edit = values.as_edit();
+        let object = Identity { kind: String::new(), namespace: None, name: String::new() };
+        let (container, amounts) = (values.keys.join("."), values.amounts.clone());
+        let edit = Edit { requirement: values.requirement, object, path: Vec::new(), container, amounts };
         let not_there = || EditError::NotCertain(edit.container.clone());
         let [mut at] = documents.iter().collect::<Vec<_>>().try_into().map_err(|_| not_there())?;
         for key in &values.keys {
@@ -51,15 +47,8 @@ pub fn set_values(text: &str, edits: &[ValuesEdit]) -> Result<Option<String>, Ed
         }
         Editor { text, edit: &edit }.container(at, &mut splices)?;
     }
-    if splices.is_empty() {
-        return Ok(None);
-    }
-    let edited = spliced(text, splices);
-    if says_the_same(text, &edited, edits) {
-        Ok(Some(edited))
-    } else {
-        Err(EditError::NotCertain(edits.iter().map(|edit| edit.keys.join(".")).collect::<Vec<_>>().join(", ")))
-    }
+    let wanted = edits.iter().map(|edit| edit.keys.join(".")).collect::<Vec<_>>().join(", ");
+    spliced(text, splices, |edited| says_the_same(text, edited, edits), wanted)
 }
 
 impl SetsAmounts for ValuesEdit {

@@ -1,5 +1,6 @@
 //! The effects on everything that runs, at a terminal: the sum first.
 
+use headroom_admission::truncate::count_of;
 use headroom_dry_run::quota_levels::QuotaLevel;
 use headroom_dry_run::simulate::report::worth_showing;
 use headroom_dry_run::simulate::{EffectKind, Effects, QuotaEffect, ValueChange};
@@ -51,7 +52,6 @@ fn summary(effects: &Effects) -> String {
         .map(|(count, change)| format!("{count} {}", change.name()))
         .collect();
     let shown = if shown.is_empty() { "no workloads here".to_owned() } else { shown.join(", ") };
-    let noun = if effects.subjects.len() == 1 { "object" } else { "objects" };
     let exceeded: Vec<String> = effects
         .quotas
         .iter()
@@ -60,7 +60,7 @@ fn summary(effects: &Effects) -> String {
         .collect();
     let exceeded =
         if exceeded.is_empty() { String::new() } else { format!("; quota exceeded: {}", exceeded.join(", ")) };
-    format!("{} {noun} if recreated: {shown}{exceeded}", effects.subjects.len())
+    format!("{} if recreated: {shown}{exceeded}", count_of(effects.subjects.len() as u64, "object"))
 }
 
 /// `cpu -1500m, memory +2Gi`

@@ -191,16 +191,15 @@ fn row(image: String, history: HistoryNode<'_>, collected_at: Timestamp) -> Resu
     // Without figures where namespaces do not agree on any.
     let observed =
         |resource| Ok::<_, Unusable>(history.observed(Window::MONTH, resource)?.filter(|of| of.has(Percentile::PEAK)));
-    let (cpu, memory) = (observed(Resource::Cpu)?, observed(Resource::Memory)?);
-    let storage = observed(Resource::EphemeralStorage)?;
-    let Some(any) = cpu.or(memory) else { return Ok(None) };
+    let Some(any) = observed(Resource::Cpu)?.or(observed(Resource::Memory)?) else { return Ok(None) };
+    let of = |resource| observed(resource)?.map(|observed| distribution(observed, resource)).transpose();
     let kills = history.oom_kills(collected_at)?;
     Ok(Some(Image {
         image,
         pods: any.pods()?,
-        cpu: cpu.map(|observed| distribution(observed, Resource::Cpu)).transpose()?,
-        memory: memory.map(|observed| distribution(observed, Resource::Memory)).transpose()?,
-        storage: storage.map(|observed| distribution(observed, Resource::EphemeralStorage)).transpose()?,
+        cpu: of(Resource::Cpu)?,
+        memory: of(Resource::Memory)?,
+        storage: of(Resource::EphemeralStorage)?,
         oom_kills: kills.iter().map(|kill| kill.memory.clone()).collect(),
     }))
 }
