@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::cluster_reader::LiveCluster;
 use headroom_api_server::event::Recorder;
@@ -64,11 +65,11 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     listen_status: SocketAddr,
     /// The mode for pods that no headroom.dev/resize label or annotation applies to
-    #[arg(long, value_enum, default_value_t = Mode::Observe)]
-    unasked: Mode,
+    #[arg(long, value_enum, default_value_t = Word::Observe)]
+    unasked: Word,
     /// The most that headroom.dev/resize may ask for
-    #[arg(long, value_enum, default_value_t = Mode::On)]
-    most: Mode,
+    #[arg(long, value_enum, default_value_t = Word::On)]
+    most: Word,
     /// Time from one look at the cluster to the next
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = seconds)]
     every: i64,
@@ -88,6 +89,27 @@ pub struct Args {
     /// Context of the kubeconfig
     #[arg(long)]
     context: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "camelCase")]
+enum Word {
+    /// Report what would be done
+    Observe,
+    /// Raise memory after an out-of-memory kill
+    AfterOom,
+    /// Raise and lower
+    On,
+}
+
+impl From<Word> for Mode {
+    fn from(word: Word) -> Self {
+        match word {
+            Word::Observe => Self::Observe,
+            Word::AfterOom => Self::AfterOom,
+            Word::On => Self::On,
+        }
+    }
 }
 
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -127,7 +149,7 @@ async fn serve(args: Args, chosen: Chosen, cluster: LiveCluster, parts: Parts) -
         runtime: Handle::current(),
         cluster: cluster.with_bound(LARGEST_LIST, &args.namespace),
         records: args.namespace.clone(),
-        modes: Modes { least: Mode::Observe, unasked: args.unasked, most: args.most },
+        modes: Modes { least: Mode::Observe, unasked: args.unasked.into(), most: args.most.into() },
         rules: Rules::default(),
         signals: args.signals(&api, &parts).await?,
         events: Recorder { api: api.clone(), component: COMPONENT, instance: name },

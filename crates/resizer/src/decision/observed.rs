@@ -5,15 +5,13 @@ use serde::{Deserialize, Serialize};
 use crate::decision::{Amounts, ComputeResource, ContainerSize, Marked, Rules, Time};
 
 /// The changes that the loop may make.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[value(rename_all = "camelCase")]
 pub enum Mode {
-    /// Report what would be done
+    /// Reports what it would do.
     Observe,
-    /// Raise memory after an out-of-memory kill
+    /// Raises memory after an out-of-memory kill, and nothing else.
     AfterOom,
-    /// Raise and lower
     On,
 }
 
