@@ -20,11 +20,11 @@ pub mod table;
 
 pub mod draw;
 
+pub mod page;
+
 pub mod github;
 pub mod junit;
 pub mod sarif;
-
-pub mod page;
 
 pub mod list_writer;
 

@@ -56,7 +56,7 @@ const OF_STATUS: [&str; 8] =
 const OF_CONTAINER_STATUS: [&str; 7] =
     ["allocatedResourcesStatus", "containerID", "image", "imageID", "ready", "started", "volumeMounts"];
 
-/// How containers ended, which an inventory counts.
+/// The fields that tell how containers ended, which an inventory counts.
 const ENDS: [&str; 3] = ["lastState", "restartCount", "state"];
 
 /// The one condition that decides which amounts count while a Pod is resized.

@@ -27,7 +27,7 @@ mod text {
 
     use lz4_flex::block::{compress_prepend_size_with_dict, decompress_size_prepended_with_dict};
 
-    /// What objects have in common: with it, small ones take half as much.
+    /// The beginning that all texts are given: the fields of most objects, with which small ones take half as much.
     const USUAL_FIELDS: &[u8] = include_bytes!("usual_fields.txt");
 
     #[derive(Debug, Clone, PartialEq, Eq)]
