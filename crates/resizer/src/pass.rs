@@ -92,16 +92,21 @@ pub struct Found {
     bytes_of_rules: usize,
 }
 
-/// The changes under way.
+/// The changes under way, of workloads that have some: each workload of a cluster goes through all of them.
 #[derive(Debug, Default)]
 struct UnderWay(BTreeMap<WorkloadRef, usize>);
 
 impl UnderWay {
+    fn set(&mut self, workload: &WorkloadRef, count: usize) {
+        self.0.remove(workload);
+        self.0.extend((count > 0).then(|| (workload.clone(), count)));
+    }
+
     /// The pods of a workload that may be under way, beside those of others. Where other namespaces have all places of the cluster,
     /// a namespace still has its share of them.
     fn free(&self, workload: &WorkloadRef, rules: &Rules) -> usize {
         let mut namespaces: BTreeMap<&str, usize> = BTreeMap::from([(workload.namespace.as_str(), 0)]);
-        for (of, count) in self.0.iter().filter(|(_, count)| **count > 0) {
+        for (of, count) in &self.0 {
             *namespaces.entry(&of.namespace).or_default() += count;
         }
         let (of_cluster, all): (usize, usize) = (namespaces.values().sum(), rules.at_once.cluster);
@@ -138,7 +143,8 @@ impl Resizer {
         let served = namespaces.iter().take_while(|of| is_served(of)).count();
         namespaces.rotate_left(served);
         let records = self.records().map_err(|error| format!("cannot list the records: {error}"))?;
-        let mut under_way = UnderWay(records.iter().map(|(key, record)| (key.clone(), record.under_way())).collect());
+        let mut under_way = UnderWay::default();
+        records.iter().for_each(|(key, record)| under_way.set(key, record.under_way()));
         let (mut seen, mut unseen) = (PassCounts::default(), records.keys().cloned().collect::<BTreeSet<_>>());
         let mut is_done = true;
         for namespace in namespaces {
@@ -276,26 +282,22 @@ impl Resizer {
         let workload = &running.workload;
         under_way.0.remove(workload);
         let free = under_way.free(workload, &self.rules);
-        let (ended, notes) = match self.round_if_needed(running, record, found, free) {
-            Ok((None, notes)) => {
-                under_way.0.insert(workload.clone(), record.under_way());
-                return notes;
-            }
-            Ok((Some(RoundOutcome::Done { under_way: count, .. }), notes)) => {
-                under_way.0.insert(workload.clone(), count);
+        let (count, ended, notes) = match self.round_if_needed(running, record, found, free) {
+            Ok((None, notes)) => (record.under_way(), None, notes),
+            Ok((Some(RoundOutcome::Done { under_way, .. }), notes)) => {
                 notes.iter().for_each(|note| metrics.noted(&note.event));
-                ("done", notes)
+                (under_way, Some("done"), notes)
             }
-            Ok((Some(RoundOutcome::Overtaken), notes)) => ("overtaken", notes),
+            Ok((Some(RoundOutcome::Overtaken), notes)) => (0, Some("overtaken"), notes),
             Err(error) => {
                 if self.now().is_ok() {
                     tracing::warn!(workload = workload.path(), %error, "a round failed; the pods are left to the next one");
                 }
-                under_way.0.insert(workload.clone(), record.under_way());
-                ("failed", Vec::new())
+                (record.under_way(), Some("failed"), Vec::new())
             }
         };
-        metrics.ended(ended);
+        under_way.set(workload, count);
+        ended.into_iter().for_each(|ended| metrics.ended(ended));
         notes
     }
 
