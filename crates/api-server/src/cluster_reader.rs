@@ -41,7 +41,8 @@ pub struct LiveCluster {
     /// The minor version of the API server; none before [`Self::greet`].
     release: Option<u16>,
     lists: BTreeMap<Query, Result<Listed, ReadError>>,
-    objects: BTreeMap<(Query, String), Result<Option<CompressedObject>, ReadError>>,
+    /// By name.
+    objects: BTreeMap<Query, BTreeMap<String, Result<Option<CompressedObject>, ReadError>>>,
     kinds: BTreeMap<(String, String), ApiKind>,
     /// The most bytes of a list that is kept, in all namespaces but this one.
     bound: Option<(usize, String)>,
@@ -129,7 +130,7 @@ impl LiveCluster {
     /// Drops what was read in some namespaces, to read it again, or to save memory. None is the cluster itself.
     pub fn forget(&mut self, is_dropped: impl Fn(Option<&str>) -> bool) {
         self.lists.retain(|query, _| !is_dropped(query.2.as_deref()));
-        self.objects.retain(|(query, _), _| !is_dropped(query.2.as_deref()));
+        self.objects.retain(|query, _| !is_dropped(query.2.as_deref()));
     }
 
     /// Hands over a list whose first page was read ahead.
@@ -300,8 +301,8 @@ impl ClusterReader for LiveCluster {
     }
 
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
-        let query = (query(list), name.to_owned());
-        if let Some(known) = self.objects.get(&query) {
+        let query = query(list);
+        if let Some(known) = self.objects.get(&query).and_then(|objects| objects.get(name)) {
             return known.as_ref().map(|object| object.as_ref().map(CompressedObject::value)).map_err(Clone::clone);
         }
         if let Some(kept) = self.find_kept(list, name) {
@@ -309,7 +310,7 @@ impl ClusterReader for LiveCluster {
         }
         let answer = self.get_anew(list, name);
         let kept = answer.as_ref().map(|object| object.as_ref().map(CompressedObject::from)).map_err(Clone::clone);
-        self.objects.insert(query, kept);
+        self.objects.entry(query).or_default().insert(name.to_owned(), kept);
         answer
     }
 
