@@ -383,6 +383,8 @@ impl Table {
             _ = write!(text, "| {name} |");
             values.iter().skip(1).for_each(|value| _ = write!(text, " {} |", shown(*value)));
             let largest = self.sizes.len().checked_sub(2).and_then(|place| self.on_line(values, place, LARGEST));
+            // A line that falls says only that the cluster does not matter.
+            let largest = largest.map(|line| values.iter().copied().fold(line, f64::max));
             _ = writeln!(text, " {} |", largest.map(shown).unwrap_or_default());
         }
         text
