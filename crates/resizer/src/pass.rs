@@ -97,8 +97,7 @@ pub struct Found {
 struct UnderWay(BTreeMap<WorkloadRef, usize>);
 
 impl UnderWay {
-    fn set(&mut self, workload: &WorkloadRef, count: usize) {
-        self.0.remove(workload);
+    fn add(&mut self, workload: &WorkloadRef, count: usize) {
         self.0.extend((count > 0).then(|| (workload.clone(), count)));
     }
 
@@ -144,7 +143,7 @@ impl Resizer {
         namespaces.rotate_left(served);
         let records = self.records().map_err(|error| format!("cannot list the records: {error}"))?;
         let mut under_way = UnderWay::default();
-        records.iter().for_each(|(key, record)| under_way.set(key, record.under_way()));
+        records.iter().for_each(|(key, record)| under_way.add(key, record.under_way()));
         let (mut seen, mut unseen) = (PassCounts::default(), records.keys().cloned().collect::<BTreeSet<_>>());
         let mut is_done = true;
         for namespace in namespaces {
@@ -296,7 +295,7 @@ impl Resizer {
                 (record.under_way(), Some("failed"), Vec::new())
             }
         };
-        under_way.set(workload, count);
+        under_way.add(workload, count);
         ended.into_iter().for_each(|ended| metrics.ended(ended));
         notes
     }

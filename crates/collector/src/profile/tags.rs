@@ -83,7 +83,7 @@ impl NewestTags {
         // The best rank of each tag among the tags of a namespace, then by age.
         let mut of_pool: BTreeMap<TagKey, (usize, Reverse<i64>)> = BTreeMap::new();
         for (namespace, moments) in std::mem::take(&mut self.namespaces) {
-            // Of two with the same age, the first in the alphabet, as in a profile.
+            // If two have the same age, the one that comes first in the alphabet, as in a profile.
             let mut tags: Vec<_> = moments.into_iter().map(|(tag, last_seen)| (Reverse(last_seen), tag)).collect();
             tags.sort();
             for (place, (last_seen, tag)) in tags.iter().enumerate() {

@@ -59,9 +59,10 @@ impl UsageArgs {
             return Ok(());
         }
         let mut opened = target.open()?;
-        let (mut names, mut namespaces, mut is_read) = (BTreeSet::new(), BTreeSet::new(), false);
+        let (mut namespaces, mut is_read) = (BTreeSet::new(), false);
         // Most workloads are Deployments, the first kind: where they have profiles, nothing else is read.
         for kind in kinds::makers().chain([&POD]) {
+            let mut names = BTreeSet::new();
             for namespace in opened.scope.parts() {
                 // Kinds that cannot be listed are reported in the snapshot.
                 let read = opened.cluster.visit(kinds::list(kind, namespace), &mut |object| {
