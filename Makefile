@@ -73,6 +73,8 @@ lint: $(PAGE_PACKAGES)
 	$(if $(LINTING),$(CARGO) build --locked --workspace --all-targets,cargo clippy --locked --workspace --all-targets -- -D warnings)
 	$(if $(LINTING),,$(call build,xtask))
 	$(XTASK) tidy
+	@# The fuzz targets have a lock file of their own, and a new dependency has to reach it.
+	cargo fetch --locked --quiet --manifest-path tests/fuzz/Cargo.toml
 	cd playground/site && npx --no-install biome ci .
 
 # What the page is made of and checked with, by npm.
