@@ -24,10 +24,6 @@ impl Space for Ledgers<'_> {
     fn violation(&mut self, world: &World) -> Option<&'static str> {
         self.0.violation(world)
     }
-
-    fn fingerprint(&self, world: &World) -> u128 {
-        world.fingerprint()
-    }
 }
 
 fn search(scenario: &Scenario, flaw: Flaw) -> Outcome {

@@ -1,8 +1,6 @@
 //! The states of the model, their possible next steps, and the properties that are checked.
 
-use std::collections::hash_map::DefaultHasher;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 
 use super::ledgers::{KnownEntry, LeaderCache, Ledgers, Reservation, SPARE, Thing};
 use super::scenarios::{Flaw, Scenario, Verb};
@@ -92,18 +90,6 @@ pub struct World {
     leaders: Vec<Leader>,
     lease: u8,
     deletes: Vec<usize>,
-}
-
-impl World {
-    /// A 128-bit hash, so two worlds practically never have the same fingerprint.
-    pub fn fingerprint(&self) -> u128 {
-        let hash = |seed: u8| {
-            let mut hasher = DefaultHasher::new();
-            (seed, self).hash(&mut hasher);
-            u128::from(hasher.finish())
-        };
-        hash(0) << 64 | hash(1)
-    }
 }
 
 /// A step: the actor, its number, and what it does.

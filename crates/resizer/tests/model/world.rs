@@ -3,11 +3,9 @@
 //! Memory is a handful of units, which pods use, request and are killed above. Two leaders run the loop as the program does:
 //! read the record, read the pods, decide, store the record, send. Each of these may be late, lost or the last.
 
-use std::collections::hash_map::DefaultHasher;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 
-use headroom_fixtures::search::Space;
+use headroom_fixtures::search::{Space, fingerprint};
 use headroom_resizer::decision::{
     Amounts, AtOnce, ContainerSize, Decision, Direction, Harm, Kubelet, Mode, ObservedContainer, ObservedPod, Past,
     Phase, PodChange, Record, Resize, ResizeReason, Rules, Time, Unfit, Used, Workload, decide, undo,
@@ -101,7 +99,7 @@ enum Leader {
     Sends(Vec<Resize>, UsageSeen),
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct World {
     now: Time,
     pods: Vec<PodState>,
@@ -213,23 +211,19 @@ impl Space for Model<'_> {
     }
 
     fn fingerprint(&self, world: &World) -> u128 {
-        let hash = |seed: u8, part: &dyn Fn(&mut DefaultHasher)| {
-            let mut hasher = DefaultHasher::new();
-            seed.hash(&mut hasher);
-            part(&mut hasher);
-            u128::from(hasher.finish())
-        };
         // It makes no difference which leader is which.
-        let whole = |seed: u8| {
-            let leaders = world.leaders.iter().map(|leader| hash(seed, &|hasher| leader.hash(hasher)));
-            let leaders = leaders.fold(0, u128::wrapping_add);
-            hash(seed, &|hasher| {
-                leaders.hash(hasher);
-                (&world.now, &world.pods, &world.record, world.rises, world.defers, world.violated).hash(hasher);
-                (world.refusals, world.deletions, world.undos, world.quarters, world.days).hash(hasher);
-            })
-        };
-        whole(0) << 64 | whole(1)
+        let leaders = world.leaders.iter().map(fingerprint).fold(0, u128::wrapping_add);
+        let limits = (world.refusals, world.deletions, world.undos, world.quarters, world.days);
+        fingerprint((
+            leaders,
+            &world.now,
+            &world.pods,
+            &world.record,
+            world.rises,
+            world.defers,
+            world.violated,
+            limits,
+        ))
     }
 }
 
