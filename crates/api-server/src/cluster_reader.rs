@@ -3,15 +3,14 @@
 //! Each list and object is read once in a run. Nothing is written. An account needs only `get` and `list` of the resources that
 //! a command reads, in one namespace if the command reads only that.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
 use headroom_admission::annotations::limit_ranger::LIMIT_RANGER;
-use headroom_admission::json::Node;
+use headroom_admission::json::{Node, json_string};
 use headroom_objects::cluster_reader::{
-    ClusterReader, CompressedObject, EachCompressed, Events, List, ReadError, compressing,
+    ClusterReader, CompressedObject, EachCompressed, Events, LeftOut, List, ReadError, compressing,
 };
 use headroom_objects::kinds::{ApiKind, items, lifecycle, text};
 use serde_json::{Value, json};
@@ -346,7 +345,10 @@ async fn pages(
     each: &mut dyn FnMut(Value),
 ) -> Result<String, ReadError> {
     let options = ListOptions { most, from, ..options_of(kind) };
-    let each = |item: Node<'_>| cleaned(item, api_version, kind).into_iter().for_each(&mut *each);
+    let each = |item: Node<'_>| {
+        let object = serde_json::from_str(&cleaned(item, (api_version, kind), &LeftOut::Nothing));
+        object.into_iter().for_each(&mut *each);
+    };
     let listed = api.for_each(&path_of(resource, namespace), options, each).await;
     let what = || in_scope(&resource.qualified(), resource, namespace);
     listed.map(|listed| listed.next).map_err(|error| problem(error, &what(), resource))
@@ -360,9 +362,10 @@ async fn take_current(
     (api_version, kind, namespace): List<'_>,
 ) -> Result<KeptList, ReadError> {
     let read = |item: Node<'_>| {
-        let mut object = cleaned(item, api_version, kind)?;
-        (lists.reduce)(&mut object);
-        Some(object)
+        let name = |of: &str| Some(item.at(&["metadata", of]).ok()??.str().ok()?.into_owned());
+        let unread = (lists.unread)(item, (api_version, kind));
+        let object = CompressedObject::of(&cleaned(item, (api_version, kind), unread));
+        (["namespace", "name"].map(|of| name(of).unwrap_or_default()), object)
     };
     let taken = lists.take_current(api, &path_of(resource, namespace), options_of(kind), &read).await;
     taken.map_err(|error| problem(error, &in_scope(&resource.qualified(), resource, namespace), resource))
@@ -372,26 +375,20 @@ fn options_of(kind: &str) -> ListOptions<'static> {
     ListOptions { page_size: PAGE_SIZE, only_metadata: is_confidential(kind), ..ListOptions::WHOLE }
 }
 
-/// An item of a list as an object that is handed over.
-fn cleaned(item: Node<'_>, api_version: &str, kind: &str) -> Option<Value> {
-    let mut object: Value = serde_json::from_str(&without_managers(item)).ok()?;
-    if let Some(Value::Object(metadata)) = object.get_mut("metadata")
-        && metadata.get("managedFields").is_some_and(Value::is_null)
-    {
-        metadata.remove("managedFields");
-    }
-    Some(typed(object, api_version, kind))
-}
-
-/// The text of an object with `null` for its managed fields, which are more than the rest of a pod, and slow to read. They are kept
+/// An item of a list as an object that is handed over, with its type. Managed fields, which are more than the rest of a pod, are kept
 /// where LimitRanger added values, because they show which values the author of the pod wrote.
-fn without_managers(object: Node<'_>) -> Cow<'_, str> {
-    let at = |path: &[&str]| object.at(path).ok().flatten();
-    let is_read = at(&["metadata", "annotations", LIMIT_RANGER]).is_some();
-    let text = object.text();
-    let managers = at(&["metadata", "managedFields"]).filter(|_| !is_read).map(|of| (object.span().start, of.span()));
-    let parts = managers.and_then(|(from, cut)| Some((text.get(..cut.start - from)?, text.get(cut.end - from..)?)));
-    parts.map_or(Cow::Borrowed(text), |(before, after)| Cow::Owned([before, "null", after].concat()))
+fn cleaned(item: Node<'_>, (api_version, kind): (&str, &str), unread: &LeftOut) -> String {
+    const TYPE: LeftOut = LeftOut::Fields(&["apiVersion", "kind"], &[]);
+    const MANAGERS: LeftOut = LeftOut::Fields(&[], &[("metadata", LeftOut::Fields(&["managedFields"], &[]))]);
+    let has_defaults = item.at(&["metadata", "annotations", LIMIT_RANGER]).is_ok_and(|of| of.is_some());
+    let managers = if has_defaults { &LeftOut::Nothing } else { &MANAGERS };
+    let mut text = format!("{{\"apiVersion\":{},\"kind\":{}", json_string(api_version), json_string(kind));
+    let end_of_type = text.len();
+    LeftOut::write_rest(&[&TYPE, managers, unread], item, &mut text);
+    // The rest begins with a bracket of its own.
+    let comma = if text.get(end_of_type..) == Some("{}") { "" } else { "," };
+    text.replace_range(end_of_type..=end_of_type, comma);
+    text
 }
 
 /// The path of a collection.
@@ -453,7 +450,8 @@ mod tests {
             let pod = json!({"metadata": {"name": "web", "annotations": annotations, "managedFields": managers}});
             // As an item of a list, whose text begins earlier.
             let list = document(&json!([0, pod])).unwrap();
-            let read = cleaned(list.root().items().unwrap().nth(1).unwrap(), "v1", "Pod").unwrap();
+            let item = list.root().items().unwrap().nth(1).unwrap();
+            let read: Value = serde_json::from_str(&cleaned(item, ("v1", "Pod"), &LeftOut::Nothing)).unwrap();
             assert_eq!(read.pointer("/metadata/name"), Some(&json!("web")));
             read.pointer("/metadata/managedFields").is_some()
         };

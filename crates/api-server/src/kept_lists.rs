@@ -9,9 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headroom_admission::json::Node;
-use headroom_objects::cluster_reader::CompressedObject;
-use headroom_objects::kinds::metadata;
-use serde_json::Value;
+use headroom_objects::cluster_reader::{CompressedObject, LeftOut};
 use tokio::sync::Notify;
 
 use crate::api_client::{ApiClient, ApiResult, ListOptions};
@@ -24,24 +22,30 @@ const MOMENT_SECONDS: u64 = 1;
 /// The longest time until then.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Tells what nobody who reads the lists asks for of an object of an API version and kind.
+pub type Unread = fn(Node<'_>, (&str, &str)) -> &'static LeftOut;
+
 /// The lists of one cluster, by path.
 #[derive(Debug, Clone)]
 pub struct KeptLists {
     lists: Arc<Mutex<BTreeMap<String, KeptList>>>,
-    /// Leaves out of an object what nobody who reads the lists asks for.
-    pub(crate) reduce: fn(&mut Value),
+    pub(crate) unread: Unread,
 }
 
 /// The objects of a list by namespace and name, which is the API server's order.
 #[derive(Debug, Default)]
 pub struct KeptList {
     revision: u64,
-    objects: BTreeMap<(String, String), CompressedObject>,
+    /// With each namespace once: names take as much of the memory as small objects.
+    objects: BTreeMap<String, BTreeMap<String, CompressedObject>>,
 }
 
+/// An object with its namespace and name.
+pub type KeptObject = ([String; 2], CompressedObject);
+
 impl KeptLists {
-    pub fn new(reduce: fn(&mut Value)) -> Self {
-        Self { lists: Arc::default(), reduce }
+    pub fn new(unread: Unread) -> Self {
+        Self { lists: Arc::default(), unread }
     }
 
     /// Takes a list as it was read last.
@@ -52,7 +56,7 @@ impl KeptLists {
     /// An object of a list as it was read last, or none if that does not have it; none if no such list is at hand.
     pub fn find(&self, path: &ApiPath, namespace: &str, name: &str) -> Option<Option<CompressedObject>> {
         let lists = locked(&self.lists);
-        Some(lists.get(path.as_str())?.objects.get(&(namespace.to_owned(), name.to_owned())).cloned())
+        Some(lists.get(path.as_str())?.objects.get(namespace).and_then(|within| within.get(name)).cloned())
     }
 
     pub fn keep(&self, path: &ApiPath, list: KeptList) {
@@ -65,7 +69,7 @@ impl KeptLists {
         api: &ApiClient,
         path: &ApiPath,
         options: ListOptions<'_>,
-        read: &impl Fn(Node<'_>) -> Option<Value>,
+        read: &impl Fn(Node<'_>) -> KeptObject,
     ) -> ApiResult<KeptList> {
         if let Some(mut known) = self.take(path)
             && known.catch_up(api, path, options, read).await
@@ -73,7 +77,7 @@ impl KeptLists {
             return Ok(known);
         }
         let mut list = KeptList::default();
-        let listed = api.for_each(path, options, |object| read(object).iter().for_each(|object| list.put(object)));
+        let listed = api.for_each(path, options, |object| list.put(read(object)));
         list.revision = listed.await?.revision;
         Ok(list)
     }
@@ -82,11 +86,12 @@ impl KeptLists {
 impl KeptList {
     /// The objects with their namespaces and names.
     pub fn objects(&self) -> impl Iterator<Item = (&str, &str, &CompressedObject)> {
-        self.objects.iter().map(|((namespace, name), object)| (namespace.as_str(), name.as_str(), object))
+        let all = self.objects.iter().flat_map(|(namespace, within)| within.iter().map(move |of| (namespace, of)));
+        all.map(|(namespace, (name, object))| (namespace.as_str(), name.as_str(), object))
     }
 
-    fn put(&mut self, object: &Value) {
-        self.objects.insert(key(object), CompressedObject::from(object));
+    fn put(&mut self, ([namespace, name], object): KeptObject) {
+        self.objects.entry(namespace).or_default().insert(name, object);
     }
 
     /// Applies what has changed. Returns false if that is not known.
@@ -95,28 +100,27 @@ impl KeptList {
         api: &ApiClient,
         path: &ApiPath,
         options: ListOptions<'_>,
-        read: &impl Fn(Node<'_>) -> Option<Value>,
+        read: &impl Fn(Node<'_>) -> KeptObject,
     ) -> bool {
         let (is_known, is_told, mut revision) = (Cell::new(false), Notify::new(), self.revision);
-        let mut apply = |seen| match seen {
-            WatchUpdate::Stored(object) => self.put(&object),
-            WatchUpdate::Deleted(object) => _ = self.objects.remove(&key(&object)),
+        let mut apply = |seen: WatchUpdate<KeptObject>| match seen {
+            WatchUpdate::Stored(object) => self.put(object),
+            WatchUpdate::Deleted(([namespace, name], _)) => {
+                _ = self.objects.get_mut(&namespace).and_then(|within| within.remove(&name));
+            }
             WatchUpdate::UpTo(_) => {
                 is_known.set(true);
                 is_told.notify_one();
             }
             WatchUpdate::Listed(..) | WatchUpdate::Lost(_) => {}
         };
+        let read = |object: Node<'_>| Some(read(object));
         let is_at_its_end = tokio::select! {
-            ends = watch(api, path, options, MOMENT_SECONDS, &mut revision, read, &mut apply) => matches!(ends, Ends::InTime),
+            ends = watch(api, path, options, MOMENT_SECONDS, &mut revision, &read, &mut apply) => matches!(ends, Ends::InTime),
             () = is_told.notified() => true,
             () = tokio::time::sleep(PATIENCE) => false,
         };
         self.revision = revision;
         is_at_its_end || is_known.get()
     }
-}
-
-fn key(object: &Value) -> (String, String) {
-    (metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
 }

@@ -5,6 +5,7 @@
 
 mod compressed_object;
 pub mod folder;
+mod left_out;
 mod masks;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 pub use compressed_object::{CompressedObject, CompressedText};
 pub use folder::Folder;
+pub use left_out::LeftOut;
 
 use crate::kinds::{ApiKind, metadata, object_of};
 

@@ -14,6 +14,7 @@ use crate::kinds::{
     self, CRON_JOB, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, comes_and_goes,
 };
 use headroom_admission::cluster::usage::workload::{HASH, RANDOM, is_generated, is_minute, is_ordinal};
+use headroom_admission::json::Node;
 use headroom_objects::kinds::{ApiKind, metadata};
 
 /// The name of a workload, or of another object that owns pods.
@@ -84,6 +85,16 @@ impl Owner {
         let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
         let owner = owners.iter().find(|owner| owner["controller"] == true)?;
         let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
+        Some(Self { api_version: text("apiVersion"), kind: text("kind"), name: text("name") })
+    }
+
+    /// The same in a text.
+    pub fn in_place(object: Node<'_>) -> Option<Self> {
+        let owners = object.at(&["metadata", "ownerReferences"]).ok()??.items().ok()?;
+        let is_controller =
+            |owner: &Node<'_>| owner.get("controller").is_ok_and(|of| of.is_some_and(|of| of.bool() == Ok(true)));
+        let owner = owners.into_iter().find(is_controller)?;
+        let text = |field: &str| owner.string(field).ok().flatten().unwrap_or_default().into_owned();
         Some(Self { api_version: text("apiVersion"), kind: text("kind"), name: text("name") })
     }
 

@@ -145,7 +145,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         complain!("reading {}", args.target.cluster.described());
     }
     let mut usage = UsageArgs::for_page(args.price, args.store);
-    let kept = KeptLists::new(unread::leave_out_of_made);
+    let kept = KeptLists::new(unread::of_made);
     // The first reading goes on from what this one kept.
     usage.settle(&TargetArgs { kept: Some(kept.clone()), ..args.target.clone() })?;
     // Wrong arguments are reported before a browser is opened.

@@ -10,7 +10,7 @@ use headroom_api_server::cluster_reader::LiveCluster;
 use headroom_api_server::kept_lists::KeptLists;
 use headroom_api_server::kubeconfig::Chosen;
 use headroom_fixtures::api_server::{ApiServer, Outcome, Request, kubeconfig, status};
-use headroom_objects::cluster_reader::ClusterReader as _;
+use headroom_objects::cluster_reader::{ClusterReader as _, LeftOut};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -488,7 +488,7 @@ fn wrong_names_are_answered_with_the_nearest() {
 fn kept_lists_are_watched_for_what_has_changed_and_read_again_only_where_that_fails() {
     let live = Live::new([limits(), team("1")]);
     let chosen = Chosen { kubeconfig: Some(live.folder.path().join("kubeconfig")), ..Chosen::default() };
-    let kept = KeptLists::new(|_| {});
+    let kept = KeptLists::new(|_, _| &LeftOut::Nothing);
     let check = |claim: &str, is_read_ahead: bool, expected: &[&str], is_watched: &[bool]| {
         live.server.take_requests();
         let mut cluster = LiveCluster::connect(&chosen).unwrap().0.with_kept(Some(kept.clone()));

@@ -2,7 +2,10 @@
 //!
 //! A list of what is left out rather than of what is kept, so that a field that some rule reads one day is there.
 
-use serde_json::{Map, Value};
+use headroom_admission::json::Node;
+use headroom_objects::cluster_reader::LeftOut;
+use headroom_objects::kinds::ApiKind;
+use serde_json::Value;
 
 use crate::recording::redact::READ;
 use headroom_workloads::Owner;
@@ -56,75 +59,62 @@ const OF_STATUS: [&str; 8] =
 const OF_CONTAINER_STATUS: [&str; 7] =
     ["allocatedResourcesStatus", "containerID", "image", "imageID", "ready", "started", "volumeMounts"];
 
-/// The fields that tell how containers ended, which an inventory counts.
-const ENDS: [&str; 3] = ["lastState", "restartCount", "state"];
+const CONTAINERS: LeftOut = LeftOut::Fields(&OF_CONTAINER, &[]);
+const STATUSES: LeftOut = LeftOut::Fields(&OF_CONTAINER_STATUS, &[]);
 
 /// The one condition that decides which amounts count while a Pod is resized.
-const READ_CONDITION: &str = "PodResizePending";
+const CONDITIONS: LeftOut = LeftOut::OtherTypes("PodResizePending");
+
+const OF_POD: LeftOut = LeftOut::Fields(
+    &[],
+    &[
+        ("metadata", LeftOut::Fields(&[], &[("annotations", LeftOut::AllFieldsBut(&READ))])),
+        ("spec", LeftOut::Fields(&OF_SPEC, &[("containers", CONTAINERS), ("initContainers", CONTAINERS)])),
+        (
+            "status",
+            LeftOut::Fields(
+                &OF_STATUS,
+                &[("conditions", CONDITIONS), ("containerStatuses", STATUSES), ("initContainerStatuses", STATUSES)],
+            ),
+        ),
+    ],
+);
+
+const OF_TEMPLATE: LeftOut = LeftOut::Fields(&[], &[("spec", LeftOut::Fields(&[], &[("template", OF_POD)]))]);
+
+/// The fields that tell how containers ended, which an inventory counts.
+const ENDS: LeftOut = LeftOut::Fields(&["lastState", "restartCount", "state"], &[]);
+const OF_ENDS: LeftOut = LeftOut::Fields(
+    &[],
+    &[("status", LeftOut::Fields(&[], &[("containerStatuses", ENDS), ("initContainerStatuses", ENDS)]))],
+);
 
 /// Leaves out what is not read of a Pod, or of the template of an object.
 pub fn leave_out(object: &mut Value) {
-    if let Some(pod) = pod_in(object) {
-        leave_out_of_pod(pod);
-        each_status(pod, &ENDS);
+    let pod = kinds::of(object).and_then(|kind| object.pointer_mut(&kinds::pod_at(kind)));
+    if let Some(pod) = pod {
+        OF_POD.leave_out(pod);
+        OF_ENDS.leave_out(pod);
     }
 }
 
 /// The same for objects of which an inventory counts, too, how their containers ended: of what Kubernetes' own controllers made, most
 /// of a cluster. Everything else is asked what programs in it are told.
-pub fn leave_out_of_made(object: &mut Value) {
-    let is_counted = kinds::of(object).is_some_and(|kind| *kind == POD || comes_and_goes(kind.kind));
-    if is_counted && Owner::of(object).is_some_and(|owner| owner.is_read()) {
-        pod_in(object).into_iter().for_each(leave_out_of_pod);
-    }
-}
-
-fn pod_in(object: &mut Value) -> Option<&mut Map<String, Value>> {
-    let kind = kinds::of(object)?;
-    object.pointer_mut(&kinds::pod_at(kind))?.as_object_mut()
-}
-
-fn leave_out_of_pod(pod: &mut Map<String, Value>) {
-    for field in ["containers", "initContainers"] {
-        each_in(pod.get_mut("spec"), field, |container| remove(container, &OF_CONTAINER));
-    }
-    remove_in(pod, "spec", &OF_SPEC);
-    let annotations = pod.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"));
-    if let Some(Value::Object(annotations)) = annotations {
-        annotations.retain(|name, _| READ.contains(&name.as_str()));
-    }
-    each_status(pod, &OF_CONTAINER_STATUS);
-    remove_in(pod, "status", &OF_STATUS);
-    if let Some(Value::Array(conditions)) = pod.get_mut("status").and_then(|status| status.get_mut("conditions")) {
-        conditions.retain(|condition| condition.get("type").is_some_and(|kind| kind == READ_CONDITION));
-    }
-}
-
-fn each_status(pod: &mut Map<String, Value>, fields: &[&str]) {
-    for list in ["containerStatuses", "initContainerStatuses"] {
-        each_in(pod.get_mut("status"), list, |status| remove(status, fields));
-    }
-}
-
-fn remove(from: &mut Map<String, Value>, fields: &[&str]) {
-    from.retain(|field, _| !fields.contains(&field.as_str()));
-}
-
-fn remove_in(object: &mut Map<String, Value>, of: &str, fields: &[&str]) {
-    if let Some(Value::Object(from)) = object.get_mut(of) {
-        remove(from, fields);
-    }
-}
-
-fn each_in(object: Option<&mut Value>, list: &str, each: impl Fn(&mut Map<String, Value>)) {
-    let items = object.and_then(|object| object.get_mut(list)).and_then(Value::as_array_mut);
-    items.into_iter().flatten().filter_map(Value::as_object_mut).for_each(each);
+pub fn of_made(object: Node<'_>, (api_version, kind): (&str, &str)) -> &'static LeftOut {
+    let made = match kinds::of_api(&ApiKind::new(api_version, kind)) {
+        Some(kind) if *kind == POD => &OF_POD,
+        // The path is the same in all of these.
+        Some(kind) if comes_and_goes(kind.kind) => &OF_TEMPLATE,
+        _ => return &LeftOut::Nothing,
+    };
+    if Owner::in_place(object).is_some_and(|owner| owner.is_read()) { made } else { &LeftOut::Nothing }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use headroom_objects::cluster_reader::Folder;
+    use headroom_objects::document;
     use headroom_workloads::inventory::Inventory;
     use serde_json::json;
 
@@ -158,9 +148,9 @@ mod tests {
         let objects = objects.map(|(kind, api, name, owner, rest)| object(kind, api, name, owner, rest.clone()));
         let reduced: Vec<Value> = objects
             .iter()
-            .cloned()
-            .map(|mut object| {
-                leave_out_of_made(&mut object);
+            .map(|whole| {
+                let (mut object, kind, document) = (whole.clone(), ApiKind::of(whole), document(whole).unwrap());
+                of_made(document.root(), (&kind.api_version(), &kind.kind)).leave_out(&mut object);
                 object
             })
             .collect();

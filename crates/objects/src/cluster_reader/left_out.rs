@@ -1,0 +1,119 @@
+//! Fields that nobody reads, which are left out of objects: of texts as they arrive, so that no value is made of them.
+
+use headroom_admission::json::{Node, write_string};
+use serde_json::Value;
+
+/// The part of a value that is left out; of a list, that of each item.
+#[derive(Debug)]
+pub enum LeftOut {
+    Nothing,
+    /// Some fields, and parts of others.
+    Fields(&'static [&'static str], &'static [(&'static str, Self)]),
+    AllFieldsBut(&'static [&'static str]),
+    /// The items of a list with another `type`.
+    OtherTypes(&'static str),
+}
+
+impl LeftOut {
+    /// The part of a field that is left out; none if that is all of it.
+    fn inside(&self, field: &str) -> Option<&Self> {
+        match self {
+            Self::Fields(all, parts) => (!all.contains(&field))
+                .then(|| parts.iter().find(|(of, _)| *of == field).map_or(&Self::Nothing, |(_, part)| part)),
+            Self::AllFieldsBut(kept) => kept.contains(&field).then_some(&Self::Nothing),
+            Self::Nothing | Self::OtherTypes(_) => Some(&Self::Nothing),
+        }
+    }
+
+    /// True if all of an item of this `type` is left out.
+    fn is_of(&self, kind: impl FnOnce() -> Option<String>) -> bool {
+        matches!(self, Self::OtherTypes(of) if kind().as_deref() != Some(of))
+    }
+
+    pub fn leave_out(&self, of: &mut Value) {
+        match of {
+            Value::Object(fields) => fields.retain(|name, value| {
+                let part = self.inside(name);
+                part.into_iter().for_each(|part| part.leave_out(value));
+                part.is_some()
+            }),
+            Value::Array(items) => {
+                items.retain(|item| !self.is_of(|| Some(item.get("type")?.as_str()?.to_owned())));
+                items.iter_mut().for_each(|item| self.leave_out(item));
+            }
+            _ => {}
+        }
+    }
+
+    /// Appends a value without these parts.
+    pub fn write_rest(parts: &[&Self], of: Node<'_>, to: &mut String) {
+        if parts.iter().all(|part| matches!(part, Self::Nothing)) {
+            return to.push_str(of.text());
+        }
+        let mut comma = "";
+        let mut separate = |to: &mut String| {
+            to.push_str(comma);
+            comma = ",";
+        };
+        match of.text().as_bytes().first() {
+            Some(b'{') => {
+                to.push('{');
+                for (name, value) in of.fields().into_iter().flatten() {
+                    // OK because names are strings.
+                    let name = name.str().unwrap_or_default();
+                    let inside = parts.iter().map(|part| part.inside(&name));
+                    // Most have no such parts, and then no list of them.
+                    let inside = inside.filter(|part| !matches!(part, Some(Self::Nothing)));
+                    if let Some(inside) = inside.collect::<Option<Vec<&Self>>>() {
+                        separate(to);
+                        write_string(to, &name);
+                        to.push(':');
+                        Self::write_rest(&inside, value, to);
+                    }
+                }
+                to.push('}');
+            }
+            Some(b'[') => {
+                to.push('[');
+                for item in of.items().into_iter().flatten() {
+                    let kind = || Some(item.get("type").ok()??.str().ok()?.into_owned());
+                    if !parts.iter().any(|part| part.is_of(kind)) {
+                        separate(to);
+                        Self::write_rest(parts, item, to);
+                    }
+                }
+                to.push(']');
+            }
+            _ => to.push_str(of.text()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document;
+    use serde_json::json;
+
+    #[test]
+    fn a_text_and_a_value_lose_the_same() {
+        const PARTS: LeftOut = LeftOut::Fields(
+            &["a"],
+            &[
+                ("list", LeftOut::Fields(&["b"], &[])),
+                ("few", LeftOut::AllFieldsBut(&["c\"", "null"])),
+                ("typed", LeftOut::OtherTypes("x")),
+            ],
+        );
+        let whole = json!({"a": 1, "list": [{"b": [1], "c": 2}, 3, {"b": {}}], "few": {"c\"": {"a": "é\n"}, "d": 1, "null": null},
+            "typed": [{"type": "y"}, {"type": "x", "a": {}}, 1], "rest": {"a": [{}]}});
+        let rest = json!({"list": [{"c": 2}, 3, {}], "few": {"c\"": {"a": "é\n"}, "null": null},
+            "typed": [{"type": "x", "a": {}}], "rest": {"a": [{}]}});
+        let mut value = whole.clone();
+        PARTS.leave_out(&mut value);
+        assert_eq!(value, rest);
+        let (mut text, whole) = (String::new(), document(&whole).unwrap());
+        LeftOut::write_rest(&[&PARTS, &LeftOut::Nothing], whole.root(), &mut text);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), rest);
+    }
+}
