@@ -5,6 +5,7 @@
 
 mod bounds;
 pub mod request;
+pub mod session;
 
 mod object_decision;
 
@@ -31,6 +32,7 @@ use headroom_admission::verdict::Violation;
 use headroom_admission::{Context, Decision, FetchedObjects, Request, Settings};
 use serde_json::{Value, json};
 
+use self::session::Exchange;
 use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError, list_of};
 use headroom_objects::{clock, document};
@@ -38,8 +40,8 @@ use headroom_objects::{clock, document};
 pub use admission::Admission;
 pub use bounds::{Bounds, CheckedBound};
 pub use object_decision::{
-    Call, ChargedAmount, ContainerValues, Exchange, Measured, ObjectCharge, ObjectDecision, ObjectWarning, Operation,
-    RejectionReason, ResourceValue, SetBy, Topic, Verdict,
+    ChargedAmount, ContainerValues, Measured, ObjectCharge, ObjectDecision, ObjectWarning, Operation, RejectionReason,
+    ResourceValue, SetBy, Topic, Verdict,
 };
 pub use order::in_order;
 pub use run::{Blocked, FITS_NOW, Run};

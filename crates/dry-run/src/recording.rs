@@ -1,8 +1,6 @@
-//! Files for others: a decision with what the policy read as a session file of kwctl, which anybody can replay without the
-//! cluster; and what must stay out of snapshots.
+//! Files for others: their names, and what must stay out of snapshots.
 
 pub mod redact;
-pub mod session;
 
 use crate::evaluate::ObjectDecision;
 

@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use headroom_wasm_host::cluster::{masked, without_bookkeeping};
 use headroom_wasm_host::host_call::{CallbackRequest, HostCalls};
-use kube::api::{Api, ApiResource, DynamicObject, ListParams};
-use kube::{Client, core};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
+use kube::error::DiscoveryError;
+use kube::{Client, Error};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
@@ -23,12 +25,8 @@ pub struct LiveHost {
     kinds: Arc<Mutex<BTreeMap<String, Kind>>>,
 }
 
-/// The API resource of a kind.
-#[derive(Clone)]
-struct Kind {
-    resource: ApiResource,
-    namespaced: bool,
-}
+/// A kind as the API server serves it.
+type Kind = (ApiResource, ApiCapabilities);
 
 impl LiveHost {
     /// A host whose requests run on the current runtime.
@@ -43,25 +41,20 @@ impl LiveHost {
             return Ok(known.clone());
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let served = if group.is_empty() {
-            self.client.list_core_api_resources(version).await.map_err(|error| error.to_string())?
-        } else {
-            let served = self.client.list_api_group_resources(api_version).await;
-            served.map_err(|error| format!("error finding resource {api_version} / {kind}: {error}"))?
-        };
-        let found = served.resources.iter().find(|resource| resource.kind == kind && !resource.name.contains('/'));
-        let found = found.ok_or_else(|| format!("Cannot find resource {id}"))?;
-        let kind = core::GroupVersionKind::gvk(group, version, kind);
-        let resource = ApiResource::from_gvk_with_plural(&kind, &found.name);
-        let kind = Kind { resource, namespaced: found.namespaced };
+        let found = pinned_kind(&self.client, &GroupVersionKind::gvk(group, version, kind)).await;
+        let kind = found.map_err(|error| match error {
+            Error::Discovery(DiscoveryError::MissingKind(_)) => format!("Cannot find resource {id}"),
+            error if group.is_empty() => error.to_string(),
+            error => format!("error finding resource {api_version} / {kind}: {error}"),
+        })?;
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner).insert(id, kind.clone());
         Ok(kind)
     }
 
-    fn api(&self, kind: &Kind, namespace: Option<&str>) -> Api<DynamicObject> {
+    fn api(&self, (resource, _): &Kind, namespace: Option<&str>) -> Api<DynamicObject> {
         match namespace {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.resource),
-            None => Api::all_with(self.client.clone(), &kind.resource),
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
+            None => Api::all_with(self.client.clone(), resource),
         }
     }
 
@@ -73,7 +66,7 @@ impl LiveHost {
     ) -> Result<Value, String> {
         let (api_version, kind) = (request.api_version(), request.kind());
         let served = self.kind(api_version, kind).await?;
-        if namespace.is_some() && !served.namespaced {
+        if namespace.is_some() && served.1.scope == Scope::Cluster {
             return Err(format!(
                 "resource {api_version}/{kind} is cluster wide. Cannot search for it inside of a namespace"
             ));
@@ -81,25 +74,23 @@ impl LiveHost {
         let [label_selector, field_selector] = selectors.map(Clone::clone);
         let parameters = ListParams { label_selector, field_selector, ..ListParams::default() };
         let list = self.api(&served, namespace).list(&parameters).await.map_err(|error| error.to_string())?;
-        let items: Vec<Value> = list
-            .items
-            .into_iter()
-            .map(|item| {
-                let mut item = json!(item);
-                without_bookkeeping(&mut item);
-                masked(item, request)
-            })
-            .collect();
+        let as_returned = |item| {
+            let mut item = json!(item);
+            without_bookkeeping(&mut item);
+            masked(item, request)
+        };
+        let items: Vec<Value> = list.items.into_iter().map(as_returned).collect();
         Ok(json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items}))
     }
 
     async fn get(&self, request: &CallbackRequest, name: &str, namespace: Option<&str>) -> Result<Value, String> {
         let (api_version, kind) = (request.api_version(), request.kind());
         let served = self.kind(api_version, kind).await?;
-        if served.namespaced && namespace.is_none() {
+        let is_namespaced = served.1.scope == Scope::Namespaced;
+        if is_namespaced && namespace.is_none() {
             return Err(format!("Resource {api_version}/{kind} is namespaced, but no namespace was provided"));
         }
-        let api = self.api(&served, namespace.filter(|_| served.namespaced));
+        let api = self.api(&served, namespace.filter(|_| is_namespaced));
         match api.get_opt(name).await {
             Ok(Some(object)) => Ok(masked(json!(object), request)),
             Ok(None) => {

@@ -5,13 +5,14 @@
 
 pub mod lifecycle;
 
+use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::cluster::label_selector::Labels;
 use headroom_admission::cluster::usage::profile_layout::GROUP;
 use headroom_admission::request::kinds::POD_KINDS;
 use serde_json::Value;
 
 /// A kind of object.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApiKind {
     /// Empty for the core group.
     pub group: String,
@@ -173,6 +174,26 @@ pub fn labels_of(object: &Value) -> Labels {
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
     let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
     labels.into_iter().flatten().filter_map(text).collect()
+}
+
+/// Amounts by name, as a quota's status has them; nothing for what is no amount.
+pub fn amounts_at(object: &Value, at: &str) -> ResourceList<'static> {
+    let amounts = object.pointer(at).and_then(Value::as_object);
+    let pair = |(name, amount): (&String, &Value)| Some((name.clone().into(), amount.as_str()?.parse().ok()?));
+    amounts.into_iter().flatten().filter_map(pair).collect()
+}
+
+/// The consumers that a TenantQuota's status names, under `/status/namespaces` or `/status/children`, each with what it uses of
+/// a resource.
+pub fn shares_at<'o>(
+    quota: &'o Value,
+    at: &str,
+    resource: &'o str,
+) -> impl Iterator<Item = (String, Quantity)> + use<'o> {
+    items(quota, at).filter_map(move |share| {
+        let amount = share.get("used")?.get(resource)?.as_str()?.parse().ok()?;
+        Some((share.get("name")?.as_str()?.to_owned(), amount))
+    })
 }
 
 #[cfg(test)]

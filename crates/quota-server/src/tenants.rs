@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::label_selector::Labels;
 use headroom_admission::cluster::resource_quota::ResourceQuota;
 use headroom_admission::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use headroom_api_server::parts::locked;
 use headroom_objects::document;
-use headroom_objects::kinds::{labels_of, metadata};
+use headroom_objects::kinds::{labels_of, metadata, shares_at};
 use headroom_quota_protocol::message::Consumers;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -140,15 +139,9 @@ impl Tenants {
     /// The consumers of a bound, from the quota's status.
     pub fn consumers(&self, quota: &str, name: &str) -> Consumers {
         let inner = self.inner();
-        let list = |field: &str| {
-            let shares = inner.quotas.get(quota).and_then(|known| known.object.get("status")?.get(field)?.as_array());
-            let share = |share: &Value| {
-                let amount: Quantity = share.get("used")?.get(name)?.as_str()?.parse().ok()?;
-                Some((share.get("name")?.as_str()?.to_owned(), amount))
-            };
-            Consumers::shares(shares.into_iter().flatten().filter_map(share))
-        };
-        Consumers { namespaces: list("namespaces"), children: list("children") }
+        let known = inner.quotas.get(quota);
+        let list = |at: &str| Consumers::shares(known.into_iter().flat_map(|known| shares_at(&known.object, at, name)));
+        Consumers { namespaces: list("/status/namespaces"), children: list("/status/children") }
     }
 
     pub fn take_quotas(&self, seen: WatchUpdate) {

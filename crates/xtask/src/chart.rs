@@ -63,11 +63,9 @@ pub fn generate(is_written: bool) -> Result<()> {
     if is_written || std::env::var_os("CARGO").is_some() {
         // Of the whole workspace, as the tests are built: for a package alone, its dependencies are built a second time.
         let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-        run("cargo", &["build", "--quiet", "--locked", "--workspace", "--example", "crd", "--example", "crds"])?;
-        for (example, file) in [("crd", "crd.yaml"), ("crds", "ledger/crds.yaml")] {
-            let text = run(&format!("{target}/debug/examples/{example}"), &[])?;
-            generated.push((format!("{CHART}/files/{file}"), format!("{text}\n")));
-        }
+        run("cargo", &["build", "--quiet", "--locked", "--workspace", "--example", "crd"])?;
+        let text = run(&format!("{target}/debug/examples/crd"), &[])?;
+        generated.push((format!("{CHART}/files/crd.yaml"), format!("{text}\n")));
     }
     let mut faults = Faults::default();
     for (path, wanted) in generated {

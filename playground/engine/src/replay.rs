@@ -1,6 +1,7 @@
 //! A decision of the page as files that kwctl replays: the request, what the policy read for it, and the settings.
 
-use headroom_dry_run::recording::{file_name, session};
+use headroom_dry_run::evaluate::session;
+use headroom_dry_run::recording::file_name;
 use serde::Serialize;
 use serde_json::{Value, json};
 

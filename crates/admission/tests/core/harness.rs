@@ -1,21 +1,28 @@
-//! The core with an interface like the policy's: payload and lists in, answer out.
+//! The core with an interface like the policy's: request, settings and answers to reads in, outcome out.
+
+use std::collections::BTreeMap;
 
 use headroom_admission::amount::ResourceList;
 use headroom_admission::cluster::lookup::Lookup;
 use headroom_admission::json::Document;
 use headroom_admission::timestamp::Timestamp;
+use headroom_admission::{FetchedObjects, Request, Settings};
 use serde_json::{Map, Value, json};
 
-use crate::entry;
-
-/// The answer of a policy.
-pub struct Answer {
-    pub accepted: bool,
+/// The outcome of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    pub admitted: bool,
     pub message: String,
     pub warnings: Vec<String>,
+    pub audit: BTreeMap<&'static str, String>,
+    /// The object after the decision, and whether its text changed.
+    pub object: Value,
+    pub changed: bool,
+    /// The objects that were read: kind, namespace, name.
+    pub reads: Vec<(String, String, String)>,
     /// The names of the quotas that were read again.
     pub read_again: Vec<String>,
-    pub changed_object: Option<Value>,
     /// The new `status.used` of each quota that is charged.
     pub used: Map<String, Value>,
     /// The most that the pods of a workload would add: quota, name, amount.
@@ -23,47 +30,66 @@ pub struct Answer {
 }
 
 /// Evaluates a payload with the host's answers: lists by kind, and under `Fresh` the quotas of a second read.
-pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Answer {
-    let settings = match &payload["settings"] {
-        Value::Null => json!({}),
-        settings => settings.clone(),
+pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Outcome {
+    let none = json!({});
+    let settings = if payload["settings"].is_null() { &none } else { &payload["settings"] };
+    evaluate(&payload["request"], settings, now, |lookup| answer_of(lookup, lists))
+}
+
+/// Evaluates a request with the answers to its reads.
+pub fn evaluate(
+    request: &Value,
+    settings: &Value,
+    now: Option<Timestamp>,
+    answer: impl Fn(&Lookup<'_>) -> Result<String, String>,
+) -> Outcome {
+    let texts = [request, settings].map(Value::to_string);
+    let documents = texts.each_ref().map(|text| Document::read(text).unwrap());
+    let review = Request::read(documents[0].root()).unwrap();
+    let settings = Settings::read(Some(documents[1].root())).unwrap();
+    let (mut reads, mut read_again) = (Vec::new(), Vec::new());
+    let read = |lookups: &[Lookup<'_>]| {
+        let one = |lookup: &Lookup<'_>| {
+            let call = lookup.call();
+            let name = call.name.unwrap_or_default().to_string();
+            if let Lookup::FreshQuota { .. } = lookup {
+                read_again.push(name.clone());
+            }
+            reads.push((call.kind.to_owned(), call.namespace.unwrap_or_default().to_owned(), name));
+            answer(lookup).map(String::into_bytes)
+        };
+        lookups.iter().map(one).collect()
     };
-    let mut read_again = Vec::new();
-    let read = |lookup: &Lookup<'_>| {
-        if let Lookup::FreshQuota { name, .. } = lookup {
-            read_again.push(name.to_string());
-        }
-        answer_of(lookup, lists)
-    };
-    let (request, settings) = (payload["request"].to_string(), settings.to_string());
-    let mut answer = entry::evaluate(&request, &settings, now, read, |request, decision, context| {
-        let mut used = Map::new();
-        for charge in decision.charges.iter().filter(|_| decision.is_admitted()) {
-            let quotas = context.quotas.as_deref().unwrap_or_default();
-            let quota = quotas.iter().find(|quota| quota.name == charge.quota).unwrap();
-            let mut level = quota.used.clone();
-            charge.added.iter().for_each(|added| level.set(added.name.clone(), added.used.clone()));
-            used.insert(charge.quota.to_string(), to_json(&level));
-        }
-        let added = decision.pod_charges.iter().flat_map(|charge| {
-            let amount = |amount: &headroom_admission::quota::Added<'_>| {
-                (charge.quota.to_string(), amount.name.to_string(), amount.amount.to_string())
-            };
-            charge.added.iter().map(amount)
-        });
-        let changed = request.object.and_then(|object| decision.changed_object(object.node).unwrap());
-        Answer {
-            accepted: decision.is_admitted(),
-            message: decision.message(),
-            read_again: Vec::new(),
-            changed_object: changed.map(|text| serde_json::from_str(&text).unwrap()),
-            used,
-            pods_add: added.collect(),
-            warnings: decision.warnings.iter().map(|warning| warning.text.clone()).collect(),
-        }
+    let fetched = FetchedObjects::default();
+    let (decision, context) = headroom_admission::evaluate(&review, &settings, &fetched, read, || now);
+    let mut used = Map::new();
+    for charge in decision.charges.iter().filter(|_| decision.is_admitted()) {
+        let quotas = context.quotas.as_deref().unwrap_or_default();
+        let quota = quotas.iter().find(|quota| quota.name == charge.quota).unwrap();
+        let mut level = quota.used.clone();
+        charge.added.iter().for_each(|added| level.set(added.name.clone(), added.used.clone()));
+        used.insert(charge.quota.to_string(), to_json(&level));
+    }
+    let added = decision.pod_charges.iter().flat_map(|charge| {
+        let amount = |amount: &headroom_admission::quota::Added<'_>| {
+            (charge.quota.to_string(), amount.name.to_string(), amount.amount.to_string())
+        };
+        charge.added.iter().map(amount)
     });
-    answer.read_again = read_again;
-    answer
+    let changed = review.object.and_then(|object| decision.changed_object(object.node).unwrap());
+    let audit = decision.audit_annotations().into_iter();
+    Outcome {
+        admitted: decision.is_admitted(),
+        message: decision.message(),
+        warnings: decision.warnings.iter().map(|warning| warning.text.clone()).collect(),
+        audit: audit.map(|(name, json)| (name, serde_json::from_str(&json).unwrap())).collect(),
+        changed: changed.is_some(),
+        object: changed.map_or_else(|| request["object"].clone(), |text| serde_json::from_str(&text).unwrap()),
+        reads,
+        read_again,
+        used,
+        pods_add: added.collect(),
+    }
 }
 
 fn answer_of(lookup: &Lookup<'_>, lists: &Value) -> Result<String, String> {

@@ -8,7 +8,6 @@
 )]
 
 mod claims;
-mod entry;
 mod estimates;
 mod harness;
 mod limit_range;

@@ -6,9 +6,10 @@ use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::cluster::tenant_quota::TenantQuota;
 use serde_json::Value;
 
-use headroom_objects::kinds::{items, metadata, text};
+use headroom_objects::kinds::{amounts_at, items, metadata, shares_at, text};
 use headroom_output::draw::{Charset, gauge};
 use headroom_output::{Page, Table, people};
+use headroom_quota_protocol::message::Consumers;
 use headroom_quota_server::tenants::read_quota;
 
 use super::{GAUGE, MAX_CONSUMERS, thousandths};
@@ -19,7 +20,6 @@ pub struct DescribedTenantQuotas<'o>(BTreeMap<String, DescribedTenantQuota<'o>>)
 struct DescribedTenantQuota<'o> {
     spec: TenantQuota<'static>,
     object: &'o Value,
-    hard: ResourceList<'static>,
     used: ResourceList<'static>,
     reserved: ResourceList<'static>,
 }
@@ -31,10 +31,8 @@ impl<'o> DescribedTenantQuotas<'o> {
         for object in objects {
             let spec = read_quota(object)
                 .map_err(|problem| format!("tenant quota {}: {problem}", metadata(object, "name")))?;
-            let list = |field: &str| amounts(object.pointer(&format!("/status/{field}")));
-            let (used, reserved) = (list("used"), list("reserved"));
-            let hard = spec.quota.spec_hard.clone();
-            quotas.insert(spec.name().to_owned(), DescribedTenantQuota { hard, used, reserved, spec, object });
+            let [used, reserved] = ["/status/used", "/status/reserved"].map(|at| amounts_at(object, at));
+            quotas.insert(spec.name().to_owned(), DescribedTenantQuota { used, reserved, spec, object });
         }
         Ok(Self(quotas))
     }
@@ -58,7 +56,7 @@ impl<'o> DescribedTenantQuotas<'o> {
         let mut table = Table::new(&["RESOURCE", "USED", "RESERVED", "HARD", "AVAILABLE", "", "TIGHTEST ANCESTOR"])
             .right(&["USED", "RESERVED", "HARD", "AVAILABLE"])
             .spare(&["", "RESERVED", "TIGHTEST ANCESTOR"]);
-        for (name, hard) in quota.hard.iter() {
+        for (name, hard) in quota.hard().iter() {
             let unknown = || "unknown".to_owned();
             let reserved = quota.reserved.get(name).cloned().unwrap_or(Quantity::ZERO);
             let held = quota.held(name);
@@ -75,8 +73,8 @@ impl<'o> DescribedTenantQuotas<'o> {
             table.row([name.to_string(), used, reserved, hard, free, gauge.unwrap_or_default(), ancestor]);
         }
         page.table(table);
-        for (title, field) in [("Top namespaces", "namespaces"), ("Children", "children")] {
-            let table = quota.consumers(field);
+        for (title, at) in [("Top namespaces", "/status/namespaces"), ("Children", "/status/children")] {
+            let table = quota.consumers(at);
             if !table.is_empty() {
                 writeln!(page, "\n{title}:");
                 page.table(table);
@@ -97,7 +95,7 @@ impl<'o> DescribedTenantQuotas<'o> {
         let mut seen = BTreeSet::new();
         let mut above = quota.spec.parent.as_deref();
         while let Some(ancestor) = above.filter(|name| seen.insert(*name)).and_then(|name| self.0.get(name)) {
-            if let (Some(free), Some(hard)) = (ancestor.available(name), ancestor.hard.get(name))
+            if let (Some(free), Some(hard)) = (ancestor.available(name), ancestor.hard().get(name))
                 && free < least
             {
                 let [shown, hard] = people::row(name, [&free.to_string(), &hard.to_string()]);
@@ -112,8 +110,8 @@ impl<'o> DescribedTenantQuotas<'o> {
     /// Warnings for bounds of children that exceed the quota's bound in total.
     fn overcommitted(&self, quota: &DescribedTenantQuota<'_>) -> Vec<String> {
         let children = || self.0.values().filter(|child| child.spec.parent.as_deref() == Some(quota.spec.name()));
-        let over = quota.hard.iter().filter_map(|(name, hard)| {
-            let given = children().filter_map(|child| child.hard.get(name));
+        let over = quota.hard().iter().filter_map(|(name, hard)| {
+            let given = children().filter_map(|child| child.hard().get(name));
             let given = given.fold(Quantity::ZERO, |sum, hard| sum.plus(hard));
             (given > *hard).then(|| {
                 let over = people::amount(name, &given.minus(hard));
@@ -125,6 +123,10 @@ impl<'o> DescribedTenantQuotas<'o> {
 }
 
 impl DescribedTenantQuota<'_> {
+    fn hard(&self) -> &ResourceList<'static> {
+        &self.spec.quota.spec_hard
+    }
+
     /// The sum of used and reserved.
     fn held(&self, name: &str) -> Option<Quantity> {
         let used = self.used.get(name)?;
@@ -132,20 +134,14 @@ impl DescribedTenantQuota<'_> {
     }
 
     fn available(&self, name: &str) -> Option<Quantity> {
-        let (hard, held) = (self.hard.get(name)?, self.held(name)?);
+        let (hard, held) = (self.hard().get(name)?, self.held(name)?);
         Some(if held < *hard { hard.minus(&held) } else { Quantity::ZERO })
     }
 
-    fn consumers(&self, field: &str) -> Table {
+    fn consumers(&self, at: &str) -> Table {
         let mut table = Table::new(&["RESOURCE", "NAME", "AMOUNT", "SHARE"]).right(&["AMOUNT", "SHARE"]);
-        for (name, _) in self.hard.iter() {
-            let amount = |consumer: &Value| {
-                let amount = amounts(consumer.get("used")).get(name).cloned()?;
-                Some((consumer.get("name")?.as_str()?.to_owned(), amount)).filter(|(_, amount)| amount.is_positive())
-            };
-            let mut consumers: Vec<(String, Quantity)> =
-                items(self.object, &format!("/status/{field}")).filter_map(amount).collect();
-            consumers.sort_by(|(_, one), (_, other)| other.cmp(one));
+        for (name, _) in self.hard().iter() {
+            let consumers = Consumers::shares(shares_at(self.object, at, name));
             for (consumer, amount) in consumers.into_iter().take(MAX_CONSUMERS) {
                 let used = self.used.get(name).map(thousandths).unwrap_or_default();
                 let share = thousandths(&amount).saturating_mul(100).checked_div(used).unwrap_or_default();
@@ -154,11 +150,6 @@ impl DescribedTenantQuota<'_> {
         }
         table
     }
-}
-
-fn amounts(list: Option<&Value>) -> ResourceList<'static> {
-    let pair = |(name, amount): (&String, &Value)| Some((name.clone().into(), amount.as_str()?.parse().ok()?));
-    list.and_then(Value::as_object).into_iter().flatten().filter_map(pair).collect()
 }
 
 #[cfg(test)]

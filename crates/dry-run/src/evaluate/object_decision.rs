@@ -3,7 +3,7 @@
 use std::fmt;
 
 use headroom_admission::amount::Quantity;
-use headroom_admission::cluster::lookup::{HostCall, Lookup, Missing};
+use headroom_admission::cluster::lookup::{Lookup, Missing};
 use headroom_admission::quota;
 use headroom_admission::request::{Pod, Requirement, Role, ValueOrigin};
 use headroom_admission::verdict::{self, Cause, Decision, Violation};
@@ -11,10 +11,11 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::bounds::{CheckedBound, Edge};
+use super::session::Exchange;
 use headroom_objects::kinds::{ApiKind, items, metadata};
 
 /// The decision on one object. As JSON it is what `check` and `why` print, and what the page shows.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectDecision {
@@ -74,21 +75,23 @@ pub struct ObjectDecision {
     pub(super) rollouts: Vec<Value>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
+    #[default]
     Create,
     /// The object is there already.
     Update,
 }
 
 /// The verdicts, from harmless to bad.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Nothing that Headroom knows bounds such an object.
+    #[default]
     #[serde(rename = "not checked")]
     NotChecked,
     Admitted,
@@ -178,25 +181,6 @@ impl Topic {
             Self::MissingContext => "missing-context",
         }
     }
-}
-
-/// A call to the host, and its answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exchange {
-    pub call: Call,
-    pub answer: Result<String, String>,
-}
-
-/// A `HostCall` that owns its texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    pub api_version: String,
-    pub kind: String,
-    pub namespace: Option<String>,
-    /// None for all objects.
-    pub name: Option<String>,
-    pub field_masks: Vec<String>,
-    pub is_live: bool,
 }
 
 /// The charge of an object to one quota.
@@ -334,21 +318,9 @@ impl ObjectDecision {
             namespace,
             name,
             operation: if text("operation") == "UPDATE" { Operation::Update } else { Operation::Create },
-            request,
-            exchanges: Vec::new(),
             verdict: Verdict::Admitted,
-            reasons: Vec::new(),
-            warnings: Vec::new(),
-            estimates: Vec::new(),
-            changed: None,
-            refused_as: None,
-            is_of_pods: false,
-            containers: Vec::new(),
-            in_all: Vec::new(),
-            charges: Vec::new(),
-            pod_charges: Vec::new(),
-            rollouts: Vec::new(),
-            claims: Vec::new(),
+            request,
+            ..Self::default()
         }
     }
 
@@ -565,23 +537,6 @@ impl From<String> for ObjectWarning {
 impl fmt::Display for ObjectWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-impl Exchange {
-    pub(super) fn new(call: &HostCall<'_>, answer: &Result<Vec<u8>, String>) -> Self {
-        let answer = answer.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).map_err(Clone::clone);
-        Self {
-            call: Call {
-                api_version: call.api_version.to_owned(),
-                kind: call.kind.to_owned(),
-                namespace: call.namespace.map(str::to_owned),
-                name: call.name.as_ref().map(ToString::to_string),
-                field_masks: call.field_masks.iter().map(ToString::to_string).collect(),
-                is_live: call.is_live,
-            },
-            answer,
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use headroom_admission::amount::{Quantity, ResourceList};
+use headroom_admission::amount::ResourceList;
 use headroom_admission::cluster::resource_quota::ResourceQuota;
 use headroom_admission::cluster::tenant_quota::NEVER_CHARGED;
 use headroom_admission::json::{Document, Malformed};
@@ -26,7 +26,7 @@ use crate::overlay::quota_status;
 use crate::overlay::tenants::{TENANT_QUOTA, labels, read};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::cluster_reader::folder::amounts;
-use headroom_objects::kinds::metadata;
+use headroom_objects::kinds::{amounts_at, metadata, shares_at};
 use headroom_objects::{clock, document};
 
 /// The outcome of checking a request against TenantQuotas.
@@ -216,10 +216,11 @@ fn bounding(namespace: &str, cluster: &mut Overlay) -> Result<Vec<ResourceQuota<
 
 /// The sum of used and reserved amounts in a quota's status.
 fn held(quota: &str, objects: &[Value]) -> ResourceList<'static> {
-    let status = objects.iter().find(|object| metadata(object, "name") == quota).and_then(|quota| quota.get("status"));
-    let field = |field: &str| list(status.and_then(|status| status.get(field)));
-    let mut held = field("used");
-    held.add_all(&field("reserved"));
+    let Some(quota) = objects.iter().find(|object| metadata(object, "name") == quota) else {
+        return ResourceList::default();
+    };
+    let mut held = amounts_at(quota, "/status/used");
+    held.add_all(&amounts_at(quota, "/status/reserved"));
     held
 }
 
@@ -240,14 +241,9 @@ fn add(
     }
     let mut open = OpenLedger::new(plan, State { used: used.clone(), ..State::default() });
     let consumers = |quota: &str, name: &str| {
-        let of = |field: &str| {
-            let object = objects.iter().find(|object| metadata(object, "name") == quota);
-            let shares = object.and_then(|object| object.pointer("/status")?.get(field)?.as_array());
-            Consumers::shares(shares.into_iter().flatten().filter_map(|share| {
-                Some((share.get("name")?.as_str()?.to_owned(), list(share.get("used")).get(name)?.clone()))
-            }))
-        };
-        Consumers { namespaces: of("namespaces"), children: of("children") }
+        let object = objects.iter().find(|object| metadata(object, "name") == quota);
+        let of = |at: &str| Consumers::shares(object.into_iter().flat_map(|object| shares_at(object, at, name)));
+        Consumers { namespaces: of("/status/namespaces"), children: of("/status/children") }
     };
     match open.reserve(reservation) {
         LedgerVerdict::Granted => {}
@@ -303,12 +299,6 @@ fn as_reviewed(request: &Value, object: &Value) -> Value {
         }
     }
     review
-}
-
-fn list(amounts: Option<&Value>) -> ResourceList<'static> {
-    let amount =
-        |(name, amount): (&String, &Value)| Some((name.clone().into(), amount.as_str()?.parse::<Quantity>().ok()?));
-    amounts.and_then(Value::as_object).into_iter().flatten().filter_map(amount).collect()
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 use headroom_admission::Request;
 use headroom_admission::json::Document;
 use headroom_admission::verdict::announced;
-use headroom_dry_run::evaluate;
-use headroom_dry_run::recording::session;
+use headroom_dry_run::evaluate::{self, session};
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_fixtures::cluster::Cluster;
 use headroom_fixtures::host_call::answering;

@@ -7,8 +7,9 @@ use headroom_admission::cluster::usage::profile_layout::{Halves, ProfileKey, pag
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::situation::{Outcome, Situation, history, object, own, pool, usage, window};
+use super::situation::{Situation, history, object, own, pool, usage, window};
 use crate::claims::{claims, is_like, set};
+use crate::harness::Outcome;
 
 /// nginx's key and root, as fixed by `address`.
 const NGINX: &str = "docker,io/library/nginx";

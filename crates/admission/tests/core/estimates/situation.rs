@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use headroom_admission::cluster::lookup::Lookup;
 use headroom_admission::cluster::usage::{Percentile, ProfileName, Root};
 use headroom_admission::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use crate::entry;
+use crate::harness::{Outcome, evaluate};
 
 pub const NOW: &str = "2026-11-21T06:00:00Z";
 
@@ -22,19 +21,6 @@ pub struct Situation {
     pub autoscalers: Vec<Value>,
     /// Kinds that cannot be read, with the host's error.
     pub failing: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    pub admitted: bool,
-    pub message: String,
-    pub warnings: Vec<String>,
-    pub audit: BTreeMap<&'static str, String>,
-    /// The object after the decision, and whether its text changed.
-    pub object: Value,
-    pub changed: bool,
-    /// The objects that were read: kind, namespace, name.
-    pub reads: Vec<(String, String, String)>,
 }
 
 impl Situation {
@@ -92,35 +78,11 @@ impl Situation {
     }
 
     pub fn evaluate(&self) -> Outcome {
-        let mut reads = Vec::new();
-        let read = |lookup: &Lookup<'_>| {
-            let call = lookup.call();
-            let name = call.name.unwrap_or_default();
-            let namespace = call.namespace.unwrap_or_default();
-            reads.push((call.kind.to_owned(), namespace.to_owned(), name.to_string()));
-            self.answer(call.kind, namespace, &name)
-        };
         let now = Some(NOW.parse::<Timestamp>().unwrap());
-        let (request, settings) = (self.request.to_string(), self.settings.to_string());
-        let mut outcome = entry::evaluate(&request, &settings, now, read, |request, decision, _| {
-            let changed = request.object.and_then(|object| decision.changed_object(object.node).unwrap());
-            let object = match &changed {
-                Some(text) => serde_json::from_str(text).unwrap(),
-                None => self.request["object"].clone(),
-            };
-            let audit = decision.audit_annotations();
-            Outcome {
-                admitted: decision.is_admitted(),
-                message: decision.message(),
-                warnings: decision.warnings.iter().map(|warning| warning.text.clone()).collect(),
-                audit: audit.into_iter().map(|(name, json)| (name, serde_json::from_str(&json).unwrap())).collect(),
-                object,
-                changed: changed.is_some(),
-                reads: Vec::new(),
-            }
-        });
-        outcome.reads = reads;
-        outcome
+        evaluate(&self.request, &self.settings, now, |lookup| {
+            let call = lookup.call();
+            self.answer(call.kind, call.namespace.unwrap_or_default(), &call.name.unwrap_or_default())
+        })
     }
 
     /// Evaluates the resulting object of an earlier evaluation.

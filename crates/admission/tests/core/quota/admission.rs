@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Quota;
 use crate::claims::{claims, is_like};
-use crate::harness::{Answer, answer};
+use crate::harness::{Outcome, answer};
 
 claims! {
     Case, "admission.yaml",
@@ -54,16 +54,16 @@ struct Case {
 
 impl Case {
     fn check(&self) {
-        let Answer { accepted, message, warnings, used, read_again, .. } = self.evaluate();
+        let Outcome { admitted, message, warnings, used, read_again, .. } = self.evaluate();
         let found = format!("{message} {warnings:?} {read_again:?} for {self:#?}");
-        assert_eq!(accepted, self.refused.is_none(), "{found}");
+        assert_eq!(admitted, self.refused.is_none(), "{found}");
         assert!(self.refused.as_ref().is_none_or(|refused| is_like(&message, refused)), "{found}");
         assert_eq!(warnings, self.warnings, "{found}");
         assert!(self.charges.is_none_or(|charges| charges != used.is_empty()), "{found}");
         assert!(self.read_again.as_ref().is_none_or(|names| read_again == *names), "{found}");
     }
 
-    fn evaluate(&self) -> Answer {
+    fn evaluate(&self) -> Outcome {
         let one = || json!([{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]);
         let containers = self.containers.clone().unwrap_or_else(one);
         let metadata = json!({"name": "p", "uid": "42", "resourceVersion": "1"});
@@ -98,7 +98,7 @@ fn at_most_eight_quotas_are_read_again_and_refusing_ones_come_first() {
     let quotas: Vec<Quota> = close.chain([quota("full".to_owned(), 1)]).collect();
     let settings = json!({"quotas": {"freshness": "live"}}).as_object().unwrap().clone();
     let answer = Case { settings, fresh: quotas.clone(), quotas, ..Case::default() }.evaluate();
-    assert!(!answer.accepted);
+    assert!(!answer.admitted);
     assert_eq!(answer.read_again.len(), 8);
     assert!(answer.read_again.contains(&"full".to_owned()) && answer.read_again.is_sorted());
 }

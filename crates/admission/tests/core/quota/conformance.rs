@@ -51,7 +51,7 @@ fn each_request_of_a_sequence_sees_the_usage_after_the_earlier_ones() {
         for (request, step) in input.requests.iter().zip(&expect.steps) {
             let payload = json!({"request": request, "settings": {}});
             let answer = answer(&payload, &lists(&quotas, &[], &BTreeMap::new()), None);
-            step.check(&case.name, answer.accepted, &answer.message);
+            step.check(&case.name, answer.admitted, &answer.message);
             if request["dryRun"] == true {
                 continue;
             }

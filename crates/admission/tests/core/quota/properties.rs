@@ -9,7 +9,7 @@ use headroom_fixtures::any_json::any_json;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, answer, to_json};
+use crate::harness::{Outcome, answer, to_json};
 
 const NAMES: [&str; 6] = ["count/pods", "limits.memory", "memory", "pods", "requests.cpu", "requests.example.com/gpu"];
 
@@ -52,7 +52,7 @@ fn resize(object: &Value, old: &Value) -> Value {
     })
 }
 
-fn evaluate(request: &Value, quotas: &[Value]) -> Answer {
+fn evaluate(request: &Value, quotas: &[Value]) -> Outcome {
     answer(&json!({"request": request}), &json!({"ResourceQuota": {"items": quotas}}), None)
 }
 
@@ -81,7 +81,7 @@ proptest! {
         let mut quota = ample();
         let mut charge = |request: &Value| {
             let answer = evaluate(request, std::slice::from_ref(&quota));
-            assert!(answer.accepted, "{}", answer.message);
+            assert!(answer.admitted, "{}", answer.message);
             if let Some(used) = answer.used.get("q") {
                 quota["status"]["used"] = used.clone();
             }
@@ -119,9 +119,9 @@ proptest! {
             *hard = json!(format!("{}{unit}", digits + more));
         }
         let request = create(&pod);
-        if evaluate(&request, &[quota]).accepted {
+        if evaluate(&request, &[quota]).admitted {
             let answer = evaluate(&request, &[larger]);
-            prop_assert!(answer.accepted, "{}", answer.message);
+            prop_assert!(answer.admitted, "{}", answer.message);
         }
     }
 
@@ -132,7 +132,7 @@ proptest! {
     ) {
         let request = create(&pod);
         let (one, other) = (evaluate(&request, &quotas), evaluate(&request, &shuffled));
-        prop_assert_eq!((one.accepted, one.message, one.used), (other.accepted, other.message, other.used));
+        prop_assert_eq!((one.admitted, one.message, one.used), (other.admitted, other.message, other.used));
     }
 
     #[test]
@@ -140,7 +140,7 @@ proptest! {
         let request = create(&pod);
         let together = evaluate(&request, &quotas);
         for quota in &quotas {
-            let refuses = !evaluate(&request, std::slice::from_ref(quota)).accepted;
+            let refuses = !evaluate(&request, std::slice::from_ref(quota)).admitted;
             let name = quota["metadata"]["name"].as_str().unwrap();
             prop_assert_eq!(together.message.contains(&format!("; quota {name}: ")), refuses, "{}", together.message);
         }

@@ -141,7 +141,7 @@ impl Case {
             let payload = json!({"request": self.request(kind), "settings": settings});
             let answer = answer(&payload, &self.lists(kind), None);
             let found = format!("{kind} {settings} {:?} {:?} for {self:#?}", answer.message, answer.warnings);
-            assert_eq!(answer.accepted, self.refused.is_none(), "{found}");
+            assert_eq!(answer.admitted, self.refused.is_none(), "{found}");
             assert!(self.refused.as_ref().is_none_or(|refused| is_like(&answer.message, refused)), "{found}");
             assert_eq!(answer.warnings.len(), self.warnings.len(), "{found}");
             assert!(answer.warnings.iter().zip(&self.warnings).all(|(text, like)| is_like(text, like)), "{found}");

@@ -90,7 +90,7 @@ pub fn run(steps: &[Step]) -> Result<(), String> {
                     "resource": {"group": "", "version": "v1", "resource": "pods"}, "object": new, "oldObject": pod});
                 let lists = json!({"ResourceQuota": {"items": [quota(&used)]}});
                 let answer = answer(&json!({"request": request, "settings": {}}), &lists, None);
-                if answer.accepted {
+                if answer.admitted {
                     used = answer.used.get("q").unwrap_or(&used).clone();
                     if requests(&new) != requests(pod) {
                         new["metadata"]["generation"] = json!(pod["metadata"]["generation"].as_u64().unwrap() + 1);

@@ -1,0 +1,72 @@
+//! A session file of kwctl: the calls that a policy makes to its host, and the answers, in order. Each request is a text
+//! that holds YAML.
+//!
+//! Texts are quoted as JSON does it, which YAML understands.
+
+use headroom_admission::cluster::lookup::HostCall;
+use serde_json::{Value, json};
+
+/// A policy of another version may read other objects, or in another order.
+const HEAD: &str =
+    concat!("# Recorded by Headroom ", env!("CARGO_PKG_VERSION"), "; replay it with the policy of the same version.\n");
+
+/// A call to the host, and its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchange {
+    /// The lines of the call.
+    request: String,
+    answer: Result<String, String>,
+}
+
+/// The session of some exchanges.
+pub fn text(exchanges: &[Exchange]) -> String {
+    if exchanges.is_empty() {
+        return format!("{HEAD}[]\n");
+    }
+    exchanges.iter().fold(HEAD.to_owned(), |text, next| text + &next.text())
+}
+
+impl Exchange {
+    pub(super) fn new(call: &HostCall<'_>, answer: &Result<Vec<u8>, String>) -> Self {
+        let answer = answer.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).map_err(Clone::clone);
+        Self { request: request(call), answer }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("- type: Exchange\n  request: |\n{}", self.request);
+        match &self.answer {
+            Ok(payload) => {
+                let quoted = payload.replace('\'', "''");
+                text.push_str(&format!("  response:\n    type: Success\n    payload: '{quoted}'\n"));
+            }
+            Err(message) => text.push_str(&format!("  response:\n    type: Error\n    message: {}\n", json!(message))),
+        }
+        text
+    }
+}
+
+fn request(call: &HostCall<'_>) -> String {
+    let HostCall { api_version, kind, namespace, name, field_masks, is_live } = call;
+    let operation = match namespace {
+        _ if *is_live => "!KubernetesGetResource",
+        Some(_) => "!KubernetesListResourceNamespace",
+        None => "!KubernetesListResourceAll",
+    };
+    let mut lines = format!("    {operation}\n");
+    let mut field = |field: &str, value: Value| lines.push_str(&format!("    {field}: {value}\n"));
+    field("api_version", json!(api_version));
+    field("kind", json!(kind));
+    if *is_live || namespace.is_some() {
+        field("namespace", json!(namespace));
+    }
+    if *is_live {
+        field("name", json!(name));
+        field("disable_cache", json!(true));
+    } else {
+        field("label_selector", Value::Null);
+        field("field_selector", json!(name.as_ref().map(|name| format!("metadata.name={name}"))));
+    }
+    lines.push_str("    field_masks:\n");
+    field_masks.iter().for_each(|mask| lines.push_str(&format!("    - {}\n", json!(mask))));
+    lines
+}
