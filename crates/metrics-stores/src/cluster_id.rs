@@ -26,6 +26,14 @@ pub struct ClusterId {
 }
 
 impl ClusterId {
+    /// By the namespace kube-system.
+    pub fn of(kube_system: &Value) -> Self {
+        let text = |field: &str| kube_system.pointer(field).and_then(Value::as_str);
+        let created = text("/metadata/creationTimestamp").and_then(|time| time.parse().ok());
+        let uid = text("/metadata/uid").map(str::to_owned);
+        Self { address: None, uid, created: created.map(Timestamp::unix_seconds) }
+    }
+
     /// Returns true if the two are certainly different clusters.
     pub fn differs_from(&self, other: &Self) -> bool {
         match (&self.uid, &other.uid) {
@@ -59,11 +67,7 @@ impl fmt::Display for ClusterId {
 
 /// The identity of the cluster of an API server.
 pub async fn of_api_server(api: &ApiClient) -> ApiResult<ClusterId> {
-    let namespace = api.find(&ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM)).await?.unwrap_or_default();
-    let text = |field: &str| namespace.pointer(field).and_then(Value::as_str);
-    let created = text("/metadata/creationTimestamp").and_then(|time| time.parse().ok());
-    let uid = text("/metadata/uid").map(str::to_owned);
-    Ok(ClusterId { address: None, uid, created: created.map(Timestamp::unix_seconds) })
+    Ok(ClusterId::of(&api.find(&ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM)).await?.unwrap_or_default()))
 }
 
 /// The maximum number of names in a message.

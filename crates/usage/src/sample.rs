@@ -51,7 +51,7 @@ pub struct Sample {
 }
 
 /// The container of a sample or kill.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SampledContainer {
     pub namespace: String,
     pub pod: String,

@@ -11,7 +11,6 @@ use std::time::Duration;
 use headroom_admission::cluster::usage::profile_layout::{GROUP, VERSION};
 use headroom_admission::cluster::usage::{ProfileName, Root};
 use headroom_admission::json::Node;
-use headroom_admission::timestamp::Timestamp;
 use headroom_api_server::api_client::{ApiClient, ApiError, ApplyOptions, ListOptions, value};
 use headroom_api_server::retry::Retry;
 use headroom_api_server::{ApiPath, kubeconfig, proxy};
@@ -63,8 +62,7 @@ impl ProfileCluster {
     pub async fn id(&self) -> Result<ClusterId, ClusterError> {
         let read = self.api.get_metadata(&ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM)).await;
         let namespace = read.map_err(|error| ClusterError::of(error, "get", "namespace kube-system", ""))?;
-        let uid = Some(metadata(&namespace, "uid").to_owned()).filter(|uid| !uid.is_empty());
-        Ok(ClusterId { address: self.address.clone(), uid, created: created(&namespace) })
+        Ok(ClusterId { address: self.address.clone(), ..ClusterId::of(&namespace) })
     }
 
     /// The namespaces that may ask for fewer estimates.
@@ -133,9 +131,4 @@ impl ProfileCluster {
 
 fn profiles(namespace: &str) -> ApiPath {
     ApiPath::new("/apis").at(GROUP).at(VERSION).collection(Some(namespace), PROFILES)
-}
-
-/// When an object was created, in Unix seconds.
-fn created(object: &Value) -> Option<i64> {
-    metadata(object, "creationTimestamp").parse::<Timestamp>().ok().map(Timestamp::unix_seconds)
 }

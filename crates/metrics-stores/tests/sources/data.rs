@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use headroom_fixtures::open_metrics::OpenMetrics;
-use headroom_usage::sample::{Batch, OomKill, Resource, Sample, Series, Window};
+use headroom_usage::sample::{Batch, OomKill, Resource, Sample, SampledContainer, Series, Window};
 
 /// The exporters are scraped four times a minute.
 pub const SCRAPE: i64 = 15;
@@ -188,13 +188,7 @@ impl Container {
     }
 
     pub fn key(&self, minute: usize, resource: Resource) -> Key {
-        Key {
-            namespace: self.namespace.to_owned(),
-            pod: self.pod.clone(),
-            container: self.name.to_owned(),
-            image: self.image(minute).to_owned(),
-            resource,
-        }
+        (SampledContainer::of([self.namespace, &self.pod, self.name, self.image(minute)]), resource)
     }
 
     /// The counter restarts with the container, and is absent without a scrape.
@@ -248,15 +242,7 @@ pub fn now() -> i64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64
 }
 
-/// The container and resource of samples.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
-    pub namespace: String,
-    pub pod: String,
-    pub container: String,
-    pub image: String,
-    pub resource: Resource,
-}
+pub type Key = (SampledContainer, Resource);
 
 /// Everything that a source returned.
 #[derive(Debug, Default)]
@@ -270,14 +256,7 @@ impl Read {
         match batch {
             Batch::Usage(usage) => {
                 for Series { container, resource, samples, .. } in usage {
-                    let key = Key {
-                        namespace: container.namespace,
-                        pod: container.pod,
-                        container: container.name,
-                        image: container.image,
-                        resource,
-                    };
-                    self.series.entry(key).or_default().extend(samples);
+                    self.series.entry((container, resource)).or_default().extend(samples);
                 }
             }
             Batch::OomKills(kills) => self.kills.extend(kills),
@@ -303,7 +282,7 @@ pub fn check(read: &Read, expected: &BTreeMap<Key, Vec<(i64, f64)>>) {
         let times: Vec<_> = samples.iter().map(|sample| sample.time).collect();
         let true_times: Vec<_> = truth.iter().map(|(time, _)| *time).collect();
         assert_eq!(times, true_times, "{key:?}");
-        let scale = if key.resource == Resource::Cpu { 1e9 } else { 1.0 };
+        let scale = if key.1 == Resource::Cpu { 1e9 } else { 1.0 };
         let mut values: Vec<_> = samples.iter().map(|sample| sample.value as f64 / scale).collect();
         let mut true_values: Vec<_> = truth.iter().map(|(_, value)| *value).collect();
         values.sort_by(f64::total_cmp);

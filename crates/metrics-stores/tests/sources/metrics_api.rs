@@ -66,7 +66,7 @@ async fn each_measurement_and_each_kill_is_reported_once() {
     let reported: Vec<_> = first
         .series
         .iter()
-        .map(|(key, samples)| (key.image.as_str(), key.resource, samples[0].time, samples[0].value))
+        .map(|((of, resource), samples)| (of.image.as_str(), *resource, samples[0].time, samples[0].value))
         .collect();
     assert_eq!(
         reported,

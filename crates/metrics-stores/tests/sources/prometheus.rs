@@ -13,7 +13,7 @@ use headroom_metrics_stores::prometheus::reader::{ContainerRef, PodSelection, Us
 use headroom_metrics_stores::prometheus::{Matchers, Prometheus, PrometheusOptions, StoreReader, detect, diagnose};
 use headroom_metrics_stores::{Source, SourceError};
 use headroom_usage::DAY;
-use headroom_usage::sample::{OomKill, Resource, Series, Window};
+use headroom_usage::sample::{OomKill, Resource, SampledContainer, Series, Window};
 
 use crate::data::{self, Cluster, Read};
 
@@ -91,7 +91,7 @@ async fn one_image_is_read_alone() {
             let (mut found, mut all) = (Read::default(), Read::default());
             source.read_several(&namespaces, window, &mut |batch| found.take(batch)).await.unwrap();
             whole.read_several(&namespaces, window, &mut |batch| all.take(batch)).await.unwrap();
-            all.series.retain(|key, _| key.image.contains(image));
+            all.series.retain(|(container, _), _| container.image.contains(image));
             all.kills.retain(|kill| kill.container.image.contains(image));
             assert!(!all.series.is_empty() && found.series.keys().eq(all.series.keys()), "{image}: {found:?}");
             assert_eq!(found.kills, all.kills);
@@ -169,8 +169,9 @@ async fn hours_and_ends_made_in_the_store_match_its_samples() {
 /// The usage of a day by namespace, workload, container and resource: amounts, rising, with their seconds.
 fn amounts(read: Read) -> BTreeMap<String, Vec<(u64, u64)>> {
     let mut found = BTreeMap::<_, Vec<(u64, u64)>>::new();
-    for (key, samples) in read.series {
-        let key = format!("{}/{}/{} {:?}", key.namespace, workload::of_pod(&key.pod), key.container, key.resource);
+    for ((container, resource), samples) in read.series {
+        let SampledContainer { namespace, pod, name, .. } = container;
+        let key = format!("{namespace}/{}/{name} {resource:?}", workload::of_pod(&pod));
         found.entry(key).or_default().extend(samples.iter().map(|sample| (sample.value, sample.seconds)));
     }
     found.values_mut().for_each(|amounts| amounts.sort_unstable());
@@ -271,8 +272,8 @@ async fn old_label_names_and_a_missing_kube_state_metrics_are_detected() {
     let source = Prometheus::connect(&options(server.url())).await.unwrap();
     let mut expected = BTreeMap::new();
     for (mut key, mut values) in cluster.expected() {
-        if key.image == "postgres:16" {
-            key.image = "postgres:15".to_owned(); // the label never changed
+        if key.0.image == "postgres:16" {
+            key.0.image = "postgres:15".to_owned(); // the label never changed
         }
         expected.entry(key).or_insert_with(Vec::new).append(&mut values);
     }
@@ -419,7 +420,7 @@ async fn pods_started_while_kube_state_metrics_was_down_wait_for_it() {
     let source = Prometheus::connect(&options(server.url())).await.unwrap();
     let mut found = Read::default();
     source.read("pay", shifted(cluster.window), &mut |batch| found.take(batch)).await.unwrap();
-    let images: Vec<_> = found.series.keys().map(|key| key.image.as_str()).collect();
+    let images: Vec<_> = found.series.keys().map(|(container, _)| container.image.as_str()).collect();
     assert_eq!(images, ["registry.example/pay/api@sha256:9b2c"; 2]);
 }
 
@@ -499,8 +500,8 @@ async fn well_known_names_that_are_not_looked_for_are_written_into_the_file() {
     let google = [&google_names[..], &google[..]].concat();
     let rule = "node_namespace_pod_container:container_cpu_usage_seconds_total:sum_irate";
     let mut rules = format!("# TYPE {rule} gauge\n");
-    for (key, values) in cluster.expected().iter().filter(|(key, _)| key.resource == Resource::Cpu) {
-        let place = format!(r#"namespace="{}",pod="{}",container="{}""#, key.namespace, key.pod, key.container);
+    for ((of, _), values) in cluster.expected().iter().filter(|((_, of), _)| *of == Resource::Cpu) {
+        let place = format!(r#"namespace="{}",pod="{}",container="{}""#, of.namespace, of.pod, of.name);
         for (time, cores) in values {
             let _ = writeln!(rules, "{rule}{{{place}}} {cores} {time}");
         }
@@ -608,11 +609,11 @@ async fn a_live_scrape_is_read_while_it_grows() {
         }
     };
     assert_eq!(read.series.len(), 3, "{read:?}");
-    for (key, samples) in &read.series {
-        assert_eq!((key.namespace.as_str(), key.image.as_str()), ("shop", "nginx:1.27"));
+    for ((container, resource), samples) in &read.series {
+        assert_eq!((container.namespace.as_str(), container.image.as_str()), ("shop", "nginx:1.27"));
         assert!(samples.len() >= 2 && samples.windows(2).all(|pair| pair[1].time - pair[0].time == 5), "{samples:?}");
         let last = samples.last().unwrap().value;
-        match key.resource {
+        match resource {
             // A quarter of a core, as precisely as a scrape each second can measure.
             Resource::Cpu => assert!((225_000_000..275_000_000).contains(&last), "{last}"),
             Resource::Memory => assert_eq!(last, 64 << 20),

@@ -8,109 +8,98 @@ use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Workload};
 use crate::report::Recommendations;
 use crate::report::price::Prices;
 
-const COLUMNS: [&str; 32] = [
-    "namespace",
-    "kind",
-    "name",
-    "container",
-    "init",
-    "pods",
-    "resource",
-    "unit",
-    "request",
-    "limit",
-    "recommended",
-    "recommended_limit",
-    "p50",
-    "p95",
-    "p99",
-    "peak",
-    "saved",
-    "cost_a_month",
-    "saved_a_month",
-    "currency",
-    "days",
-    "observed_pods",
-    "oom_kills",
-    "throttled_percent",
-    "restarts",
-    "qos",
-    "qos_after",
-    "image",
-    "severity",
-    "flags",
-    "autoscalers",
-    "decided_by",
+/// A row: one resource of a container.
+struct Row<'r> {
+    of: &'r Workload,
+    container: &'r ContainerAdvice,
+    advice: &'r ResourceAdvice,
+    prices: &'r Prices,
+}
+
+type Cell = fn(&Row<'_>) -> String;
+
+const COLUMNS: [(&str, Cell); 32] = [
+    ("namespace", |row| row.of.key.namespace.clone()),
+    ("kind", |row| row.of.key.kind.clone()),
+    ("name", |row| row.of.key.name.clone()),
+    ("container", |row| row.container.name.clone()),
+    ("init", |row| row.container.is_init.to_string()),
+    ("pods", |row| row.of.pods.to_string()),
+    ("resource", |row| row.advice.resource.name().to_owned()),
+    ("unit", |row| if row.is_cpu() { "cores" } else { "bytes" }.to_owned()),
+    ("request", |row| row.amount(row.advice.request.as_ref().map(|request| &request.value))),
+    ("limit", |row| row.amount(row.advice.limit.as_ref())),
+    ("recommended", |row| row.amount(row.advice.recommended.as_ref())),
+    ("recommended_limit", |row| row.amount(row.advice.recommended_limit.as_ref())),
+    ("p50", |row| row.percentile(500)),
+    ("p95", |row| row.percentile(950)),
+    ("p99", |row| row.percentile(990)),
+    ("peak", |row| row.amount(row.advice.used.as_ref().map(|used| used.peak()))),
+    ("saved", |row| row.amount(row.saved().as_ref())),
+    ("cost_a_month", |row| {
+        row.money(row.advice.request.as_ref().map(|request| request.value.times_count(row.of.pods)))
+    }),
+    ("saved_a_month", |row| row.money(row.saved())),
+    ("currency", |row| row.prices.currency.as_ref().map(ToString::to_string).unwrap_or_default()),
+    ("days", |row| number(row.container.evidence.map(|evidence| evidence.days))),
+    ("observed_pods", |row| number(row.container.evidence.map(|evidence| evidence.pods))),
+    ("oom_kills", |row| row.container.oom_kills.to_string()),
+    ("throttled_percent", |row| number(row.container.throttled_percent)),
+    ("restarts", |row| row.container.restarts.to_string()),
+    ("qos", |row| row.of.qos.to_owned()),
+    ("qos_after", |row| row.of.qos_after.to_owned()),
+    ("image", |row| row.container.image.clone()),
+    ("severity", |row| row.container.severity.to_string()),
+    ("flags", |row| row.container.flag_text()),
+    ("autoscalers", |row| row.of.autoscalers.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
+    ("decided_by", |row| row.of.decided_by.join("; ")),
 ];
 
 /// As RFC 4180 has it.
 pub fn text(report: &Recommendations) -> String {
-    let mut text = COLUMNS.join(",") + "\r\n";
+    let mut text = COLUMNS.map(|(name, _)| name).join(",") + "\r\n";
     for (of, container) in report.containers() {
         for advice in &container.resources {
-            let cells: Vec<String> =
-                cells(of, container, advice, &report.prices).iter().map(|cell| quoted(cell)).collect();
-            text.push_str(&(cells.join(",") + "\r\n"));
+            let row = Row { of, container, advice, prices: &report.prices };
+            text.push_str(&(COLUMNS.map(|(_, cell)| quoted(&cell(&row))).join(",") + "\r\n"));
         }
     }
     text
 }
 
-fn cells(of: &Workload, container: &ContainerAdvice, advice: &ResourceAdvice, prices: &Prices) -> [String; 32] {
-    let is_cpu = advice.resource == Resource::Cpu;
-    let plain = |amount: &Quantity| match is_cpu {
-        true => (amount.milli_value() as f64 / 1_000.0).to_string(),
-        false => amount.value().to_string(),
-    };
-    let amount = |amount: Option<&Quantity>| amount.map(plain).unwrap_or_default();
-    let autoscalers: Vec<String> = of.autoscalers.iter().map(ToString::to_string).collect();
-    let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-    let money = |amount: Option<&Quantity>| {
-        let cost = |amount| match advice.resource {
-            Resource::Cpu => prices.money(amount, &Quantity::ZERO),
-            Resource::Memory => prices.money(&Quantity::ZERO, amount),
+impl Row<'_> {
+    fn is_cpu(&self) -> bool {
+        self.advice.resource == Resource::Cpu
+    }
+
+    fn amount(&self, amount: Option<&Quantity>) -> String {
+        let plain = |amount: &Quantity| match self.is_cpu() {
+            true => (amount.milli_value() as f64 / 1_000.0).to_string(),
+            false => amount.value().to_string(),
+        };
+        amount.map(plain).unwrap_or_default()
+    }
+
+    fn percentile(&self, permille: u16) -> String {
+        self.amount(self.advice.used.as_ref().and_then(|used| used.percentile(permille)))
+    }
+
+    fn saved(&self) -> Option<Quantity> {
+        self.of.saved_by(self.container, self.advice.resource)
+    }
+
+    fn money(&self, amount: Option<Quantity>) -> String {
+        let cost = |amount| match self.advice.resource {
+            Resource::Cpu => self.prices.money(&amount, &Quantity::ZERO),
+            Resource::Memory => self.prices.money(&Quantity::ZERO, &amount),
             Resource::EphemeralStorage => None,
         };
         amount.and_then(cost).map(|money| money.to_string()).unwrap_or_default()
-    };
-    let saved = of.saved_by(container, advice.resource);
-    let requested = advice.request.as_ref().map(|request| request.value.times_count(of.pods));
-    let used = advice.used.as_ref();
-    let [p50, p95, p99] = [500, 950, 990].map(|permille| amount(used.and_then(|used| used.percentile(permille))));
-    [
-        of.key.namespace.clone(),
-        of.key.kind.clone(),
-        of.key.name.clone(),
-        container.name.clone(),
-        container.is_init.to_string(),
-        of.pods.to_string(),
-        advice.resource.name().to_owned(),
-        if is_cpu { "cores" } else { "bytes" }.to_owned(),
-        amount(advice.request.as_ref().map(|request| &request.value)),
-        amount(advice.limit.as_ref()),
-        amount(advice.recommended.as_ref()),
-        amount(advice.recommended_limit.as_ref()),
-        p50,
-        p95,
-        p99,
-        amount(used.map(|used| used.peak())),
-        amount(saved.as_ref()),
-        money(requested.as_ref()),
-        money(saved.as_ref()),
-        prices.currency.as_ref().map(ToString::to_string).unwrap_or_default(),
-        number(container.evidence.map(|evidence| evidence.days)),
-        number(container.evidence.map(|evidence| evidence.pods)),
-        container.oom_kills.to_string(),
-        number(container.throttled_percent),
-        container.restarts.to_string(),
-        of.qos.to_owned(),
-        of.qos_after.to_owned(),
-        container.image.clone(),
-        container.severity.to_string(),
-        container.flag_text(),
-        autoscalers.join("; "),
-        of.decided_by.join("; "),
-    ]
+    }
+}
+
+fn number(number: Option<u64>) -> String {
+    number.map(|number| number.to_string()).unwrap_or_default()
 }
 
 fn quoted(cell: &str) -> String {

@@ -10,34 +10,42 @@ mod verify;
 mod target;
 mod values;
 
+use std::fmt;
+
 use granit_parser::ScalarStyle;
 use headroom_admission::amount::{Quantity, Requirement};
+use headroom_workloads::WorkloadRef;
 use serde_json::Value;
 
 pub use target::{TargetEdit, set_targets};
-pub use values::{ValuesEdit, set_values};
-use verify::SetsAmounts;
+pub use values::are_in_values;
 use yaml_spans::{Content, YamlNode};
 
-/// Requests or limits of one container.
+/// Requests or limits at one place of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
+    pub place: EditPlace,
     pub requirement: Requirement,
-    pub object: Identity,
-    /// From the object to the pod in it.
-    pub path: Vec<String>,
-    pub container: String,
     /// Resource and amount, in the order in which they are written where there are none yet.
     pub amounts: Vec<(&'static str, Quantity)>,
 }
 
-/// Identifies an object of a file.
+/// The mapping that has `resources`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    pub kind: String,
-    /// As the file has it.
-    pub namespace: Option<String>,
-    pub name: String,
+pub enum EditPlace {
+    /// A container of an object, with the namespace that the file has, and the path from the object to the pod in it.
+    Container { object: WorkloadRef, path: Vec<String>, name: String },
+    /// These keys in the values of a chart.
+    Values(Vec<String>),
+}
+
+impl fmt::Display for EditPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Container { name, .. } => f.write_str(name),
+            Self::Values(keys) => f.write_str(&keys.join(".")),
+        }
+    }
 }
 
 /// The reason that a text is not edited.
@@ -46,9 +54,9 @@ pub enum EditError {
     #[error("it cannot be read as YAML: {0}")]
     Unreadable(String),
     #[error("{kind} `{name}` is not in the file", kind = .0.kind, name = .0.name)]
-    NoObject(Identity),
+    NoObject(WorkloadRef),
     #[error("{kind} `{name}` occurs twice in the file", kind = .0.kind, name = .0.name)]
-    TwoObjects(Identity),
+    TwoObjects(WorkloadRef),
     #[error("container `{0}` is not in the file")]
     NoContainer(String),
     #[error("line {line}: {what}, so an edit would change other places too: set `{wanted}` by hand")]
@@ -64,48 +72,39 @@ pub fn set_amounts(text: &str, edits: &[Edit]) -> Result<Option<String>, EditErr
     let documents = yaml_spans::documents(text).map_err(EditError::Unreadable)?;
     let mut splices = Vec::new();
     for edit in edits {
-        let object = edit.object.find(&documents)?;
-        Editor { text, edit }.object(object, &mut splices)?;
+        let editor = Editor { text, edit };
+        editor.container(editor.holder(&documents)?, &mut splices)?;
     }
-    let wanted = edits.iter().flat_map(|Edit { container, requirement, amounts, .. }| {
-        let field = requirement.field();
-        amounts.iter().map(move |(name, amount)| format!("{container}: {field}.{name}: {amount}"))
-    });
-    let wanted = wanted.collect::<Vec<_>>().join("; ");
+    let wanted = edits.iter().flat_map(Edit::wanted).collect::<Vec<_>>().join("; ");
     spliced(text, splices, |edited| verify::says_the_same(text, edited, edits), wanted)
 }
 
-impl SetsAmounts for Edit {
-    fn amounts(&self) -> (Requirement, &[(&'static str, Quantity)]) {
-        (self.requirement, &self.amounts)
-    }
-
-    fn holder<'v>(&self, documents: &'v mut [Value]) -> Option<&'v mut Value> {
-        let object = verify::objects(documents).find(|object| verify::is_object(object, &self.object))?;
-        let mut path = self.path.iter().map(String::as_str).chain(["spec"]);
-        let spec = path.try_fold(object, |at, key| at.get_mut(key))?.as_object_mut()?;
-        let lists = spec.iter_mut().filter(|(key, _)| matches!(key.as_str(), "containers" | "initContainers"));
-        let mut containers = lists.filter_map(|(_, list)| list.as_array_mut()).flatten();
-        containers.find(|container| container["name"] == self.container.as_str())
+impl Edit {
+    /// As a person would set it by hand.
+    fn wanted(&self) -> Vec<String> {
+        let Self { place, requirement, amounts } = self;
+        let set = |(name, amount): &(&str, Quantity)| format!("{place}: {}.{name}: {amount}", requirement.field());
+        match place {
+            EditPlace::Container { .. } => amounts.iter().map(set).collect(),
+            EditPlace::Values(_) => vec![place.to_string()],
+        }
     }
 }
 
-impl Identity {
-    fn find<'n>(&self, documents: &'n [YamlNode]) -> Result<&'n YamlNode, EditError> {
-        let mut found = documents.iter().flat_map(objects).filter(|object| self.is_of(object));
-        let object = found.next().ok_or_else(|| EditError::NoObject(self.clone()))?;
-        match found.next() {
-            Some(_) => Err(EditError::TwoObjects(self.clone())),
-            None => Ok(object),
-        }
-    }
-
-    fn is_of(&self, object: &YamlNode) -> bool {
-        let text = |node: Option<&YamlNode>| node.and_then(YamlNode::text).map(str::to_owned);
-        let metadata = object.get("metadata");
-        text(object.get("kind")).as_ref() == Some(&self.kind)
-            && text(metadata.and_then(|metadata| metadata.get("name"))).as_ref() == Some(&self.name)
-            && text(metadata.and_then(|metadata| metadata.get("namespace"))) == self.namespace
+/// The object in a text that has it once.
+fn find<'n>(wanted: &WorkloadRef, documents: &'n [YamlNode]) -> Result<&'n YamlNode, EditError> {
+    let is_it = |object: &&'n YamlNode| {
+        let text = |node: Option<&'n YamlNode>| node.and_then(YamlNode::text).unwrap_or_default();
+        let metadata = |key| object.get("metadata").and_then(|metadata| metadata.get(key));
+        text(object.get("kind")) == wanted.kind
+            && text(metadata("name")) == wanted.name
+            && text(metadata("namespace")) == wanted.namespace
+    };
+    let mut found = documents.iter().flat_map(objects).filter(is_it);
+    let object = found.next().ok_or_else(|| EditError::NoObject(wanted.clone()))?;
+    match found.next() {
+        Some(_) => Err(EditError::TwoObjects(wanted.clone())),
+        None => Ok(object),
     }
 }
 
@@ -173,21 +172,35 @@ struct Editor<'t> {
 }
 
 impl<'t> Editor<'t> {
-    fn object(&self, object: &YamlNode, splices: &mut Vec<Splice>) -> Result<(), EditError> {
-        let mut at = object;
-        self.check_own(at)?;
-        for key in self.edit.path.iter().map(String::as_str).chain(["spec"]) {
-            at = self.child(at, key)?.ok_or_else(|| EditError::NoContainer(self.edit.container.clone()))?;
-        }
-        for field in ["containers", "initContainers"] {
-            let Some(list) = self.child(at, field)? else { continue };
-            let is_it = |item: &&YamlNode| item.get("name").and_then(YamlNode::text) == Some(&self.edit.container);
-            if let Some(container) = list.items().iter().find(is_it) {
-                self.check_own(container)?;
-                return self.container(container, splices);
+    /// The mapping that has `resources`. Nothing on the way to it may be shared.
+    fn holder<'n>(&self, documents: &'n [YamlNode]) -> Result<&'n YamlNode, EditError> {
+        let place = &self.edit.place;
+        match place {
+            EditPlace::Container { object, path, name } => {
+                let no_container = || EditError::NoContainer(name.clone());
+                let mut at = find(object, documents)?;
+                self.check_own(at)?;
+                for key in path.iter().map(String::as_str).chain(["spec"]) {
+                    at = self.child(at, key)?.ok_or_else(no_container)?;
+                }
+                for field in ["containers", "initContainers"] {
+                    let Some(list) = self.child(at, field)? else { continue };
+                    let is_it = |item: &&YamlNode| item.get("name").and_then(YamlNode::text) == Some(name);
+                    if let Some(container) = list.items().iter().find(is_it) {
+                        return Ok(container);
+                    }
+                }
+                Err(no_container())
+            }
+            EditPlace::Values(keys) => {
+                let not_there = || EditError::NotCertain(place.to_string());
+                let [document] = documents else { return Err(not_there()) };
+                keys.iter().try_fold(document, |at, key| {
+                    refuse_shared(at, || place.to_string())?;
+                    at.get(key).ok_or_else(not_there)
+                })
             }
         }
-        Err(EditError::NoContainer(self.edit.container.clone()))
     }
 
     fn container(&self, container: &YamlNode, splices: &mut Vec<Splice>) -> Result<(), EditError> {

@@ -18,7 +18,7 @@ use crate::advice::flag::Flag;
 use crate::advice::template::{self, container_in, set_amount};
 use crate::advice::workload::{ContainerAdvice, Workload};
 use crate::report::Recommendations;
-use crate::write::edit::{self, Identity};
+use crate::write::edit::{Edit, EditPlace, TargetEdit, are_in_values};
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::autoscaler::HORIZONTAL;
 
@@ -198,8 +198,8 @@ impl RecommendedChange<'_> {
         &self,
         manifest: &Value,
         is_wanted: impl Fn(&ContainerChange, Requirement, &str) -> bool,
-    ) -> Vec<edit::Edit> {
-        let object = identity(manifest, &self.workload.key.kind, &self.workload.key.name);
+    ) -> Vec<Edit> {
+        let object = WorkloadRef::of(manifest);
         let mut edits = Vec::new();
         for container in &self.containers {
             for (requirement, amounts) in &container.amounts {
@@ -211,8 +211,8 @@ impl RecommendedChange<'_> {
                 });
                 if !amounts.is_empty() {
                     let path = self.path().into_iter().map(str::to_owned).collect();
-                    let (object, container) = (object.clone(), container.name.clone());
-                    edits.push(edit::Edit { requirement: *requirement, object, path, container, amounts });
+                    let place = EditPlace::Container { object: object.clone(), path, name: container.name.clone() };
+                    edits.push(Edit { place, requirement: *requirement, amounts });
                 }
             }
         }
@@ -236,19 +236,19 @@ impl RecommendedChange<'_> {
     }
 
     /// Edits of a chart's values, of the containers whose `resources` are at a place that these have.
-    pub fn edits_of_values(&self, values: &Value, path: &str) -> Vec<edit::ValuesEdit> {
+    pub fn edits_of_values(&self, values: &Value, path: &str) -> Vec<Edit> {
         let mut edits = Vec::new();
         for container in &self.containers {
             let mut keys = self.keys_in_values(container, path);
             if keys.pop().is_none_or(|last| last != "resources") {
                 continue;
             }
-            let of = |(requirement, amounts): &(Requirement, Amounts)| edit::ValuesEdit {
-                keys: keys.clone(),
-                requirement: *requirement,
-                amounts: amounts.clone(),
-            };
-            edits.extend(container.amounts.iter().map(of).filter(|edit| edit.is_in(values)));
+            for (requirement, amounts) in &container.amounts {
+                if are_in_values(values, &keys, *requirement, amounts) {
+                    let (place, amounts) = (EditPlace::Values(keys.clone()), amounts.clone());
+                    edits.push(Edit { place, requirement: *requirement, amounts });
+                }
+            }
         }
         edits
     }
@@ -263,7 +263,7 @@ impl RecommendedChange<'_> {
     }
 
     /// Edits of the manifest of an autoscaler; none if it is not about this workload.
-    pub fn targets(&self, object: &Value, manifest: &Value) -> Vec<edit::TargetEdit> {
+    pub fn targets(&self, object: &Value, manifest: &Value) -> Vec<TargetEdit> {
         let kind = ApiKind::of(object);
         let is_it = |scaled: &&Scaled| {
             kind.kind == HORIZONTAL
@@ -271,8 +271,8 @@ impl RecommendedChange<'_> {
                 && metadata(object, "namespace") == self.workload.key.namespace
                 && metadata(object, "name") == scaled.name
         };
-        let target = |scaled: &Scaled| edit::TargetEdit {
-            object: identity(manifest, &kind.kind, &scaled.name),
+        let target = |scaled: &Scaled| TargetEdit {
+            object: WorkloadRef::of(manifest),
             resource: scaled.resource.clone(),
             container: scaled.container.clone(),
             percent: scaled.target_to_keep,
@@ -378,12 +378,6 @@ fn had(patch: &Value, before: Option<&Value>) -> Value {
         }
         _ => before.cloned().unwrap_or(Value::Null),
     }
-}
-
-/// As the manifest names itself.
-fn identity(manifest: &Value, kind: &str, name: &str) -> Identity {
-    let namespace = Some(metadata(manifest, "namespace")).filter(|text| !text.is_empty()).map(str::to_owned);
-    Identity { kind: kind.to_owned(), namespace, name: name.to_owned() }
 }
 
 /// A file with what it leaves out as comments at its top.

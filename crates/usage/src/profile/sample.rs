@@ -7,10 +7,7 @@ use headroom_admission::cluster::usage::{Repository, Root, TagKey, Window};
 use headroom_admission::image::ImageName;
 use headroom_admission::timestamp::Timestamp;
 
-use super::{
-    Dropped, Histories, History, Images, OomKill, Percentiles, RestrictedNamespaces, Share, Usage, UsageProfile,
-    WindowUsage,
-};
+use super::{Histories, History, OomKill, Percentiles, RestrictedNamespaces, Share, Usage, UsageProfile, WindowUsage};
 
 pub fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -21,22 +18,17 @@ pub fn image(text: &str) -> ImageName<'_> {
 }
 
 pub fn history(last_seen: Timestamp) -> History {
-    let cpu = Usage {
+    let used = |amount: fn(u16) -> Quantity, peak, busiest| Usage {
         samples: 120,
-        percentiles: Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into())),
-        peak: Some(Quantity::from_units(1)),
-        busiest: Some(Quantity::from_milli(960)),
+        percentiles: Percentiles::from_fn(|percentile| amount(percentile.permille())),
+        peak: Some(peak),
+        busiest,
         each_pod: None,
         not_covered: None,
     };
-    let memory = Usage {
-        samples: 120,
-        percentiles: Percentiles::from_fn(|percentile| Quantity::from_bytes(u64::from(percentile.permille()) << 20)),
-        peak: Some(Quantity::from_bytes(1 << 30)),
-        busiest: None,
-        each_pod: None,
-        not_covered: None,
-    };
+    let milli = |permille: u16| Quantity::from_milli(permille.into());
+    let cpu = used(milli, Quantity::from_units(1), Some(milli(960)));
+    let memory = used(|permille| Quantity::from_bytes(u64::from(permille) << 20), Quantity::from_bytes(1 << 30), None);
     let usage = WindowUsage {
         pods: 2,
         namespaces: 1,
@@ -51,14 +43,9 @@ pub fn history(last_seen: Timestamp) -> History {
 pub fn share_of(images: impl IntoIterator<Item = String>) -> Share {
     let collected_at = at("2026-11-21T00:00:00Z");
     let mut share = Share {
-        namespace: "headroom".to_owned(),
-        root: Root::of("docker.io/library/nginx"),
-        collected_at,
         quorum: Some(3),
-        page_key: "0f1e".to_owned(),
-        images: Images::new(),
         restricted: Some(RestrictedNamespaces::of(["lab", "staging"])),
-        dropped: Dropped::default(),
+        ..Share::empty("headroom", Root::of("docker.io/library/nginx"), collected_at, "0f1e")
     };
     for (seconds, text) in (0..).zip(images) {
         let image = image(&text);

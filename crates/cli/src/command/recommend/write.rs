@@ -41,7 +41,6 @@ impl<'m> Placed<'m> {
 struct Edits {
     amounts: Vec<edit::Edit>,
     targets: Vec<edit::TargetEdit>,
-    values: Vec<edit::ValuesEdit>,
 }
 
 /// Reads which recommendations were declined, if there are some.
@@ -97,14 +96,14 @@ pub fn all(
         let values: Value =
             serde_saphyr::from_str(&text).with_context(|| format!("`{}` is no YAML", chart.display()))?;
         for (change, is_edited) in changes.iter().zip(&mut edited) {
-            let of_file = &mut files.entry(chart.clone()).or_default().values;
+            let of_file = &mut files.entry(chart.clone()).or_default().amounts;
             for edit in change.edits_of_values(&values, values_path) {
                 (is_here, *is_edited) = (true, true);
-                if of_file.iter().any(|other| (&other.keys, other.requirement) == (&edit.keys, edit.requirement)) {
+                if of_file.iter().any(|other| (&other.place, other.requirement) == (&edit.place, edit.requirement)) {
                     bail!(
                         "two containers would have their values at `{}` of `{}`: choose --values-path with {{name}} and \
                          {{container}} in it, or name one object",
-                        edit.keys.join("."),
+                        edit.place,
                         chart.display()
                     );
                 }
@@ -200,9 +199,7 @@ impl Edits {
     fn made_in(&self, text: &str) -> Result<Option<String>, EditError> {
         let changed = edit::set_amounts(text, &self.amounts)?;
         let targeted = edit::set_targets(changed.as_deref().unwrap_or(text), &self.targets)?;
-        let changed = targeted.or(changed);
-        let valued = edit::set_values(changed.as_deref().unwrap_or(text), &self.values)?;
-        Ok(valued.or(changed))
+        Ok(targeted.or(changed))
     }
 }
 

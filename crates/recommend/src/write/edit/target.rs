@@ -1,14 +1,16 @@
 //! Sets targets of a HorizontalPodAutoscaler where they stand, and leaves every other byte alone.
 
+use headroom_workloads::WorkloadRef;
 use serde_json::Value;
 
 use super::yaml_spans::{self, Content, YamlNode};
-use super::{EditError, Identity, Splice, refuse_shared, spliced, verify};
+use super::{EditError, Splice, find, refuse_shared, spliced, verify};
 
 /// A target that is a share of the requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetEdit {
-    pub object: Identity,
+    /// With the namespace that the file has.
+    pub object: WorkloadRef,
     pub resource: String,
     /// The one container that the target is about; none if it is about all of the pod.
     pub container: Option<String>,
@@ -23,15 +25,16 @@ pub fn set_targets(text: &str, targets: &[TargetEdit]) -> Result<Option<String>,
     let documents = yaml_spans::documents(text).map_err(EditError::Unreadable)?;
     let mut splices = Vec::new();
     for target in targets {
-        let found = target.find(target.object.find(&documents)?)?;
+        let found = target.find(find(&target.object, &documents)?)?;
         let Content::Scalar { text: written, .. } = &found.content else { return Err(target.not_certain()) };
         if *written != target.percent.to_string() {
             splices.push(Splice { start: found.start, end: found.end, text: target.percent.to_string() });
         }
     }
     // Read again, the edited text must be the old one with the targets put into its objects.
-    let put = |is_of: &dyn Fn(&Identity) -> bool, object: &mut Value| {
-        targets.iter().filter(|target| is_of(&target.object)).for_each(|target| target.put(object));
+    let put = |object: &mut Value| {
+        let this = WorkloadRef::of(object);
+        targets.iter().filter(|target| target.object == this).for_each(|target| target.put(object));
     };
     let wanted = targets.first().map(TargetEdit::wanted).unwrap_or_default();
     spliced(text, splices, |edited| verify::says(text, edited, put), wanted)

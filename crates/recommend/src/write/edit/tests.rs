@@ -4,10 +4,12 @@ use super::*;
 
 fn change(requests: &[(&'static str, &str)]) -> Edit {
     Edit {
+        place: EditPlace::Container {
+            object: WorkloadRef::new("", "Deployment", "web"),
+            path: vec!["spec".to_owned(), "template".to_owned()],
+            name: "nginx".to_owned(),
+        },
         requirement: Requirement::Request,
-        object: Identity { kind: "Deployment".to_owned(), namespace: None, name: "web".to_owned() },
-        path: vec!["spec".to_owned(), "template".to_owned()],
-        container: "nginx".to_owned(),
         amounts: requests.iter().map(|(name, amount)| (*name, amount.parse().unwrap())).collect(),
     }
 }
@@ -269,11 +271,7 @@ fn a_limit_is_set_beside_the_requests() {
 }
 
 fn target(resource: &str, container: Option<&str>, percent: u64) -> TargetEdit {
-    let object = Identity {
-        kind: "HorizontalPodAutoscaler".to_owned(),
-        namespace: Some("shop".to_owned()),
-        name: "web".to_owned(),
-    };
+    let object = WorkloadRef::new("shop", "HorizontalPodAutoscaler", "web");
     TargetEdit { object, resource: resource.to_owned(), container: container.map(str::to_owned), percent }
 }
 

@@ -1,37 +1,41 @@
 //! Holds an edited text against the one it was made from: nothing may differ but the amounts that were meant.
 
 use headroom_admission::amount::{Quantity, Requirement};
+use headroom_workloads::WorkloadRef;
 use serde_json::{Map, Value};
 
-use super::{Identity, says_amount};
-
-/// An edit of amounts in a mapping with `resources`.
-pub(super) trait SetsAmounts {
-    fn amounts(&self) -> (Requirement, &[(&'static str, Quantity)]);
-
-    /// Finds the mapping in the documents of a text.
-    fn holder<'v>(&self, documents: &'v mut [Value]) -> Option<&'v mut Value>;
-}
+use super::{Edit, EditPlace, says_amount};
 
 /// True if nothing differs but the amounts that were meant.
-pub(super) fn says_the_same(before: &str, after: &str, edits: &[impl SetsAmounts]) -> bool {
+pub(super) fn says_the_same(before: &str, after: &str, edits: &[Edit]) -> bool {
     let (Some(mut before), Some(mut after)) = (read(before), read(after)) else { return false };
-    let are_set = edits.iter().all(|edit| {
-        let (requirement, wanted) = edit.amounts();
-        take(edit.holder(&mut before), requirement, wanted);
-        let found = take(edit.holder(&mut after), requirement, wanted);
-        found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, (_, amount))| says_amount(found, amount))
+    let are_set = edits.iter().all(|Edit { place, requirement, amounts }| {
+        take(holder(place, &mut before), *requirement, amounts);
+        let found = take(holder(place, &mut after), *requirement, amounts);
+        found.len() == amounts.len() && found.iter().zip(amounts).all(|(found, (_, amount))| says_amount(found, amount))
     });
     are_set && before == after
 }
 
-/// True if one text is another with `put` done to each of its objects, whose identity can be asked.
-pub(super) fn says(before: &str, after: &str, put: impl Fn(&dyn Fn(&Identity) -> bool, &mut Value)) -> bool {
-    let (Some(mut before), Some(after)) = (read(before), read(after)) else { return false };
-    for object in objects(&mut before) {
-        let is = object.clone();
-        put(&|identity| is_object(&is, identity), object);
+/// The mapping with `resources`.
+fn holder<'v>(place: &EditPlace, documents: &'v mut [Value]) -> Option<&'v mut Value> {
+    match place {
+        EditPlace::Container { object: wanted, path, name } => {
+            let object = objects(documents).find(|object| WorkloadRef::of(object) == *wanted)?;
+            let mut path = path.iter().map(String::as_str).chain(["spec"]);
+            let spec = path.try_fold(object, |at, key| at.get_mut(key))?.as_object_mut()?;
+            let lists = spec.iter_mut().filter(|(key, _)| matches!(key.as_str(), "containers" | "initContainers"));
+            let mut containers = lists.filter_map(|(_, list)| list.as_array_mut()).flatten();
+            containers.find(|container| container["name"] == name.as_str())
+        }
+        EditPlace::Values(keys) => keys.iter().try_fold(documents.first_mut()?, |at, key| at.get_mut(key)),
     }
+}
+
+/// True if one text is another with `put` done to each of its objects.
+pub(super) fn says(before: &str, after: &str, put: impl Fn(&mut Value)) -> bool {
+    let (Some(mut before), Some(after)) = (read(before), read(after)) else { return false };
+    objects(&mut before).for_each(put);
     before == after
 }
 
@@ -39,7 +43,7 @@ fn read(text: &str) -> Option<Vec<Value>> {
     serde_saphyr::from_multiple(text).ok()
 }
 
-pub(super) fn objects(documents: &mut [Value]) -> impl Iterator<Item = &mut Value> {
+fn objects(documents: &mut [Value]) -> impl Iterator<Item = &mut Value> {
     documents.iter_mut().flat_map(|document| -> Box<dyn Iterator<Item = &mut Value>> {
         let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
         if is_list && document["items"].is_array() {
@@ -48,13 +52,6 @@ pub(super) fn objects(documents: &mut [Value]) -> impl Iterator<Item = &mut Valu
             Box::new(std::iter::once(document))
         }
     })
-}
-
-pub(super) fn is_object(object: &Value, identity: &Identity) -> bool {
-    let metadata = &object["metadata"];
-    object["kind"] == identity.kind.as_str()
-        && metadata["name"] == identity.name.as_str()
-        && metadata["namespace"].as_str() == identity.namespace.as_deref()
 }
 
 /// Takes amounts out of the mapping with `resources`, and what is empty then: it is no more than absent.
