@@ -388,7 +388,7 @@ async fn quarters_are_written_before_the_first_usage_was_read() {
 }
 
 async fn wait_for(server: &ApiServer, what: &str, is_there: &dyn Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(90);
     while !is_there() {
         assert!(Instant::now() < deadline, "{what}: {:?}", listed(server));
         tokio::time::sleep(Duration::from_millis(50)).await;
