@@ -56,7 +56,7 @@ impl<'o> DescribedTenantQuotas<'o> {
         let mut table = Table::new(&["RESOURCE", "USED", "RESERVED", "HARD", "AVAILABLE", "", "TIGHTEST ANCESTOR"])
             .right(&["USED", "RESERVED", "HARD", "AVAILABLE"])
             .spare(&["", "RESERVED", "TIGHTEST ANCESTOR"]);
-        for (name, hard) in quota.hard().iter() {
+        for (name, hard) in quota.spec_hard().iter() {
             let unknown = || "unknown".to_owned();
             let reserved = quota.reserved.get(name).cloned().unwrap_or(Quantity::ZERO);
             let held = quota.held(name);
@@ -95,7 +95,7 @@ impl<'o> DescribedTenantQuotas<'o> {
         let mut seen = BTreeSet::new();
         let mut above = quota.spec.parent.as_deref();
         while let Some(ancestor) = above.filter(|name| seen.insert(*name)).and_then(|name| self.0.get(name)) {
-            if let (Some(free), Some(hard)) = (ancestor.available(name), ancestor.hard().get(name))
+            if let (Some(free), Some(hard)) = (ancestor.available(name), ancestor.spec_hard().get(name))
                 && free < least
             {
                 let [shown, hard] = people::row(name, [&free.to_string(), &hard.to_string()]);
@@ -110,8 +110,8 @@ impl<'o> DescribedTenantQuotas<'o> {
     /// Warnings for bounds of children that exceed the quota's bound in total.
     fn overcommitted(&self, quota: &DescribedTenantQuota<'_>) -> Vec<String> {
         let children = || self.0.values().filter(|child| child.spec.parent.as_deref() == Some(quota.spec.name()));
-        let over = quota.hard().iter().filter_map(|(name, hard)| {
-            let given = children().filter_map(|child| child.hard().get(name));
+        let over = quota.spec_hard().iter().filter_map(|(name, hard)| {
+            let given = children().filter_map(|child| child.spec_hard().get(name));
             let given = given.fold(Quantity::ZERO, |sum, hard| sum.plus(hard));
             (given > *hard).then(|| {
                 let over = people::amount(name, &given.minus(hard));
@@ -123,7 +123,7 @@ impl<'o> DescribedTenantQuotas<'o> {
 }
 
 impl DescribedTenantQuota<'_> {
-    fn hard(&self) -> &ResourceList<'static> {
+    fn spec_hard(&self) -> &ResourceList<'static> {
         &self.spec.quota.spec_hard
     }
 
@@ -134,13 +134,13 @@ impl DescribedTenantQuota<'_> {
     }
 
     fn available(&self, name: &str) -> Option<Quantity> {
-        let (hard, held) = (self.hard().get(name)?, self.held(name)?);
+        let (hard, held) = (self.spec_hard().get(name)?, self.held(name)?);
         Some(if held < *hard { hard.minus(&held) } else { Quantity::ZERO })
     }
 
     fn consumers(&self, at: &str) -> Table {
         let mut table = Table::new(&["RESOURCE", "NAME", "AMOUNT", "SHARE"]).right(&["AMOUNT", "SHARE"]);
-        for (name, _) in self.hard().iter() {
+        for (name, _) in self.spec_hard().iter() {
             let consumers = Consumers::shares(shares_at(self.object, at, name));
             for (consumer, amount) in consumers.into_iter().take(MAX_CONSUMERS) {
                 let used = self.used.get(name).map(thousandths).unwrap_or_default();
