@@ -32,6 +32,8 @@ impl LeftOut {
 
     pub fn leave_out(&self, of: &mut Value) {
         match of {
+            // Most of an object, which is not gone through.
+            _ if matches!(self, Self::Nothing) => {}
             Value::Object(fields) => fields.retain(|name, value| {
                 let part = self.inside(name);
                 part.into_iter().for_each(|part| part.leave_out(value));
