@@ -9,14 +9,14 @@ use crate::report::Recommendations;
 use crate::report::price::Prices;
 
 /// A row: one resource of a container.
-struct Row<'r> {
+struct CsvRow<'r> {
     of: &'r Workload,
     container: &'r ContainerAdvice,
     advice: &'r ResourceAdvice,
     prices: &'r Prices,
 }
 
-type Cell = fn(&Row<'_>) -> String;
+type Cell = fn(&CsvRow<'_>) -> String;
 
 const COLUMNS: [(&str, Cell); 32] = [
     ("namespace", |row| row.of.key.namespace.clone()),
@@ -60,14 +60,14 @@ pub fn text(report: &Recommendations) -> String {
     let mut text = COLUMNS.map(|(name, _)| name).join(",") + "\r\n";
     for (of, container) in report.containers() {
         for advice in &container.resources {
-            let row = Row { of, container, advice, prices: &report.prices };
+            let row = CsvRow { of, container, advice, prices: &report.prices };
             text.push_str(&(COLUMNS.map(|(_, cell)| quoted(&cell(&row))).join(",") + "\r\n"));
         }
     }
     text
 }
 
-impl Row<'_> {
+impl CsvRow<'_> {
     fn is_cpu(&self) -> bool {
         self.advice.resource == Resource::Cpu
     }
