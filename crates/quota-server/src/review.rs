@@ -27,8 +27,11 @@ use crate::replica::Replica;
 use crate::writer::LedgerAnswer;
 use headroom_api_server::api_client::ApiError;
 
-/// Less than the 10 s that the API server waits.
+/// After this time no more requests to the API server are begun for a review.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(7);
+/// The time for the last of them. Less than the 10 s that the API server waits: clients retry what we answer, and not a webhook
+/// without an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(9);
 /// The time to wait until a replica that starts has read the cluster, and for the first plan of a namespace that a quota
 /// selects.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -95,7 +98,13 @@ pub async fn answer(replica: &Arc<Replica>, body: &[u8]) -> Result<Value, String
 async fn charged(replica: &Arc<Replica>, request: &Request<'_>, node: Node<'_>) -> Result<(), Denial> {
     let began = Instant::now();
     let Some(reservation) = reservation(replica, request, node)? else { return Ok(()) };
-    let outcome = Review { replica, request, node, until: began + REVIEW_TIMEOUT }.room(reservation).await;
+    let may_exceed = reservation.may_exceed;
+    let review = Review { replica, request, node, until: began + REVIEW_TIMEOUT };
+    let outcome = match tokio::time::timeout_at(began + ANSWER_TIMEOUT, review.room(reservation)).await {
+        Ok(outcome) => outcome,
+        Err(_) if may_exceed => Ok(()),
+        Err(_) => Err(Denial::busy("the ledger waits for an answer of the API server; retry".to_owned())),
+    };
     let result = match &outcome {
         Ok(()) => "allowed",
         Err(denial) if denial.is_busy() => "busy",

@@ -181,3 +181,17 @@ async fn a_kind_that_cannot_be_found_delays_only_the_first_plan_and_no_other_quo
     reason("new", "InForce").await;
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
+
+/// The API server waits 10 s for a webhook, and a client that it then tells of an internal error does not retry.
+#[tokio::test(start_paused = true)]
+async fn clients_are_asked_to_retry_while_the_api_server_answers_nothing() {
+    let (server, replica) = with_replica(HARD).await;
+    server.on_request(|_| Outcome::Hang);
+    let began = Instant::now();
+    let response = replica.create(&pod("shop", "web")).await;
+    assert_eq!(response["status"]["code"], 429, "{response}");
+    assert!(began.elapsed() < Duration::from_millis(9500), "{:?}", began.elapsed());
+    // What it had reserved until then is given back.
+    server.on_request(|_| Outcome::Serve);
+    until_counted(&server, "pods=0").await;
+}

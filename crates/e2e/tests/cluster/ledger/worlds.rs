@@ -9,6 +9,8 @@ use super::churn::churn_during;
 use super::scene::{Row, Scene};
 use super::seen::{Tally, Watched};
 
+const RETRY: Duration = Duration::from_secs(1);
+
 /// Two API servers on one etcd, a replica at each, requests to both; then one API server is killed under load.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
@@ -25,7 +27,15 @@ async fn two_api_servers_on_one_etcd_keep_one_bound() {
     let watched = Watched::start(&other, None).await;
     let creating = (0..80).map(|at: usize| {
         let (scene, by) = (&scene, [&scene.client, &other][at / 2 % 2].clone());
-        async move { scene.try_pod_by(&by, &format!("both-{at}"), 0, at % 2, false).await }
+        // As Kubernetes' own clients do, which retry where they are asked to.
+        async move {
+            loop {
+                match scene.try_pod_by(&by, &format!("both-{at}"), 0, at % 2, false).await {
+                    Err(kube::Error::Api(status)) if status.code == 429 => tokio::time::sleep(RETRY).await,
+                    outcome => return outcome,
+                }
+            }
+        }
     });
     let tally = Tally::of(futures::future::join_all(creating).await);
     assert_eq!(tally, Tally { stored: 20, refused: 60, ..Tally::default() });
