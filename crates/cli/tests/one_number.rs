@@ -19,7 +19,8 @@ use headroom_objects::kinds::ApiKind;
 use headroom_recommend::engine::{Engine, UsageSource};
 use headroom_recommend::history::{Histories, read_instant};
 use headroom_resizer::decision::{
-    Amounts, ContainerSize, Kubelet, Mode, ObservedContainer, ObservedPod, Record, Rules, Used, Workload, decide,
+    Amounts, ContainerSize, Kubelet, Mode, ObservedContainer, ObservedPod, Readiness, Record, Rules, Used, Workload,
+    decide,
 };
 use headroom_resizer::facts;
 use headroom_usage::batch::Gathered;
@@ -239,7 +240,7 @@ fn resized(kind: &Kind, cluster: &mut Overlay) -> String {
         version: "1".to_owned(),
         mode: Mode::On,
         left_alone: None,
-        is_ready: true,
+        readiness: Readiness::Ready,
         kubelet: Kubelet::Done,
         containers: vec![container],
     };

@@ -28,7 +28,7 @@ mod decide;
 pub use amounts::{Amounts, ComputeResource, ContainerSize, Marked};
 pub use decide::{Decision, Fits, Resize, Unfit, decide, undo};
 pub use note::{Event, Note};
-pub use observed::{Kubelet, Mode, ObservedContainer, ObservedPod, Used, Workload};
+pub use observed::{Kubelet, Mode, ObservedContainer, ObservedPod, Readiness, Used, Workload};
 pub use record::{Direction, Harm, LeftAlone, Past, Phase, PodChange, Record, ResizeReason, Resized};
 pub use rules::{AtOnce, Rules};
 

@@ -1,7 +1,7 @@
 //! A pod as it is decided about.
 
 use crate::decision::{
-    Amounts, ComputeResource, ContainerSize, Kubelet, Marked, Mode, ObservedContainer, ObservedPod, Used,
+    Amounts, ComputeResource, ContainerSize, Kubelet, Marked, Mode, ObservedContainer, ObservedPod, Readiness, Used,
 };
 use headroom_admission::amount::Quantity;
 use headroom_admission::estimate::replace::{LIMITS, SCALE};
@@ -47,7 +47,7 @@ pub fn observed(pod: &Value, mode: Mode, facts_of: &dyn Fn(&str) -> ContainerFac
         version: text("resourceVersion"),
         mode,
         left_alone: reason_to_leave(pod).map(str::to_owned).or(unread),
-        is_ready: condition(pod, "Ready").is_some_and(|ready| at(ready, "/status") == "True"),
+        readiness: readiness(pod),
         kubelet: kubelet(pod),
         containers,
     }
@@ -68,6 +68,18 @@ fn reason_to_leave(pod: &Value) -> Option<&'static str> {
         Some("it sets pod-level resources")
     } else {
         None
+    }
+}
+
+/// Where it does not hear of a node, Kubernetes sets `Ready` of its pods to false, without a reason. The kubelet sets
+/// `ContainersReady` too, and gives a reason.
+fn readiness(pod: &Value) -> Readiness {
+    let is_true = |r#type| condition(pod, r#type).is_some_and(|of| at(of, "/status") == "True");
+    let reason = condition(pod, "Ready").and_then(|ready| at(ready, "/reason").as_str());
+    match reason.unwrap_or_default() {
+        _ if is_true("Ready") => Readiness::Ready,
+        "" if is_true("ContainersReady") => Readiness::NotHeardOf,
+        _ => Readiness::NotReady,
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use headroom_resizer::decision::{
     Amounts, AtOnce, ComputeResource, ContainerSize, Decision, Direction, Event, Kubelet, Marked, Mode,
-    ObservedContainer, ObservedPod, Past, Phase, Record, ResizeReason, Rules, Time, Unfit, Used, Workload, decide,
-    undo,
+    ObservedContainer, ObservedPod, Past, Phase, Readiness, Record, ResizeReason, Rules, Time, Unfit, Used, Workload,
+    decide, undo,
 };
 
 const MI: u64 = 1 << 20;
@@ -48,7 +48,7 @@ fn pod(container: ObservedContainer) -> ObservedPod {
         version: "7".to_owned(),
         mode: Mode::On,
         left_alone: None,
-        is_ready: true,
+        readiness: Readiness::Ready,
         kubelet: Kubelet::Done,
         containers: vec![container],
     }
@@ -262,7 +262,8 @@ fn what_gets_worse_is_taken_back() {
     assert_eq!(of(|_| {}), None);
     assert_eq!(of(|pod| pod.containers[0].killed = Some(NOW + 20)), taken("a container was killed for memory"));
     assert_eq!(of(|pod| pod.containers[0].restarts = 1), taken("a container restarted"));
-    assert_eq!(of(|pod| pod.is_ready = false), taken("the pod is no longer ready"));
+    assert_eq!(of(|pod| pod.readiness = Readiness::NotReady), taken("the pod is no longer ready"));
+    assert_eq!(of(|pod| pod.readiness = Readiness::NotHeardOf), None);
     assert_eq!(
         of(|pod| used(&mut pod.containers[0]).amounts = amounts(80, 300)),
         taken("a container uses more than its new request")
@@ -341,7 +342,8 @@ fn modes_and_reasons_keep_pods_as_they_are() {
     assert!(is_kept(|of| of.objective_is_met = Some(false)));
     assert!(is_kept(|of| of.pods[0].mode = Mode::Observe));
     assert!(is_kept(|of| of.pods[0].mode = Mode::AfterOom));
-    assert!(is_kept(|of| of.pods[0].is_ready = false));
+    assert!(is_kept(|of| of.pods[0].readiness = Readiness::NotReady));
+    assert!(is_kept(|of| of.pods[0].readiness = Readiness::NotHeardOf));
     assert!(is_kept(|of| of.pods[0].left_alone = Some("a VerticalPodAutoscaler acts on it".to_owned())));
     let mut killed = smaller();
     (killed.pods[0].mode, killed.pods[0].containers[0].killed) = (Mode::AfterOom, Some(NOW - 10));

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headroom_resizer::decision::{
-    Amounts, ContainerSize, Event, Kubelet, Marked, Mode, ObservedContainer, ObservedPod, Record, Rules, Used,
-    Workload, decide,
+    Amounts, ContainerSize, Event, Kubelet, Marked, Mode, ObservedContainer, ObservedPod, Readiness, Record, Rules,
+    Used, Workload, decide,
 };
 use headroom_usage::DAY;
 
@@ -211,7 +211,7 @@ impl Rule for Loop {
                 version: running.version.to_string(),
                 mode: Mode::On,
                 left_alone: None,
-                is_ready: true,
+                readiness: Readiness::Ready,
                 kubelet: Kubelet::Done,
                 containers: vec![ObservedContainer {
                     name: "main".to_owned(),

@@ -5,7 +5,7 @@ use crate::decision::rules::DAY;
 use crate::decision::sizing::{self, Before};
 use crate::decision::{
     ComputeResource, ContainerSize, Direction, Event, Harm, Kubelet, Mode, Note, ObservedContainer, ObservedPod, Past,
-    Phase, PodChange, Record, ResizeReason, Resized, Rules, Time, Workload,
+    Phase, PodChange, Readiness, Record, ResizeReason, Resized, Rules, Time, Workload,
 };
 
 /// The result of [`decide`].
@@ -191,7 +191,9 @@ impl DecisionStep<'_> {
         };
         is_allowed
             && (change.direction == Direction::Up
-                || !self.workload.is_rolling_out && pod.is_ready && change.containers.iter().all(is_enough))
+                || !self.workload.is_rolling_out
+                    && pod.readiness == Readiness::Ready
+                    && change.containers.iter().all(is_enough))
     }
 
     /// Watches on, or lets the change settle.
@@ -208,7 +210,8 @@ impl DecisionStep<'_> {
             let container = pod.containers.iter().find(|container| container.name == of.name);
             container.and_then(|container| container.used(self.now, self.rules)).is_some_and(|used| used.at > since)
         });
-        let is_done = pod.kubelet == Kubelet::Done && (is_measured || change.direction == Direction::Up);
+        let is_seen = is_measured && pod.readiness == Readiness::Ready || change.direction == Direction::Up;
+        let is_done = pod.kubelet == Kubelet::Done && is_seen;
         if watched_for >= self.rules.watch && is_done {
             self.record.past_mut(&change).into_iter().for_each(|past| past.quiet = true);
             self.note(pod, Event::Settled);
@@ -268,7 +271,7 @@ impl DecisionStep<'_> {
                 return Some(Harm::Stalled);
             }
         }
-        if !pod.is_ready {
+        if pod.readiness == Readiness::NotReady {
             return Some(Harm::NotReady);
         }
         (self.workload.objective_is_met == Some(false)).then_some(Harm::Objective)
@@ -384,7 +387,7 @@ impl DecisionStep<'_> {
         let is_other = |past: &&Past| change.is_none_or(|change| !past.is_of(change));
         let lowered_today =
             past().filter(is_other).any(|past| past.direction == Direction::Down && self.now - past.begun < DAY);
-        let suffers = !pod.is_ready || self.workload.objective_is_met == Some(false);
+        let suffers = pod.readiness != Readiness::Ready || self.workload.objective_is_met == Some(false);
         if lowered_today || suffers || self.workload.is_rolling_out {
             return None;
         }

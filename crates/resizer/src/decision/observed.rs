@@ -33,10 +33,18 @@ pub struct ObservedPod {
     pub mode: Mode,
     /// The reason that nobody may resize it: a VerticalPodAutoscaler acts on it, it is static, it terminates.
     pub left_alone: Option<String>,
-    pub is_ready: bool,
+    pub readiness: Readiness,
     /// The state of the last resize, by the conditions that the kubelet sets.
     pub kubelet: Kubelet,
     pub containers: Vec<ObservedContainer>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Readiness {
+    Ready,
+    NotReady,
+    /// Kubernetes has not heard of the node for a while. The containers may be well.
+    NotHeardOf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

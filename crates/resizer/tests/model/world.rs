@@ -8,7 +8,7 @@ use std::fmt;
 use headroom_fixtures::search::{Space, fingerprint};
 use headroom_resizer::decision::{
     Amounts, AtOnce, ContainerSize, Decision, Direction, Harm, Kubelet, Mode, ObservedContainer, ObservedPod, Past,
-    Phase, PodChange, Record, Resize, ResizeReason, Rules, Time, Unfit, Used, Workload, decide, undo,
+    Phase, PodChange, Readiness, Record, Resize, ResizeReason, Rules, Time, Unfit, Used, Workload, decide, undo,
 };
 
 const DAY: Time = 86_400;
@@ -259,7 +259,7 @@ impl Model<'_> {
                 version: pod.version.to_string(),
                 mode: Mode::On,
                 left_alone: None,
-                is_ready: pod.request >= self.scenario.needs,
+                readiness: if pod.request >= self.scenario.needs { Readiness::Ready } else { Readiness::NotReady },
                 kubelet: pod.kubelet,
                 containers: vec![ObservedContainer {
                     name: "web".to_owned(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::api_path::ApiPath;
 use headroom_fixtures::api_server::{ApiServer, Kubelet, Outcome, status};
-use headroom_resizer::decision::{Amounts, Marked, Mode, Rules, Time, Used, Workload};
+use headroom_resizer::decision::{Amounts, Marked, Mode, Readiness, Rules, Time, Used, Workload};
 use headroom_resizer::{ContainerFacts, Round, RoundError, RoundOutcome, observed};
 use headroom_workloads::WorkloadRef;
 use serde_json::{Value, json};
@@ -208,6 +208,18 @@ fn pods_that_nobody_may_resize_are_left_and_the_kubelet_is_heard() {
     let kubelet = |change: Value| see(change).kubelet;
     assert_eq!(kubelet(json!({})), headroom_resizer::decision::Kubelet::Done);
     assert_eq!(kubelet(json!({"metadata": {"generation": 2}})), headroom_resizer::decision::Kubelet::InProgress);
+    let readiness = |ready: Value, containers: &str| {
+        let conditions = json!([ready, {"type": "ContainersReady", "status": containers}]);
+        see(json!({"status": {"conditions": conditions}})).readiness
+    };
+    let ready = |status: &str, reason: &str| json!({"type": "Ready", "status": status, "reason": reason});
+    assert_eq!(readiness(ready("True", ""), "True"), Readiness::Ready);
+    assert_eq!(readiness(ready("False", "ContainersNotReady"), "False"), Readiness::NotReady);
+    assert_eq!(readiness(ready("False", "ReadinessGatesNotReady"), "True"), Readiness::NotReady);
+    // Of a node that is not heard of, whose containers may not have been ready before.
+    assert_eq!(readiness(ready("False", ""), "True"), Readiness::NotHeardOf);
+    assert_eq!(readiness(json!({"type": "Ready", "status": "False"}), "True"), Readiness::NotHeardOf);
+    assert_eq!(readiness(ready("False", ""), "False"), Readiness::NotReady);
     let killed = json!([{"name": "app", "restartCount": 2, "state": {"waiting": {}},
         "lastState": {"terminated": {"reason": "OOMKilled", "finishedAt": "2026-11-27T00:00:00Z"}}}]);
     let killed = see(json!({"status": {"containerStatuses": killed}}));
