@@ -5,7 +5,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    clippy::panic,
     reason = "a test may panic if the cluster is in an unexpected state"
 )]
 
@@ -19,10 +18,14 @@ mod world;
 
 mod scenarios;
 
+use std::any::Any;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use headroom_e2e::cluster::Cluster;
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use serde_json::json;
@@ -39,11 +42,21 @@ async fn within<T>(seconds: u64, claim: &str, attempt: impl AsyncFnMut() -> Resu
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a node: make e2e-node"]
-async fn pods_are_resized() {
-    LocalSet::new().run_until(resize_pods()).await;
+async fn pods_are_resized() -> Result<(), Failed> {
+    LocalSet::new().run_until(resize_pods()).await
 }
 
-async fn resize_pods() {
+/// The scenarios that failed, each with the reason. It is the last that is printed: far above it are the panics, with the traces of a
+/// runtime, and the logs of the programs.
+struct Failed(Vec<String>);
+
+impl fmt::Debug for Failed {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|reason| write!(to, "\n{reason}"))
+    }
+}
+
+async fn resize_pods() -> Result<(), Failed> {
     let began = Instant::now();
     let say = move |what: &str| eprintln!("{:4} s: {what}", began.elapsed().as_secs());
     let cluster = Cluster::start_with(InTreePlugins::On, Controllers::On, &node::API_SERVER).await.unwrap();
@@ -96,20 +109,21 @@ async fn resize_pods() {
         _ => None,
     });
     let dead = [Replica::start(&world.cluster, &hook).await, Replica::start(&world.cluster, &hook).await];
-    let (mut scenarios, mut failed) = (JoinSet::new(), 0);
+    let (mut scenarios, mut failed) = (JoinSet::new(), Vec::new());
     macro_rules! begin {
         ($($scenario:ident)*) => {$(
             let of_scenario = Arc::clone(&world);
             scenarios.spawn_local(async move {
-                scenarios::$scenario(&of_scenario).await;
+                let ended = AssertUnwindSafe(scenarios::$scenario(&of_scenario)).catch_unwind().await;
                 say(stringify!($scenario));
+                ended.map_err(|panic| format!("{}: {}", stringify!($scenario), reason_of(&*panic)))
             });
         )*};
     }
     macro_rules! end {
         () => {
             while let Some(ended) = scenarios.join_next().await {
-                failed += usize::from(ended.is_err());
+                failed.extend(ended.unwrap().err());
             }
         };
     }
@@ -132,10 +146,18 @@ async fn resize_pods() {
     end!();
     begin!(smaller_node);
     end!();
-    if failed > 0 {
-        for replica in world.replicas.lock().await.iter().chain(&dead) {
-            eprintln!("--- controller ---\n{}", replica.log());
-        }
-        panic!("{failed} scenarios failed; each says above why\n{}", world.node.last_words());
+    if failed.is_empty() {
+        return Ok(());
     }
+    for replica in world.replicas.lock().await.iter().chain(&dead) {
+        eprintln!("--- controller ---\n{}", replica.log());
+    }
+    eprintln!("{}", world.node.last_words());
+    Err(Failed(failed))
+}
+
+/// The start of what a panic says.
+fn reason_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or_default().chars().take(1000).collect()
 }
