@@ -238,12 +238,17 @@ impl Inventory {
         else {
             return;
         };
-        let number = self.pods.numbers.get(&self.pods.owners.of(made_by));
-        let Some(entry) = number.and_then(|number| self.entries.get_mut(*number)) else { return };
+        let Some(entry) = self.entry_of(made_by) else { return };
         match &mut entry.refused {
             Some(before) => before.add(refusal),
             none => *none = Some(refusal),
         }
+    }
+
+    /// The workload that the pods of an object are counted under.
+    fn entry_of(&mut self, maker: WorkloadRef) -> Option<&mut WorkloadEntry> {
+        let number = self.pods.numbers.get(&self.pods.owners.of(maker))?;
+        self.entries.get_mut(*number)
     }
 
     /// Adds the autoscalers of a namespace, or of all.

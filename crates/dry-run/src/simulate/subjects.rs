@@ -74,7 +74,7 @@ impl Subjects {
         for kind in kinds::makers() {
             for workload in self.list(cluster, kinds::list(kind, namespace)) {
                 match Owner::of(&workload).filter(|_| comes_and_goes(kind.kind)) {
-                    Some(owner) => owners.add_owner(WorkloadRef::of(&workload), &owner),
+                    Some(owner) => owners.add_owner(&WorkloadRef::of(&workload), &owner),
                     None => workloads.push(workload),
                 }
             }

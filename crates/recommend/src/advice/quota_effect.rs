@@ -57,17 +57,14 @@ pub fn charges(namespace: &str, pod: &Pod<'_>, context: &Context<'_>) -> Result<
     Ok(charges)
 }
 
-/// The effects of so many pods that are charged differently from before, under the same names of the same quotas. Without
-/// `before` they do not exist yet.
+/// The effects of so many pods that are charged differently from before, under the same names of the same quotas, where there are
+/// any. Without `before` they do not exist yet.
 pub fn between(pods: u64, before: Option<&[PodCharge]>, after: &[PodCharge]) -> Vec<QuotaEffect> {
     let effect = |(place, after): (usize, &PodCharge)| {
         let before = before.and_then(|before| before.get(place)?.amount.as_ref());
-        if before.is_none() && after.amount.is_none() {
-            return None;
-        }
         let of = |amount: Option<&Quantity>| amount.cloned().unwrap_or(Quantity::ZERO);
         let change = of(after.amount.as_ref()).minus(&of(before)).times_count(pods);
-        Some(QuotaEffect::new(after.level.clone(), change))
+        (!change.is_zero()).then(|| QuotaEffect::new(after.level.clone(), change))
     };
     after.iter().enumerate().filter_map(effect).collect()
 }
@@ -122,17 +119,17 @@ pub fn together(all: impl IntoIterator<Item = QuotaEffect>) -> Vec<QuotaEffect> 
 mod tests {
     use super::*;
 
-    fn effect(resource: &str, change: &str) -> QuotaEffect {
+    fn effect(resource: &str, change: &str) -> Vec<QuotaEffect> {
         let amount = |text: &str| text.parse::<Quantity>().unwrap();
         let [namespace, quota, name] = ["shop", "team", resource].map(str::to_owned);
         let level = QuotaLevel { key: QuotaKey { namespace, quota, name }, used: amount("3"), hard: Some(amount("4")) };
         let charge = |charged: Quantity| [PodCharge { level: level.clone(), amount: Some(charged) }];
-        between(1, Some(&charge(amount("2"))), &charge(amount("2").plus(&amount(change)))).remove(0)
+        between(1, Some(&charge(amount("2"))), &charge(amount("2").plus(&amount(change))))
     }
 
     #[test]
     fn effects_on_one_name_add_up_and_those_that_change_nothing_are_left_out() {
-        let all = [effect("requests.cpu", "750m"), effect("pods", "0"), effect("requests.cpu", "500m")];
+        let all = [effect("requests.cpu", "750m"), effect("pods", "0"), effect("requests.cpu", "500m")].concat();
         let effects: Vec<(String, String, String, bool)> = together(all)
             .into_iter()
             .map(|effect| {
@@ -140,7 +137,7 @@ mod tests {
             })
             .collect();
         assert_eq!(effects, [("requests.cpu".to_owned(), "1250m".to_owned(), "4250m".to_owned(), false)]);
-        assert_eq!(together([effect("cpu", "1"), effect("cpu", "-1")]), []);
-        assert!(effect("cpu", "1").fits, "just so");
+        assert_eq!(together([effect("cpu", "1"), effect("cpu", "-1")].concat()), []);
+        assert!(effect("cpu", "1").remove(0).fits, "just so");
     }
 }

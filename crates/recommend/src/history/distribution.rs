@@ -21,8 +21,8 @@ pub struct Distribution {
     /// The history that it is from, if it is one: `nginx:1.27 in 7d`.
     pub of: Option<String>,
     resource: Resource,
-    /// In rising order.
-    percentiles: Vec<(Percentile, Quantity)>,
+    /// The amounts at [`Percentile::PUBLISHED`] that are known. A large cluster has tens of thousands of these.
+    percentiles: Box<[Option<Quantity>; Percentile::PUBLISHED.len()]>,
     peak: Quantity,
 }
 
@@ -40,7 +40,8 @@ const PLOTTED: [&str; 7] = ["p50", "p75", "p90", "p95", "p99", "p99.9", "peak"];
 
 impl Distribution {
     pub fn new(resource: Resource, samples: u64, percentiles: Vec<(Percentile, Quantity)>, peak: Quantity) -> Self {
-        Self { samples, of: None, resource, percentiles, peak }
+        let of = |at: Percentile| percentiles.iter().find(|(known, _)| *known == at).map(|(_, amount)| amount.clone());
+        Self { samples, of: None, resource, percentiles: Box::new(Percentile::PUBLISHED.map(of)), peak }
     }
 
     /// Names the history that it is from.
@@ -74,13 +75,21 @@ impl Distribution {
 
     /// A percentile; none if namespaces do not agree on it.
     pub fn percentile(&self, permille: u16) -> Option<&Quantity> {
-        self.percentiles.iter().find(|(percentile, _)| percentile.permille() == permille).map(|(_, amount)| amount)
+        self.known().find(|(percentile, _)| percentile.permille() == permille).map(|(_, amount)| amount)
+    }
+
+    /// In rising order.
+    fn known(&self) -> impl Iterator<Item = (Percentile, &Quantity)> {
+        Percentile::PUBLISHED
+            .into_iter()
+            .zip(&*self.percentiles)
+            .filter_map(|(at, amount)| Some((at, amount.as_ref()?)))
     }
 
     /// The mean and the standard deviation, from above: between two percentiles the upper one counts.
     pub fn mean_and_deviation(&self) -> [Quantity; 2] {
         let (mut sum, mut squares, mut before) = (0_u128, 0_u128, 0);
-        let known = self.percentiles.iter().map(|(at, amount)| (at.permille(), amount));
+        let known = self.known().map(|(at, amount)| (at.permille(), amount));
         for (at, amount) in known.chain([(1_000, &self.peak)]) {
             let (part, amount) = (u128::from(at.saturating_sub(before)), u128::from(thousandths(amount)));
             sum += part * amount;
@@ -96,7 +105,7 @@ impl Distribution {
     fn points(&self) -> impl Iterator<Item = Point> {
         let point =
             |label, amount: &Quantity| Point { label, shown: shown(amount, self.resource), value: thousandths(amount) };
-        let points = self.percentiles.iter().map(move |(at, amount)| point(at.to_string(), amount));
+        let points = self.known().map(move |(at, amount)| point(at.to_string(), amount));
         points.chain([point("peak".to_owned(), &self.peak)])
     }
 
@@ -130,7 +139,7 @@ impl Distribution {
 
 impl Serialize for Distribution {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let amounts = self.percentiles.iter().map(|(at, amount)| (at.name(), amount.to_string()));
+        let amounts = self.known().map(|(at, amount)| (at.name(), amount.to_string()));
         let mut distribution = serializer.serialize_struct("Distribution", 3)?;
         distribution.serialize_field("samples", &self.samples)?;
         distribution.serialize_field("percentiles", &amounts.collect::<BTreeMap<_, _>>())?;

@@ -63,7 +63,7 @@ async fn surroundings(
             Ok(objects) => {
                 for made in objects.made {
                     let (kind, name) = made.object;
-                    owners.add(WorkloadRef::new(&made.namespace, kind, &name), &made.owner.0, &made.owner.1);
+                    owners.add(&WorkloadRef::new(&made.namespace, kind, &name), &made.owner.0, &made.owner.1);
                 }
                 found.killed.extend(objects.killed);
             }

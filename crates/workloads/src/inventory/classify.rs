@@ -19,6 +19,7 @@ pub struct Classifier {
     entries: BTreeMap<WorkloadRef, WorkloadEntry>,
     /// The newest object that each owner of an unknown kind made, with its time: it may stand for its owner.
     made: BTreeMap<WorkloadRef, (String, WorkloadEntry)>,
+    /// By what made the pods; one that nobody made stands for itself.
     running: HashMap<WorkloadRef, RunningPods>,
     /// The newest pod of each object that makes some, with its time.
     newest: BTreeMap<WorkloadRef, (String, CompressedObject)>,
@@ -31,7 +32,7 @@ impl Classifier {
         let key = WorkloadRef::new(metadata(&object, "namespace"), kind, metadata(&object, "name"));
         let owner = Owner::of(&object);
         if let Some(owner) = &owner {
-            self.owners.add_owner(key.clone(), owner);
+            self.owners.add_owner(&key, owner);
         }
         let is_made = comes_and_goes(kind);
         match owner {
@@ -73,15 +74,16 @@ impl Classifier {
         let key = WorkloadRef::new(metadata(&object, "namespace"), POD.kind, metadata(&object, "name"));
         let owner = Owner::of(&object).filter(|owner| owner.kind != "Node");
         if let Some(owner) = &owner {
-            self.owners.add_owner(key.clone(), owner);
+            self.owners.add_owner(&key, owner);
         }
         if has_ended(&object) {
             self.ended += u64::from(owner.is_none());
             return;
         }
-        self.running.insert(key.clone(), RunningPods::of_pod(&object));
-        if let Some(owner) = &owner {
-            self.add_newest(owner.within(&key.namespace), &object);
+        let maker = owner.as_ref().map(|owner| owner.within(&key.namespace));
+        self.running.entry(maker.clone().unwrap_or_else(|| key.clone())).or_default().add(RunningPods::of_pod(&object));
+        if let Some(maker) = maker {
+            self.add_newest(maker, &object);
         }
         match owner {
             Some(owner) if owner.is_read() => {}
@@ -119,10 +121,8 @@ impl Classifier {
         let notes = notes.into_iter().flatten().collect();
         let mut inventory = Inventory { entries, pods, notes, ..Inventory::default() };
         inventory.renumber();
-        for (pod, running) in self.running {
-            let entry =
-                inventory.pods.of_pod(&pod.namespace, &pod.name).and_then(|number| inventory.entries.get_mut(number));
-            if let Some(entry) = entry {
+        for (maker, running) in self.running {
+            if let Some(entry) = inventory.entry_of(maker) {
                 entry.running.add(running);
             }
         }
@@ -130,8 +130,7 @@ impl Classifier {
         // A workload may have several makers, as a Deployment has ReplicaSets: its newest pod is set last.
         newest.sort_by(|(_, (time, _)), (_, (other, _))| time.cmp(other));
         for (maker, (_, pod)) in newest {
-            let number = inventory.pods.numbers.get(&inventory.pods.owners.of(maker));
-            if let Some(entry) = number.and_then(|number| inventory.entries.get_mut(*number)) {
+            if let Some(entry) = inventory.entry_of(maker) {
                 entry.newest = Some(pod);
             }
         }
