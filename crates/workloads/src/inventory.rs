@@ -34,7 +34,7 @@ pub struct WorkloadEntry {
     pub object: CompressedObject,
     /// The name of that object, if it is not the workload itself: `replicaset/web-5d8f`.
     pub through: Option<String>,
-    /// The object at the top of the owners above the workload: `kafka/events`.
+    /// The object at the top of the owners above the workload: `kafka/events`. Until all is read, that right above it.
     pub managed_by: Option<Owner>,
     pub running: RunningPods,
     /// The newest of its pods that have not ended.

@@ -55,7 +55,8 @@ impl Classifier {
 
     fn add(&mut self, key: WorkloadRef, mut object: Value) {
         without_bookkeeping(&mut object);
-        self.entries.insert(key, WorkloadEntry::of_cluster(&object));
+        let managed_by = Owner::of(&object).filter(|owner| owner.kind != "Node");
+        self.entries.insert(key, WorkloadEntry { managed_by, ..WorkloadEntry::of_cluster(&object) });
     }
 
     fn add_made(&mut self, owner: Owner, mut object: Value) {

@@ -23,7 +23,7 @@ impl TopOwners {
         let first = match entry.through {
             // The workload itself is the owner of what was read.
             Some(_) => self.next(&entry.api_version, &entry.key, cluster),
-            None => Owner::of(&entry.object.value()).filter(|owner| owner.kind != "Node"),
+            None => entry.managed_by.clone(),
         };
         let mut top = first?;
         for _ in 0..MAX_CHAIN {
