@@ -10,13 +10,17 @@ use headroom_output::file::WholeFile;
 use headroom_recommend::output::summary::RecommendationSummary;
 use headroom_usage::{cardinality, day_of};
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 
 pub struct Memory(PathBuf);
 
-/// The request and the recommendation of each resource, by container: `shop/deployment/web/nginx`.
-type Requests = BTreeMap<String, BTreeMap<String, [Option<String>; 2]>>;
+/// The [`Pairs`] of each container, as text: `shop/deployment/web/nginx`. Most stay as they are, and are not read.
+type Requests = BTreeMap<String, Box<RawValue>>;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The request and the recommendation of each resource.
+type Pairs = BTreeMap<String, [Option<String>; 2]>;
+
+#[derive(Debug, Serialize, Deserialize)]
 struct Day {
     day: u32,
     requests: Requests,
@@ -53,26 +57,25 @@ impl Memory {
 }
 
 fn requests(summary: &RecommendationSummary) -> Requests {
-    let mut requests = Requests::new();
-    for (id, resource, pair) in summary.requests() {
-        requests.entry(id).or_default().insert(resource.to_owned(), pair);
-    }
-    requests
+    // OK because texts can be written.
+    summary.requests().filter_map(|(id, pairs)| Some((id, to_raw_value(&pairs).ok()?))).collect()
 }
 
 fn remember(days: &mut Vec<Day>, now: Requests, today: u32) -> Vec<ChangedRequest> {
     days.retain(|day| day.day <= today);
     let before = days.iter().filter(|day| day.day < today).max_by_key(|day| day.day);
-    let changed = |(id, resources): (&String, &BTreeMap<String, [Option<String>; 2]>)| {
-        let before = before?.requests.get(id)?;
-        let mut changed = resources.iter().filter_map(|(resource, [request, _])| {
+    let changed = |(id, now): (&String, &str)| {
+        let before = before?.requests.get(id)?.get();
+        let pairs = |text| serde_json::from_str::<Pairs>(text).unwrap_or_default();
+        let (before, now) = if before == now { return None } else { (pairs(before), pairs(now)) };
+        let mut changed = now.iter().filter_map(|(resource, [request, _])| {
             let [old, recommended] = before.get(resource)?;
             (old != request).then_some(request == recommended)
         });
         let first = changed.next()?;
         Some(ChangedRequest { id: id.clone(), is_as_recommended: first && changed.all(|is| is) })
     };
-    let changes = now.iter().filter_map(changed).collect();
+    let changes = now.iter().map(|(id, now)| (id, now.get())).filter_map(changed).collect();
     match days.iter_mut().find(|day| day.day == today) {
         // The first look of a day counts. Later ones may add namespaces.
         Some(day) => now.into_iter().for_each(|(id, resources)| _ = day.requests.entry(id).or_insert(resources)),
@@ -100,7 +103,8 @@ mod tests {
     fn changes_are_those_since_the_last_day_before() {
         let now = |request: &str| -> Requests {
             let pair = [Some(request.to_owned()), Some("300m".to_owned())];
-            BTreeMap::from([("shop/deployment/web/nginx".to_owned(), BTreeMap::from([("cpu".to_owned(), pair)]))])
+            let pairs = to_raw_value(&BTreeMap::from([("cpu", pair)])).unwrap();
+            BTreeMap::from([("shop/deployment/web/nginx".to_owned(), pairs)])
         };
         let mut days = Vec::new();
         let mut look = |day: u32, request: &str| {

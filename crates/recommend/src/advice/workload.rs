@@ -86,7 +86,7 @@ pub struct Workload {
     pub notes_of_trial: Vec<String>,
     /// The effects of its changes on quotas, until they are added to those of the report.
     #[serde(skip)]
-    pub effects: Vec<QuotaEffect>,
+    pub effects: Box<[QuotaEffect]>,
     /// The workload itself, if its pods were read from what it owns.
     #[serde(skip)]
     pub custom: Option<CustomResource>,

@@ -2,6 +2,7 @@
 //! resource, with amounts as people write them and as numbers to draw. `playground/site/src/types.ts` says what each field is.
 
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 
 use headroom_admission::amount::Quantity;
 use headroom_admission::truncate::count_of;
@@ -73,15 +74,16 @@ impl<R: Borrow<Recommendations>> Serialize for RecommendationSummary<R> {
 
 impl RecommendationSummary {
     /// Yields the request and the recommendation of each container, named as `shop/deployment/web/nginx`, and resource.
-    pub fn requests(&self) -> impl Iterator<Item = (String, &'static str, [Option<String>; 2])> {
-        self.0.containers().flat_map(|(of, container)| {
-            container.resources.iter().map(move |advice| {
+    pub fn requests(&self) -> impl Iterator<Item = (String, BTreeMap<&'static str, [Option<String>; 2]>)> {
+        self.0.containers().map(|(of, container)| {
+            let pairs = container.resources.iter().map(|advice| {
                 let pair = [
                     advice.request.as_ref().map(ToString::to_string),
                     advice.recommended.as_ref().map(ToString::to_string),
                 ];
-                (format!("{}/{}/{}", of.key.namespace, of.key, container.name), advice.resource.name(), pair)
-            })
+                (advice.resource.name(), pair)
+            });
+            (format!("{}/{}/{}", of.key.namespace, of.key, container.name), pairs.collect())
         })
     }
 }

@@ -214,7 +214,7 @@ fn evaluate(
     unread: &mut Vec<ReadError>,
     progress: &Progress,
 ) -> anyhow::Result<Vec<Workload>> {
-    let (mut workloads, mut unreadable) = (Vec::new(), Vec::new());
+    let (mut workloads, mut unreadable) = (Vec::with_capacity(entries.len()), Vec::new());
     progress.begin(entries.len() as u64, "Recommending");
     for (number, entry) in entries.iter().enumerate() {
         match (engine.recommend(number, entry, cluster, unread), &entry.origin) {
