@@ -97,7 +97,7 @@ test("a snapshot shows what other limits would do to everything that runs", asyn
   await page.locator("#status .hidden").getByText("500 newly rejected").waitFor({ timeout: 60_000 });
   // The aim is 200 ms; a busy machine takes several times as long.
   const took = Number(/Evaluated in (\d+) ms/.exec(await page.locator(".counter").first().getAttribute("title"))[1]);
-  assert.ok(took < 2_000, `5,650 objects took ${took} ms`);
+  assert.ok(took < 6_000, `5,650 objects took ${took} ms`);
   const group = page.getByRole("article", { name: "500 workloads: newly rejected" });
   await says(group.locator("header"), /50 namespaces/);
   await group.getByText("All 500").click();
