@@ -279,6 +279,25 @@ fn what_gets_worse_is_taken_back() {
     );
 }
 
+#[test]
+fn a_decrease_settles_once_its_pod_is_heard_of() {
+    let mut smaller = container();
+    smaller.wanted = amounts(100, 100);
+    let mut workload = workload(vec![pod(smaller)]);
+    let begun = decided(&workload, &Record::default(), NOW);
+    let pod = &mut workload.pods[0];
+    (pod.version, pod.containers[0].size) = ("8".to_owned(), begun.resizes[0].containers[0].to);
+    let made = decided(&workload, &begun.record, NOW + 10);
+    let later = NOW + 10 + Rules::default().watch;
+    used(&mut workload.pods[0].containers[0]).at = later;
+    for (readiness, settles) in [(Readiness::NotHeardOf, false), (Readiness::Ready, true)] {
+        workload.pods[0].readiness = readiness;
+        let Decision { record, resizes, notes } = decided(&workload, &made.record, later);
+        assert_eq!((record.changes.is_empty(), resizes.as_slice()), (settles, [].as_slice()));
+        assert_eq!(notes.iter().any(|note| note.event == Event::Settled), settles);
+    }
+}
+
 /// A decrease that settled.
 fn lowered_at(begun: Time) -> Past {
     Past {
