@@ -191,7 +191,7 @@ async fn clients_are_asked_to_retry_while_the_api_server_answers_nothing() {
     let response = replica.create(&pod("shop", "web")).await;
     assert_eq!(response["status"]["code"], 429, "{response}");
     assert!(began.elapsed() < Duration::from_millis(9500), "{:?}", began.elapsed());
-    // What it had reserved until then is given back.
+    // The room that it had reserved by then is given back.
     server.on_request(|_| Outcome::Serve);
     until_counted(&server, "pods=0").await;
 }

@@ -216,7 +216,7 @@ fn pods_that_nobody_may_resize_are_left_and_the_kubelet_is_heard() {
     assert_eq!(readiness(ready("True", ""), "True"), Readiness::Ready);
     assert_eq!(readiness(ready("False", "ContainersNotReady"), "False"), Readiness::NotReady);
     assert_eq!(readiness(ready("False", "ReadinessGatesNotReady"), "True"), Readiness::NotReady);
-    // Of a node that is not heard of, whose containers may not have been ready before.
+    // The node is not heard of. Containers that were not ready before that still are not.
     assert_eq!(readiness(ready("False", ""), "True"), Readiness::NotHeardOf);
     assert_eq!(readiness(json!({"type": "Ready", "status": "False"}), "True"), Readiness::NotHeardOf);
     assert_eq!(readiness(ready("False", ""), "False"), Readiness::NotReady);

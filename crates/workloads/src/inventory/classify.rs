@@ -50,12 +50,11 @@ impl Classifier {
         if !is_scaled(&object) {
             self.scaled_to_zero += 1;
         }
-        self.add(key, object);
+        self.add(key, owner.filter(|owner| owner.kind != "Node"), object);
     }
 
-    fn add(&mut self, key: WorkloadRef, mut object: Value) {
+    fn add(&mut self, key: WorkloadRef, managed_by: Option<Owner>, mut object: Value) {
         without_bookkeeping(&mut object);
-        let managed_by = Owner::of(&object).filter(|owner| owner.kind != "Node");
         self.entries.insert(key, WorkloadEntry { managed_by, ..WorkloadEntry::of_cluster(&object) });
     }
 
@@ -89,7 +88,7 @@ impl Classifier {
         match owner {
             Some(owner) if owner.is_read() => {}
             Some(owner) => self.add_made(owner, object),
-            None => self.add(key, object),
+            None => self.add(key, None, object),
         }
     }
 
