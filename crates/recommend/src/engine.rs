@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::{Resource, Window, workload};
 use headroom_admission::image::ImageName;
+use headroom_admission::json::Document;
 use headroom_admission::recommend::NoRecommendation;
 use headroom_admission::request::Requirement;
 use headroom_admission::timestamp::Timestamp;
@@ -26,6 +27,7 @@ use headroom_dry_run::evaluate::{Admission, request as review};
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_dry_run::simulate::unread;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_usage::profile::{History, OomKill};
 use serde_json::{Value, json};
@@ -342,6 +344,12 @@ struct Advised {
     lower_limits: MemoryLimits,
 }
 
+/// The request to create an object, and the same as the core reads it.
+struct Asked {
+    request: Value,
+    document: Document<'static>,
+}
+
 /// Evaluates one workload.
 struct Evaluator<'a> {
     engine: &'a Engine<'a>,
@@ -355,39 +363,42 @@ struct Evaluator<'a> {
 }
 
 impl Evaluator<'_> {
+    /// Asks for the creation of an object.
+    fn ask(&self, object: Value) -> Result<Asked, String> {
+        let request = review::create(object, &self.kind, self.namespace);
+        Ok(Asked { document: document(&request)?, request })
+    }
+
     /// Evaluates an object as if it were created, by `settings`; the engine's own name the resources to recommend.
     fn evaluate(
         &self,
         settings: &ParsedSettings,
-        object: &Value,
+        asked: &Asked,
         cluster: &mut dyn ClusterReader,
     ) -> Result<Option<Evaluated>, String> {
-        let request = review::create(object.clone(), &self.kind, self.namespace);
-        Evaluated::of(&request, settings, self.engine.settings, cluster)
+        Evaluated::of(&asked.document, settings, self.engine.settings, cluster)
     }
 
     /// Evaluates an object by the settings of the cluster's admission, with the usage history that admission has.
-    fn admit(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
+    fn admit(&self, asked: &Asked, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
         let settings = match self.engine.admission {
             None => self.engine.settings,
-            Some(admission) => {
-                let request = review::create(object.clone(), &self.kind, self.namespace);
-                admission.settings_for(&request, cluster).0
-            }
+            Some(admission) => admission.settings_for(&asked.request, cluster).0,
         };
         match self.engine.usage {
-            UsageSource::Profiles => self.evaluate(settings, object, cluster),
-            UsageSource::Read(_) => self.evaluate(settings, object, &mut HistoryOverlay::without(cluster)),
+            UsageSource::Profiles => self.evaluate(settings, asked, cluster),
+            UsageSource::Read(_) => self.evaluate(settings, asked, &mut HistoryOverlay::without(cluster)),
         }
     }
 
     /// Evaluates the object as it stands: what admission makes of it, and what is recommended by UsageProfiles.
     fn evaluate_current(&self, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
-        let Some(mut admitted) = self.admit(self.object, cluster)? else { return Ok(None) };
+        let asked = self.ask(self.object.clone())?;
+        let Some(mut admitted) = self.admit(&asked, cluster)? else { return Ok(None) };
         match (self.engine.usage, self.engine.admission) {
             (UsageSource::Profiles, None) => Ok(Some(admitted)),
             (UsageSource::Profiles, Some(_)) => {
-                let mut found = self.evaluate(self.engine.settings, self.object, cluster)?;
+                let mut found = self.evaluate(self.engine.settings, &asked, cluster)?;
                 found.iter_mut().for_each(|found| found.take_admitted(&admitted));
                 Ok(found)
             }
@@ -450,7 +461,7 @@ impl Evaluator<'_> {
         if object == *self.object {
             return Ok(now.admitted.clone());
         }
-        Ok(self.admit(&object, cluster)?.map_or_else(|| now.admitted.clone(), |found| found.admitted))
+        Ok(self.admit(&self.ask(object)?, cluster)?.map_or_else(|| now.admitted.clone(), |found| found.admitted))
     }
 
     /// The changes of the pod-level requests to what the containers should request together if they had requests of their own.
@@ -561,7 +572,7 @@ impl Evaluator<'_> {
             // The object itself has been evaluated already.
             UsageSource::Profiles if object == self.object => {}
             UsageSource::Profiles => {
-                let found = self.evaluate(self.engine.settings, object, cluster)?;
+                let found = self.evaluate(self.engine.settings, &self.ask(object.clone())?, cluster)?;
                 found.into_iter().for_each(|found| advice.take(found, |_| true));
             }
             UsageSource::Read(_) => self.take_advice_from(usage, object, now, &mut advice, cluster)?,
@@ -579,7 +590,7 @@ impl Evaluator<'_> {
         advice: &mut AdvisedContainers,
         cluster: &mut dyn ClusterReader,
     ) -> Result<(), String> {
-        let turns = turns(&now.containers);
+        let (asked, turns) = (self.ask(object.clone())?, turns(&now.containers));
         for turn in 0..=turns.iter().copied().max().unwrap_or(0) {
             let is_its_turn = |place: usize| turns.get(place) == Some(&turn);
             let containers = now.containers.iter().enumerate();
@@ -596,7 +607,7 @@ impl Evaluator<'_> {
             });
             let (namespace, workload) = (self.namespace, workload_of(object));
             let mut overlay = HistoryOverlay::with(cluster, namespace, self.engine.now, workload, containers);
-            let found = self.evaluate(self.engine.settings, object, &mut overlay)?;
+            let found = self.evaluate(self.engine.settings, &asked, &mut overlay)?;
             found.into_iter().for_each(|found| advice.take(found, is_its_turn));
         }
         for (container, usage) in advice.containers.iter_mut().zip(usage) {
@@ -706,7 +717,7 @@ impl Evaluator<'_> {
         if written == *self.object {
             return Ok(now.admitted.clone());
         }
-        let found = self.admit(&written, cluster)?;
+        let found = self.admit(&self.ask(written)?, cluster)?;
         found.map(|found| found.admitted).ok_or_else(|| "the object runs no containers any more".to_owned())
     }
 }

@@ -4,14 +4,12 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::lookup::{Lookup, Missing};
 use headroom_admission::cluster::usage::Resource;
 use headroom_admission::evaluation::Recommended;
-use headroom_admission::json::Malformed;
+use headroom_admission::json::{Document, Malformed};
 use headroom_admission::recommend::{Measurements, NoRecommendation};
 use headroom_admission::request::{self, Pod, Requirement, Role, ValueOrigin, pod_totals, rollout};
 use headroom_admission::{FetchedObjects, Request, Settings, limits, recommend};
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::document;
-use serde_json::Value;
 
 use crate::advice::amounts::{CPU_AND_MEMORY, Delta};
 use crate::advice::quota_effect::{self, PodCharge};
@@ -55,14 +53,14 @@ impl Evaluated {
     /// Evaluates a request; none if it has no pod. `advised` are the settings that name the resources to recommend. The error is
     /// one line.
     pub fn of(
-        request: &Value,
+        request: &Document<'_>,
         settings: &ParsedSettings,
         advised: &ParsedSettings,
         cluster: &mut dyn ClusterReader,
     ) -> Result<Option<Self>, String> {
         let worded = |malformed: Malformed| malformed.to_string();
-        let (document, now, fetched) = (document(request)?, settings.now(), FetchedObjects::default());
-        let request = Request::read(document.root()).map_err(worded)?;
+        let (now, fetched) = (settings.now(), FetchedObjects::default());
+        let request = Request::read(request.root()).map_err(worded)?;
         let (settings, advised) = (settings.read()?, advised.read()?);
         let mut failed: Vec<(Lookup<'_>, ReadError)> = Vec::new();
         let found = recommend(
