@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -106,7 +107,12 @@ impl KeptList {
         let mut apply = |seen: WatchUpdate<KeptObject>| match seen {
             WatchUpdate::Stored(object) => self.put(object),
             WatchUpdate::Deleted(([namespace, name], _)) => {
-                _ = self.objects.get_mut(&namespace).and_then(|within| within.remove(&name));
+                if let Entry::Occupied(mut within) = self.objects.entry(namespace) {
+                    within.get_mut().remove(&name);
+                    if within.get().is_empty() {
+                        within.remove();
+                    }
+                }
             }
             WatchUpdate::UpTo(_) => {
                 is_known.set(true);
