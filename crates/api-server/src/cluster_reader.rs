@@ -188,6 +188,19 @@ impl LiveCluster {
         lists.find(&path, list.2.unwrap_or_default(), name)
     }
 
+    fn object(&mut self, list: List<'_>, name: &str) -> Result<Option<CompressedObject>, ReadError> {
+        let query = query(list);
+        if let Some(known) = self.objects.get(&query).and_then(|objects| objects.get(name)) {
+            return known.clone();
+        }
+        if let Some(kept) = self.find_kept(list, name) {
+            return Ok(kept);
+        }
+        let answer = self.get_anew(list, name).map(|object| object.as_ref().map(CompressedObject::from));
+        self.objects.entry(query).or_default().insert(name.to_owned(), answer.clone());
+        answer
+    }
+
     fn get_anew(&mut self, (api_version, kind, namespace): List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
         let api_kind = self.kind(api_version, kind);
         let what = in_scope(&api_kind.object_name(name), &api_kind, namespace);
@@ -300,17 +313,11 @@ impl ClusterReader for LiveCluster {
     }
 
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
-        let query = query(list);
-        if let Some(known) = self.objects.get(&query).and_then(|objects| objects.get(name)) {
-            return known.as_ref().map(|object| object.as_ref().map(CompressedObject::value)).map_err(Clone::clone);
-        }
-        if let Some(kept) = self.find_kept(list, name) {
-            return Ok(kept.as_ref().map(CompressedObject::value));
-        }
-        let answer = self.get_anew(list, name);
-        let kept = answer.as_ref().map(|object| object.as_ref().map(CompressedObject::from)).map_err(Clone::clone);
-        self.objects.entry(query).or_default().insert(name.to_owned(), kept);
-        answer
+        Ok(self.object(list, name)?.as_ref().map(CompressedObject::value))
+    }
+
+    fn text(&mut self, list: List<'_>, name: &str) -> Result<Option<String>, ReadError> {
+        Ok(self.object(list, name)?.as_ref().map(CompressedObject::text))
     }
 
     fn release(&mut self) -> Option<u16> {

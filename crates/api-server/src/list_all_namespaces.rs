@@ -33,6 +33,16 @@ impl<S: ClusterReader> ListAllNamespaces<S> {
         })
     }
 
+    /// An object of a list, or none if that does not have it; none if its kind is not listed, because few single objects are read of
+    /// one. Of Namespaces each is.
+    fn listed(&mut self, list: List<'_>, name: &str) -> Option<Option<&CompressedObject>> {
+        if !self.is_known(list) && list.1 != "Namespace" {
+            return None;
+        }
+        let listed = self.all(list).as_ref().ok()?;
+        Some(listed.get(list.2.unwrap_or_default()).and_then(|within| within.get(name)))
+    }
+
     fn is_known(&self, (api_version, kind, _): List<'_>) -> bool {
         self.lists.contains_key(&(api_version.to_owned(), kind.to_owned()))
     }
@@ -83,16 +93,17 @@ impl<S: ClusterReader> ClusterReader for ListAllNamespaces<S> {
     }
 
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
-        // Few single objects are read, but each Namespace is.
-        if (self.is_known(list) || list.1 == "Namespace")
-            && let Ok(listed) = self.all(list)
-        {
-            return Ok(listed
-                .get(list.2.unwrap_or_default())
-                .and_then(|within| within.get(name))
-                .map(CompressedObject::value));
+        match self.listed(list, name) {
+            Some(listed) => Ok(listed.map(CompressedObject::value)),
+            None => self.below.get(list, name),
         }
-        self.below.get(list, name)
+    }
+
+    fn text(&mut self, list: List<'_>, name: &str) -> Result<Option<String>, ReadError> {
+        match self.listed(list, name) {
+            Some(listed) => Ok(listed.map(CompressedObject::text)),
+            None => self.below.text(list, name),
+        }
     }
 
     fn release(&mut self) -> Option<u16> {

@@ -42,7 +42,7 @@ pub struct Overlay {
 /// Kind and namespace.
 type About = (String, Option<String>);
 /// API version, name, field masks.
-type Asked = (String, Option<String>, Vec<String>);
+type Asked = (&'static str, Option<String>, &'static [&'static str]);
 type Answers = HashMap<Asked, Result<CompressedText, ReadError>>;
 
 /// So many of the last objects in the journal are not noted again.
@@ -161,6 +161,28 @@ impl Overlay {
         names
     }
 
+    /// Finds an object of the top, or asks the bottom for it.
+    fn find<T>(
+        &mut self,
+        list: List<'_>,
+        name: &str,
+        of_top: impl Fn(Value) -> T,
+        ask: impl Fn(&mut dyn ClusterReader) -> Result<Option<T>, ReadError>,
+    ) -> Result<Option<T>, ReadError> {
+        let found = self.top.get(list, name)?;
+        if (list.0, list.1) == QUOTA && found.as_ref().is_some_and(|quota| !quota_status::is_counted(quota)) {
+            let quotas = self.list(list)?;
+            return Ok(quotas.into_iter().find(|quota| metadata(quota, "name") == name).map(of_top));
+        }
+        match (found, self.below(list)) {
+            (None, Some(bottom)) => match ask(bottom.as_mut()) {
+                Err(error) if error.is_unknown_kind() && !self.top.list(list)?.is_empty() => Ok(None),
+                read => read,
+            },
+            (found, _) => Ok(found.map(of_top)),
+        }
+    }
+
     fn below(&mut self, (api_version, kind, _): List<'_>) -> Option<&mut Box<dyn ClusterReader>> {
         let is_replaced = |other: &(String, String)| (other.0.as_str(), other.1.as_str()) == (api_version, kind);
         if self.replaced.iter().any(is_replaced) { None } else { self.bottom.as_mut() }
@@ -225,27 +247,16 @@ impl ClusterReader for Overlay {
     }
 
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
-        let found = self.top.get(list, name)?;
-        if (list.0, list.1) == QUOTA && found.as_ref().is_some_and(|quota| !quota_status::is_counted(quota)) {
-            let quotas = self.list(list)?;
-            return Ok(quotas.into_iter().find(|quota| metadata(quota, "name") == name));
-        }
-        match (found, self.below(list)) {
-            (None, Some(bottom)) => match bottom.get(list, name) {
-                Err(error) if error.is_unknown_kind() && !self.top.list(list)?.is_empty() => Ok(None),
-                read => read,
-            },
-            (found, _) => Ok(found),
-        }
+        self.find(list, name, |object| object, |bottom| bottom.get(list, name))
+    }
+
+    fn text(&mut self, list: List<'_>, name: &str) -> Result<Option<String>, ReadError> {
+        self.find(list, name, |object| object.to_string(), |bottom| bottom.text(list, name))
     }
 
     fn read(&mut self, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
         let about = (call.kind.to_owned(), call.namespace.map(str::to_owned));
-        let asked: Asked = (
-            call.api_version.to_owned(),
-            call.name.as_ref().map(ToString::to_string),
-            call.field_masks.iter().map(ToString::to_string).collect(),
-        );
+        let asked: Asked = (call.api_version, call.name.as_ref().map(ToString::to_string), call.field_masks);
         if let Some(known) = self.answers.get(&about).and_then(|answers| answers.get(&asked)) {
             return known.as_ref().map(|answer| answer.text().into_bytes()).map_err(Clone::clone);
         }

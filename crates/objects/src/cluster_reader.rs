@@ -11,13 +11,14 @@ mod masks;
 use std::fmt;
 
 use headroom_admission::cluster::lookup::HostCall;
-use serde_json::{Value, json};
+use headroom_admission::json::{Document, json_string};
+use serde_json::Value;
 
 pub use compressed_object::{CompressedObject, CompressedText};
 pub use folder::Folder;
 pub use left_out::LeftOut;
 
-use crate::kinds::{ApiKind, metadata, object_of};
+use crate::kinds::{ApiKind, metadata};
 
 /// API version and kind of a list, and its namespace; none for all.
 pub type List<'l> = (&'l str, &'l str, Option<&'l str>);
@@ -141,6 +142,11 @@ pub trait ClusterReader {
         Ok(objects.into_iter().find(|object| metadata(object, "name") == name))
     }
 
+    /// The same as text, for those who do not look into it.
+    fn text(&mut self, list: List<'_>, name: &str) -> Result<Option<String>, ReadError> {
+        Ok(self.get(list, name)?.map(|object| object.to_string()))
+    }
+
     /// The plural and the scope of a kind.
     fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
         ApiKind::new(api_version, kind)
@@ -166,35 +172,44 @@ pub fn compressing(each: &mut EachCompressed<'_>) -> impl FnMut(Value) {
 pub fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -> Result<String, ReadError> {
     let HostCall { api_version, kind, namespace, .. } = *call;
     let list = (api_version, kind, namespace);
-    let answer = match &call.name {
-        Some(name) => {
-            let found = cluster.get(list, name)?;
-            let not_found = || ReadError::NotFound {
-                api_version: api_version.to_owned(),
-                kind: kind.to_owned(),
-                namespace: namespace.map(str::to_owned),
-                name: name.to_string(),
-            };
-            let object = as_the_host_returns(found.ok_or_else(not_found)?, call);
-            if call.is_live { object } else { list_of(call, vec![object]) }
-        }
-        None => {
-            let objects = cluster.list(list)?.into_iter();
-            list_of(call, objects.map(|object| as_the_host_returns(object, call)).collect())
-        }
+    let Some(name) = &call.name else {
+        return list_of(call, cluster.list(list)?.iter().map(Value::to_string));
     };
-    Ok(answer.to_string())
+    let not_found = || ReadError::NotFound {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_string(),
+    };
+    let object = cluster.text(list, name)?.ok_or_else(not_found)?;
+    match call.is_live {
+        true => {
+            let mut answer = String::new();
+            write_as_returned(object, call, &mut answer).map(|()| answer)
+        }
+        false => list_of(call, [object]),
+    }
 }
 
-/// The list that answers a call.
-pub fn list_of(call: &HostCall<'_>, items: Vec<Value>) -> Value {
-    let HostCall { api_version, kind, .. } = *call;
-    object_of([
-        ("apiVersion", json!(api_version)),
-        ("kind", json!(format!("{kind}List"))),
-        ("metadata", json!({})),
-        ("items", Value::Array(items)),
-    ])
+/// The list of objects that answers a call.
+pub fn list_of(call: &HostCall<'_>, objects: impl IntoIterator<Item = String>) -> Result<String, ReadError> {
+    let (api_version, kind) = (json_string(call.api_version), json_string(&format!("{}List", call.kind)));
+    let mut list = format!("{{\"apiVersion\":{api_version},\"kind\":{kind},\"metadata\":{{}},\"items\":[");
+    for (place, object) in objects.into_iter().enumerate() {
+        if place > 0 {
+            list.push(',');
+        }
+        write_as_returned(object, call, &mut list)?;
+    }
+    list.push_str("]}");
+    Ok(list)
+}
+
+/// Appends an object as the host passes it on.
+fn write_as_returned(object: String, call: &HostCall<'_>, to: &mut String) -> Result<(), ReadError> {
+    let document = Document::own(object.into_bytes()).map_err(|malformed| malformed.to_string())?;
+    masks::write_masked(document.root(), call.field_masks, to);
+    Ok(())
 }
 
 impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
@@ -226,6 +241,10 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
         self.as_mut().get(list, name)
     }
 
+    fn text(&mut self, list: List<'_>, name: &str) -> Result<Option<String>, ReadError> {
+        self.as_mut().text(list, name)
+    }
+
     fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
         self.as_mut().kind(api_version, kind)
     }
@@ -233,13 +252,6 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
     fn release(&mut self) -> Option<u16> {
         self.as_mut().release()
     }
-}
-
-/// An object as the host passes it on: only what was asked for, and without the API server's bookkeeping.
-fn as_the_host_returns(mut object: Value, call: &HostCall<'_>) -> Value {
-    without_bookkeeping(&mut object);
-    masks::prune(&mut object, call.field_masks);
-    object
 }
 
 /// Drops what repeats the object in other words: who manages which field, and what was last applied.

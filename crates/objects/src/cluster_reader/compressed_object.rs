@@ -16,7 +16,11 @@ impl CompressedObject {
 
     pub fn value(&self) -> Value {
         // It was written here, so it can be read.
-        serde_json::from_str(&self.0.text()).unwrap_or_default()
+        serde_json::from_str(&self.text()).unwrap_or_default()
+    }
+
+    pub fn text(&self) -> String {
+        self.0.text()
     }
 }
 

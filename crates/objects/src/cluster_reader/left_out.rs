@@ -16,7 +16,7 @@ pub enum LeftOut {
 
 impl LeftOut {
     /// The part of a field that is left out; none if that is all of it.
-    fn inside(&self, field: &str) -> Option<&Self> {
+    pub(super) fn inside(&self, field: &str) -> Option<&Self> {
         match self {
             Self::Fields(all, parts) => (!all.contains(&field))
                 .then(|| parts.iter().find(|(of, _)| *of == field).map_or(&Self::Nothing, |(_, part)| part)),
@@ -52,42 +52,59 @@ impl LeftOut {
         if parts.iter().all(|part| matches!(part, Self::Nothing)) {
             return to.push_str(of.text());
         }
-        let mut comma = "";
-        let mut separate = |to: &mut String| {
-            to.push_str(comma);
-            comma = ",";
-        };
-        match of.text().as_bytes().first() {
-            Some(b'{') => {
-                to.push('{');
-                for (name, value) in of.fields().into_iter().flatten() {
-                    // OK because names are strings.
-                    let name = name.str().unwrap_or_default();
-                    let inside = parts.iter().map(|part| part.inside(&name));
-                    // Most have no such parts, and then no list of them.
-                    let inside = inside.filter(|part| !matches!(part, Some(Self::Nothing)));
-                    if let Some(inside) = inside.collect::<Option<Vec<&Self>>>() {
-                        separate(to);
-                        write_string(to, &name);
-                        to.push(':');
-                        Self::write_rest(&inside, value, to);
-                    }
+        write_parts(of, to, |name, part, to| {
+            let Some(name) = name else {
+                let kind = || Some(part.get("type").ok()??.str().ok()?.into_owned());
+                let is_kept = !parts.iter().any(|out| out.is_of(kind));
+                if is_kept {
+                    Self::write_rest(parts, part, to);
                 }
-                to.push('}');
-            }
-            Some(b'[') => {
-                to.push('[');
-                for item in of.items().into_iter().flatten() {
-                    let kind = || Some(item.get("type").ok()??.str().ok()?.into_owned());
-                    if !parts.iter().any(|part| part.is_of(kind)) {
-                        separate(to);
-                        Self::write_rest(parts, item, to);
-                    }
-                }
-                to.push(']');
-            }
-            _ => to.push_str(of.text()),
+                return is_kept;
+            };
+            let inside = parts.iter().map(|out| out.inside(name));
+            // Most have no such parts, and then no list of them.
+            let inside = inside.filter(|out| !matches!(out, Some(Self::Nothing)));
+            let inside = inside.collect::<Option<Vec<&Self>>>();
+            inside.iter().for_each(|inside| Self::write_rest(inside, part, to));
+            inside.is_some()
+        });
+    }
+}
+
+/// Appends an object or a list out of the values that `write` appends, which returns false for those that it leaves out; other values
+/// as they are. Items have no name.
+pub(super) fn write_parts(
+    of: Node<'_>,
+    to: &mut String,
+    mut write: impl FnMut(Option<&str>, Node<'_>, &mut String) -> bool,
+) {
+    let mut append = |name: Option<&str>, part: Node<'_>, to: &mut String| {
+        let before = to.len();
+        if !to.ends_with(['{', '[']) {
+            to.push(',');
         }
+        if let Some(name) = name {
+            write_string(to, name);
+            to.push(':');
+        }
+        if !write(name, part, to) {
+            to.truncate(before);
+        }
+    };
+    match of.text().as_bytes().first() {
+        Some(b'{') => {
+            to.push('{');
+            // OK because names are strings.
+            let fields = of.fields().into_iter().flatten();
+            fields.for_each(|(name, value)| append(Some(&name.str().unwrap_or_default()), value, to));
+            to.push('}');
+        }
+        Some(b'[') => {
+            to.push('[');
+            of.items().into_iter().flatten().for_each(|item| append(None, item, to));
+            to.push(']');
+        }
+        _ => to.push_str(of.text()),
     }
 }
 

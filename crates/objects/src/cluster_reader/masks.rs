@@ -1,51 +1,56 @@
-//! Prunes an object to the fields that a policy asks the host for.
+//! Objects as the host passes them on: pruned to the fields that a policy asks it for, without the API server's bookkeeping.
 //!
 //! A path of keys keeps everything below it and passes through lists. Type and metadata always stay.
 
-use serde_json::Value;
+use headroom_admission::json::Node;
+
+use super::left_out::{LeftOut, write_parts};
 
 const ALWAYS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Leaves what `masks` name; everything if there are none.
-pub fn prune<M: AsRef<str>>(object: &mut Value, masks: &[M]) {
+/// It repeats the object in other words: who manages which field, and what was last applied.
+const BOOKKEEPING: LeftOut =
+    LeftOut::Fields(&[], &[("metadata", LeftOut::Fields(&["managedFields"], &[LAST_APPLIED]))]);
+const LAST_APPLIED: (&str, LeftOut) =
+    ("annotations", LeftOut::Fields(&["kubectl.kubernetes.io/last-applied-configuration"], &[]));
+
+/// Appends what `masks` name of an object; everything if there are none.
+pub fn write_masked(object: Node<'_>, masks: &[&str], to: &mut String) {
     if masks.is_empty() {
-        return;
+        return LeftOut::write_rest(&[&BOOKKEEPING], object, to);
     }
-    let paths: Vec<Vec<&str>> =
-        masks.iter().map(|mask| mask.as_ref().split('.').collect()).chain(ALWAYS.map(|key| vec![key])).collect();
+    let paths: Vec<Vec<&str>> = masks.iter().chain(&ALWAYS).map(|mask| mask.split('.').collect()).collect();
     let paths: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
-    keep(object, &paths);
+    write(object, &paths, &BOOKKEEPING, to);
 }
 
-fn keep(value: &mut Value, paths: &[&[&str]]) {
-    match value {
-        Value::Object(fields) => fields.retain(|key, field| {
-            let below: Vec<&[&str]> = paths
-                .iter()
-                .filter_map(|path| path.split_first())
-                .filter(|(first, _)| *first == key)
-                .map(|(_, rest)| rest)
-                .collect();
-            let is_whole = below.iter().any(|rest| rest.is_empty());
-            if !is_whole && !below.is_empty() {
-                keep(field, &below);
-            }
-            !below.is_empty()
-        }),
-        Value::Array(items) => items.iter_mut().for_each(|item| keep(item, paths)),
-        _ => {}
-    }
+fn write(value: Node<'_>, paths: &[&[&str]], left_out: &LeftOut, to: &mut String) {
+    write_parts(value, to, |name, part, to| {
+        let Some(name) = name else {
+            write(part, paths, left_out, to);
+            return true;
+        };
+        let within = paths.iter().filter_map(|path| path.split_first()).filter(|(first, _)| **first == name);
+        let within: Vec<&[&str]> = within.map(|(_, rest)| rest).collect();
+        match left_out.inside(name) {
+            Some(left_out) if within.iter().any(|rest| rest.is_empty()) => LeftOut::write_rest(&[left_out], part, to),
+            Some(left_out) if !within.is_empty() => write(part, &within, left_out, to),
+            _ => return false,
+        }
+        true
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::document;
+    use serde_json::{Value, json};
 
     fn check(masks: &[&str], object: Value, expected: Value) {
-        let mut pruned = object;
-        prune(&mut pruned, masks);
-        assert_eq!(pruned, expected, "{masks:?}");
+        let (mut pruned, object) = (String::new(), document(&object).unwrap());
+        write_masked(object.root(), masks, &mut pruned);
+        assert_eq!(serde_json::from_str::<Value>(&pruned).unwrap(), expected, "{masks:?}");
     }
 
     #[test]
@@ -62,6 +67,11 @@ mod tests {
             &["spec.containers.name"],
             json!({"spec": {"containers": [{"name": "a", "image": "b"}]}}),
             json!({"spec": {"containers": [{"name": "a"}]}}),
+        );
+        check(
+            &["spec"],
+            json!({"metadata": {"managedFields": [{}], "annotations": {"a": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"}}}),
+            json!({"metadata": {"annotations": {"a": "b"}}}),
         );
         check(&["spec", "spec.hard"], json!({"spec": {"a": 1}}), json!({"spec": {"a": 1}}));
     }
