@@ -217,6 +217,8 @@ impl DecisionStep<'_> {
             self.note(pod, Event::Settled);
         } else if watched_for >= self.rules.kubelet_is_stuck_after && change.direction == Direction::Up {
             self.note(pod, Event::Dropped("the kubelet has not made it yet"));
+        } else if watched_for >= self.rules.kubelet_is_stuck_after && pod.readiness == Readiness::NotHeardOf {
+            self.note(pod, Event::Dropped("its node has not been heard of"));
         } else {
             self.record.changes.push(change);
         }
