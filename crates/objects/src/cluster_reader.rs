@@ -256,9 +256,5 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
 
 /// Drops what repeats the object in other words: who manages which field, and what was last applied.
 pub fn without_bookkeeping(object: &mut Value) {
-    let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
-    metadata.remove("managedFields");
-    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
-        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
-    }
+    masks::BOOKKEEPING.leave_out(object);
 }

@@ -9,7 +9,7 @@ use super::left_out::{LeftOut, write_parts};
 const ALWAYS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// It repeats the object in other words: who manages which field, and what was last applied.
-const BOOKKEEPING: LeftOut =
+pub(super) const BOOKKEEPING: LeftOut =
     LeftOut::Fields(&[], &[("metadata", LeftOut::Fields(&["managedFields"], &[LAST_APPLIED]))]);
 const LAST_APPLIED: (&str, LeftOut) =
     ("annotations", LeftOut::Fields(&["kubectl.kubernetes.io/last-applied-configuration"], &[]));

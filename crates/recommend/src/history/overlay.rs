@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use headroom_admission::cluster::lookup::HostCall;
 use headroom_admission::cluster::usage::profile_layout::KIND;
 use headroom_admission::cluster::usage::{Repository, Root, workload};
 use headroom_admission::image::ImageName;
@@ -11,7 +12,7 @@ use headroom_usage::profile::custom_resource::NAMESPACE;
 use headroom_usage::profile::{Histories, History, Images, Share};
 use serde_json::Value;
 
-use headroom_objects::cluster_reader::{ClusterReader, List, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, List, ReadError, answer};
 use headroom_objects::kinds::ApiKind;
 
 /// A container with a history.
@@ -85,5 +86,10 @@ impl ClusterReader for HistoryOverlay<'_> {
 
     fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
         self.below.kind(api_version, kind)
+    }
+
+    /// Other answers than history are those from below, which may be kept there.
+    fn read(&mut self, call: &HostCall<'_>) -> Result<Vec<u8>, ReadError> {
+        if call.kind == KIND { answer(self, call).map(String::into_bytes) } else { self.below.read(call) }
     }
 }
