@@ -101,8 +101,8 @@ async fn charged(replica: &Arc<Replica>, request: &Request<'_>, node: Node<'_>) 
     let may_exceed = reservation.may_exceed;
     let review = Review { replica, request, node, until: began + REVIEW_TIMEOUT };
     let outcome = match tokio::time::timeout_at(began + ANSWER_TIMEOUT, review.room(reservation)).await {
+        Ok(Err(_)) | Err(_) if may_exceed => Ok(()),
         Ok(outcome) => outcome,
-        Err(_) if may_exceed => Ok(()),
         Err(_) => Err(Denial::busy("the ledger waits for an answer of the API server; retry".to_owned())),
     };
     let result = match &outcome {
@@ -174,11 +174,7 @@ impl Review<'_, '_> {
     /// Reserves room in each ledger that the object is charged to.
     async fn room(&self, uncharged: ReservationRequest) -> Result<(), Denial> {
         let Self { replica, request, .. } = *self;
-        let may_exceed = uncharged.may_exceed;
-        let views = match covering(replica, &request.namespace).await {
-            Err(_) if may_exceed => return Ok(()),
-            views => views?,
-        };
+        let views = covering(replica, &request.namespace).await?;
         let has_devices = uncharged.key.kind == RESOURCE_CLAIMS
             && views.iter().any(|view| view.plan.shares_devices(&request.namespace));
         let mut reservation = uncharged.clone();
@@ -189,7 +185,7 @@ impl Review<'_, '_> {
         for view in views.into_iter().filter(|view| reservation.grows(&view.plan)) {
             let faults = reservation_request::faults(request, &view.plan);
             let faults = faults.unwrap_or_else(|malformed| vec![malformed.to_string()]);
-            if !faults.is_empty() && !may_exceed {
+            if !faults.is_empty() && !reservation.may_exceed {
                 let ObjectKey { kind, name, .. } = &reservation.key;
                 return Err(Denial::forbidden(format!("{kind} \"{name}\" is forbidden: {}", faults.join("; "))));
             }
@@ -197,7 +193,6 @@ impl Review<'_, '_> {
         }
         let is_dry_run = self.node.get("dryRun").ok().flatten().and_then(|dry| dry.bool().ok()).unwrap_or_default();
         match is_dry_run {
-            true if may_exceed => Ok(()),
             true => dry_run(replica, &reservation, &growing),
             false => self.reserve(&reservation, uncharged, &growing).await,
         }

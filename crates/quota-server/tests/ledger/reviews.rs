@@ -186,12 +186,13 @@ async fn a_kind_that_cannot_be_found_delays_only_the_first_plan_and_no_other_quo
 #[tokio::test(start_paused = true)]
 async fn clients_are_asked_to_retry_while_the_api_server_answers_nothing() {
     let (server, replica) = with_replica(HARD).await;
-    server.on_request(|_| Outcome::Hang);
+    server.on_request(|request| if request.method == "GET" { Outcome::Hang } else { Outcome::HoldAnswer });
     let began = Instant::now();
     let response = replica.create(&pod("shop", "web")).await;
     assert_eq!(response["status"]["code"], 429, "{response}");
     assert!(began.elapsed() < Duration::from_millis(9500), "{:?}", began.elapsed());
-    // The room that it had reserved by then is given back.
+    // The room that it had reserved by then, of which it has not heard, is given back.
+    assert!(ledger(&server).get("claims").is_some());
     server.on_request(|_| Outcome::Serve);
     until_counted(&server, "pods=0").await;
 }
