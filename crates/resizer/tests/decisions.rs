@@ -300,7 +300,7 @@ fn a_decrease_settles_once_its_pod_is_heard_of() {
 
 /// Pods that no eviction ends, as of a DaemonSet, stay on a node that never comes back.
 #[test]
-fn a_decrease_on_a_node_that_stays_away_holds_up_its_workload_no_longer() {
+fn a_decrease_on_a_node_that_stays_away_is_taken_back() {
     let mut smaller = container();
     smaller.wanted = amounts(100, 100);
     let mut workload = workload(vec![pod(smaller)]);
@@ -309,13 +309,12 @@ fn a_decrease_on_a_node_that_stays_away_holds_up_its_workload_no_longer() {
     (pod.version, pod.containers[0].size) = ("8".to_owned(), begun.resizes[0].containers[0].to);
     let made = decided(&workload, &begun.record, NOW + 10);
     workload.pods[0].readiness = Readiness::NotHeardOf;
-    let stuck = Rules::default().kubelet_is_stuck_after;
-    for (after, is_over) in [(stuck - 1, false), (stuck, true)] {
-        let Decision { record, resizes, notes } = decided(&workload, &made.record, NOW + 10 + after);
-        assert_eq!((record.changes.is_empty(), resizes.as_slice()), (is_over, [].as_slice()));
-        let dropped = Event::Dropped("its node has not been heard of");
-        assert_eq!(notes.iter().any(|note| note.event == dropped), is_over);
-    }
+    let lost = NOW + 10 + Rules::default().kubelet_is_stuck_after;
+    assert_eq!(decided(&workload, &made.record, lost - 1).resizes, []);
+    let back = decided(&workload, &made.record, lost);
+    assert_eq!(back.resizes[0].containers[0].to, begun.resizes[0].containers[0].from);
+    workload.pods[0].containers[0].size = back.resizes[0].containers[0].to;
+    assert_eq!(decided(&workload, &back.record, lost + 10).record.changes, []);
 }
 
 /// A decrease that settled.

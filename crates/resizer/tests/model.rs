@@ -42,6 +42,8 @@ fn scenarios() -> Vec<Scenario> {
         Scenario { name: "a raise is undone", pods: vec![(4, 12)], rises: vec![7, 10], undos: 1, ..calm() },
         Scenario { name: "undone after a kill", pods: vec![(4, 6)], rises: vec![7], undos: 1, quarters: 0, ..calm() },
         Scenario { name: "undone while deferred", pods: vec![(8, 12)], defers: 1, undos: 1, ..calm() },
+        Scenario { name: "not heard of", silences: 1, quarters: 3, leaders: 1, ..calm() },
+        Scenario { name: "suffers where nobody hears of it", needs: 7, silences: 1, quarters: 3, leaders: 1, ..calm() },
         Scenario { name: "deleted", deletions: 1, days: 1, leaders: 1, ..calm() },
     ]
 }
@@ -87,6 +89,7 @@ fn every_naive_variant_breaks() {
         (Flaw::NotWatched, "suffers", "UNDO"),
         (Flaw::NoCanary, "suffers", "CANARY"),
         (Flaw::UndoneIsMadeAgain, "undone", "PERSON"),
+        (Flaw::SilenceHasNoEnd, "not heard of", "END"),
     ] {
         let outcome = searched(&named(scenario), flaw);
         match outcome.violation {

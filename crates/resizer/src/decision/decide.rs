@@ -217,8 +217,6 @@ impl DecisionStep<'_> {
             self.note(pod, Event::Settled);
         } else if watched_for >= self.rules.kubelet_is_stuck_after && change.direction == Direction::Up {
             self.note(pod, Event::Dropped("the kubelet has not made it yet"));
-        } else if watched_for >= self.rules.kubelet_is_stuck_after && pod.readiness == Readiness::NotHeardOf {
-            self.note(pod, Event::Dropped("its node has not been heard of"));
         } else {
             self.record.changes.push(change);
         }
@@ -273,7 +271,9 @@ impl DecisionStep<'_> {
                 return Some(Harm::Stalled);
             }
         }
-        if pod.readiness == Readiness::NotReady {
+        // A node that stays away is no moment's silence, and nothing else ends such a change: some pods are never evicted.
+        let is_lost = pod.readiness == Readiness::NotHeardOf && self.now - since >= self.rules.kubelet_is_stuck_after;
+        if pod.readiness == Readiness::NotReady || is_lost {
             return Some(Harm::NotReady);
         }
         (self.workload.objective_is_met == Some(false)).then_some(Harm::Objective)

@@ -33,6 +33,7 @@ pub enum Flaw {
     NotWatched,
     NoCanary,
     UndoneIsMadeAgain,
+    SilenceHasNoEnd,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -53,6 +54,8 @@ pub struct Scenario {
     /// The number of requests that the API server may refuse.
     pub refusals: u8,
     pub deletions: u8,
+    /// The number of times that the node of a pod is not heard of for a while, or for ever.
+    pub silences: u8,
     /// The number of times that a person takes the last changes back.
     pub undos: u8,
     /// The number of times that a quarter of an hour passes, and a day.
@@ -66,6 +69,7 @@ pub struct Scenario {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct PodState {
     exists: bool,
+    is_away: bool,
     version: u16,
     request: u64,
     limit: u64,
@@ -109,6 +113,7 @@ pub struct World {
     defers: u8,
     refusals: u8,
     deletions: u8,
+    silences: u8,
     undos: u8,
     quarters: u8,
     days: u8,
@@ -137,6 +142,7 @@ impl Space for Model<'_> {
         let Scenario { peak, .. } = *self.scenario;
         let pod = |(request, limit): &(u64, u64)| PodState {
             exists: true,
+            is_away: false,
             version: 1,
             request: *request,
             limit: *limit,
@@ -159,6 +165,7 @@ impl Space for Model<'_> {
             defers: self.scenario.defers,
             refusals: self.scenario.refusals,
             deletions: self.scenario.deletions,
+            silences: self.scenario.silences,
             undos: self.scenario.undos,
             quarters: self.scenario.quarters,
             days: self.scenario.days,
@@ -174,7 +181,7 @@ impl Space for Model<'_> {
         for place in (0..world.pods.len()).filter(|place| world.pods[*place].exists) {
             self.pod_steps(world, place, &mut next);
         }
-        if world.pods.iter().any(|pod| pod.in_store != (world.now, pod.used, pod.peak)) {
+        if world.pods.iter().any(|pod| !pod.is_away && pod.in_store != (world.now, pod.used, pod.peak)) {
             let mut after = world.clone();
             measure(&mut after);
             next.push((Step("metrics", 0, "arrive"), after));
@@ -213,7 +220,7 @@ impl Space for Model<'_> {
     fn fingerprint(&self, world: &World) -> u128 {
         // It makes no difference which leader is which.
         let leaders = world.leaders.iter().map(fingerprint).fold(0, u128::wrapping_add);
-        let limits = (world.refusals, world.deletions, world.undos, world.quarters, world.days);
+        let limits = (world.refusals, world.deletions, world.silences, world.undos, world.quarters, world.days);
         fingerprint((
             leaders,
             &world.now,
@@ -240,6 +247,7 @@ impl Model<'_> {
         match self.flaw {
             Flaw::NothingLeftAlone => Rules { left_alone: [0, 0], ..rules },
             Flaw::NoDailyLimit => Rules { changes_a_day: 100, ..rules },
+            Flaw::SilenceHasNoEnd => Rules { kubelet_is_stuck_after: Time::MAX / 2, ..rules },
             Flaw::StaleUsage => Rules { stale_after: Time::MAX / 2, ..rules },
             _ => rules,
         }
@@ -259,7 +267,11 @@ impl Model<'_> {
                 version: pod.version.to_string(),
                 mode: Mode::On,
                 left_alone: None,
-                readiness: if pod.request >= self.scenario.needs { Readiness::Ready } else { Readiness::NotReady },
+                readiness: match () {
+                    () if pod.is_away => Readiness::NotHeardOf,
+                    () if pod.request >= self.scenario.needs => Readiness::Ready,
+                    () => Readiness::NotReady,
+                },
                 kubelet: pod.kubelet,
                 containers: vec![ObservedContainer {
                     name: "web".to_owned(),
@@ -442,7 +454,11 @@ impl Model<'_> {
         }
         pod.version += 1;
         (pod.request, pod.limit) = (request, limit);
-        pod.kubelet = if is_deferred && !is_back { Kubelet::Deferred } else { Kubelet::Done };
+        pod.kubelet = match () {
+            () if pod.is_away => Kubelet::InProgress,
+            () if is_deferred && !is_back => Kubelet::Deferred,
+            () => Kubelet::Done,
+        };
         world.defers -= u8::from(is_deferred && world.defers != u8::MAX);
     }
 
@@ -452,10 +468,21 @@ impl Model<'_> {
             change(&mut after);
             next.push((Step("pod", place, what), after));
         };
-        if let Some(level) = self.scenario.rises.get(world.rises) {
+        if let Some(level) = self.scenario.rises.get(world.rises).filter(|_| !world.pods[place].is_away) {
             step("uses more", &|after| {
                 after.rises += 1;
                 use_memory(after, place, *level);
+            });
+        }
+        if world.pods[place].is_away {
+            step("is heard of again", &|after| {
+                let pod = &mut after.pods[place];
+                (pod.is_away, pod.kubelet) = (false, Kubelet::Done);
+            });
+        } else if world.silences > 0 {
+            step("is not heard of", &|after| {
+                after.silences -= 1;
+                after.pods[place].is_away = true;
             });
         }
         if world.deletions > 0 {
@@ -502,7 +529,10 @@ impl Model<'_> {
         let is_free = |pod: &PodState| {
             // A pod that lacks room for its use may be kept from it by the bound, its limit, or the kubelet.
             let asked: u64 = exist().map(|pod| pod.request).sum();
-            self.scenario.defers != u8::MAX && asked + 3 < self.scenario.bound && pod.request < pod.limit
+            self.scenario.defers != u8::MAX
+                && !pod.is_away
+                && asked + 3 < self.scenario.bound
+                && pod.request < pod.limit
         };
         match world.violated {
             Some(violated) => Some(violated),
@@ -517,7 +547,7 @@ impl Model<'_> {
 }
 
 fn measure(world: &mut World) {
-    for pod in &mut world.pods {
+    for pod in world.pods.iter_mut().filter(|pod| !pod.is_away) {
         pod.in_store = (world.now, pod.used, pod.peak);
     }
 }
