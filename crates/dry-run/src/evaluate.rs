@@ -169,7 +169,7 @@ pub fn read(lookup: &Lookup<'_>, cluster: &mut dyn ClusterReader, settings: &Set
     match (lookup, &answer) {
         (Lookup::Namespace { name }, Err(ReadError::NotFound { .. })) if !settings.selects_by_namespace_labels() => {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            Ok(list_of(&lookup.call(), [namespace.to_string()])?.into_bytes())
+            Ok(list_of(&lookup.call(), vec![namespace.to_string()])?.into_bytes())
         }
         _ => Ok(answer?),
     }

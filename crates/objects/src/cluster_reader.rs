@@ -11,12 +11,13 @@ mod masks;
 use std::fmt;
 
 use headroom_admission::cluster::lookup::HostCall;
-use headroom_admission::json::{Document, json_string};
+use headroom_admission::json::Document;
 use serde_json::Value;
 
 pub use compressed_object::{CompressedObject, CompressedText};
 pub use folder::Folder;
 pub use left_out::LeftOut;
+pub use masks::without_bookkeeping;
 
 use crate::kinds::{ApiKind, metadata};
 
@@ -173,7 +174,7 @@ pub fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -
     let HostCall { api_version, kind, namespace, .. } = *call;
     let list = (api_version, kind, namespace);
     let Some(name) = &call.name else {
-        return list_of(call, cluster.list(list)?.iter().map(Value::to_string));
+        return list_of(call, cluster.list(list)?.iter().map(Value::to_string).collect());
     };
     let not_found = || ReadError::NotFound {
         api_version: api_version.to_owned(),
@@ -182,34 +183,26 @@ pub fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -
         name: name.to_string(),
     };
     let object = cluster.text(list, name)?.ok_or_else(not_found)?;
-    match call.is_live {
-        true => {
-            let mut answer = String::new();
-            write_as_returned(object, call, &mut answer).map(|()| answer)
-        }
-        false => list_of(call, [object]),
-    }
+    if call.is_live { as_returned(object, call) } else { list_of(call, vec![object]) }
 }
 
 /// The list of objects that answers a call.
-pub fn list_of(call: &HostCall<'_>, objects: impl IntoIterator<Item = String>) -> Result<String, ReadError> {
-    let (api_version, kind) = (json_string(call.api_version), json_string(&format!("{}List", call.kind)));
-    let mut list = format!("{{\"apiVersion\":{api_version},\"kind\":{kind},\"metadata\":{{}},\"items\":[");
+pub fn list_of(call: &HostCall<'_>, objects: Vec<String>) -> Result<String, ReadError> {
+    let HostCall { api_version, kind, .. } = call;
+    // Names of kinds need no escapes.
+    let mut list = format!(r#"{{"apiVersion":"{api_version}","kind":"{kind}List","metadata":{{}},"items":["#);
     for (place, object) in objects.into_iter().enumerate() {
-        if place > 0 {
-            list.push(',');
-        }
-        write_as_returned(object, call, &mut list)?;
+        list.push_str(if place > 0 { "," } else { "" });
+        list.push_str(&as_returned(object, call)?);
     }
     list.push_str("]}");
     Ok(list)
 }
 
-/// Appends an object as the host passes it on.
-fn write_as_returned(object: String, call: &HostCall<'_>, to: &mut String) -> Result<(), ReadError> {
+/// An object as the host passes it on.
+fn as_returned(object: String, call: &HostCall<'_>) -> Result<String, ReadError> {
     let document = Document::own(object.into_bytes()).map_err(|malformed| malformed.to_string())?;
-    masks::write_masked(document.root(), call.field_masks, to);
-    Ok(())
+    Ok(masks::masked(document.root(), call.field_masks))
 }
 
 impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
@@ -252,9 +245,4 @@ impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
     fn release(&mut self) -> Option<u16> {
         self.as_mut().release()
     }
-}
-
-/// Drops what repeats the object in other words: who manages which field, and what was last applied.
-pub fn without_bookkeeping(object: &mut Value) {
-    masks::BOOKKEEPING.leave_out(object);
 }

@@ -16,7 +16,7 @@ pub enum LeftOut {
 
 impl LeftOut {
     /// The part of a field that is left out; none if that is all of it.
-    pub(super) fn inside(&self, field: &str) -> Option<&Self> {
+    fn inside(&self, field: &str) -> Option<&Self> {
         match self {
             Self::Fields(all, parts) => (!all.contains(&field))
                 .then(|| parts.iter().find(|(of, _)| *of == field).map_or(&Self::Nothing, |(_, part)| part)),
@@ -52,7 +52,7 @@ impl LeftOut {
         if parts.iter().all(|part| matches!(part, Self::Nothing)) {
             return to.push_str(of.text());
         }
-        write_parts(of, to, |name, part, to| {
+        write_parts(of, to, &mut |name, part, to| {
             let Some(name) = name else {
                 let kind = || Some(part.get("type").ok()??.str().ok()?.into_owned());
                 let is_kept = !parts.iter().any(|out| out.is_of(kind));
@@ -76,7 +76,7 @@ impl LeftOut {
 pub(super) fn write_parts(
     of: Node<'_>,
     to: &mut String,
-    mut write: impl FnMut(Option<&str>, Node<'_>, &mut String) -> bool,
+    write: &mut dyn FnMut(Option<&str>, Node<'_>, &mut String) -> bool,
 ) {
     let mut append = |name: Option<&str>, part: Node<'_>, to: &mut String| {
         let before = to.len();

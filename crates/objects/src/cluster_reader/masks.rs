@@ -1,55 +1,78 @@
 //! Objects as the host passes them on: pruned to the fields that a policy asks it for, without the API server's bookkeeping.
 //!
-//! A path of keys keeps everything below it and passes through lists. Type and metadata always stay.
+//! A path of keys is about everything below it and passes through lists. Type and metadata always stay.
 
 use headroom_admission::json::Node;
+use serde_json::Value;
 
-use super::left_out::{LeftOut, write_parts};
+use super::left_out::write_parts;
 
 const ALWAYS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// It repeats the object in other words: who manages which field, and what was last applied.
-pub(super) const BOOKKEEPING: LeftOut =
-    LeftOut::Fields(&[], &[("metadata", LeftOut::Fields(&["managedFields"], &[LAST_APPLIED]))]);
-const LAST_APPLIED: (&str, LeftOut) =
-    ("annotations", LeftOut::Fields(&["kubectl.kubernetes.io/last-applied-configuration"], &[]));
+/// They repeat the object in other words: who manages which field, and what was last applied.
+const BOOKKEEPING: [&str; 2] =
+    ["metadata.managedFields", "metadata.annotations.kubectl.kubernetes.io/last-applied-configuration"];
 
-/// Appends what `masks` name of an object; everything if there are none.
-pub fn write_masked(object: Node<'_>, masks: &[&str], to: &mut String) {
-    if masks.is_empty() {
-        return LeftOut::write_rest(&[&BOOKKEEPING], object, to);
-    }
-    let paths: Vec<Vec<&str>> = masks.iter().chain(&ALWAYS).map(|mask| mask.split('.').collect()).collect();
-    let paths: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
-    write(object, &paths, &BOOKKEEPING, to);
+/// The path of the value itself.
+const WHOLE: &str = "";
+
+/// Drops the bookkeeping of an object.
+pub fn without_bookkeeping(object: &mut Value) {
+    BOOKKEEPING.iter().for_each(|path| drop_path(object, path));
 }
 
-fn write(value: Node<'_>, paths: &[&[&str]], left_out: &LeftOut, to: &mut String) {
-    write_parts(value, to, |name, part, to| {
+fn drop_path(from: &mut Value, path: &str) {
+    let Value::Object(fields) = from else { return };
+    fields.retain(|name, value| {
+        let below = below(path, name);
+        below.into_iter().for_each(|rest| drop_path(value, rest));
+        below != Some(WHOLE)
+    });
+}
+
+/// The text of what `masks` name of an object, without its bookkeeping; of all of it if there are none.
+pub fn masked(object: Node<'_>, masks: &[&str]) -> String {
+    let mut paths = if masks.is_empty() { vec![WHOLE] } else { ALWAYS.to_vec() };
+    paths.extend(masks);
+    let mut text = String::new();
+    write(object, &paths, &BOOKKEEPING, &mut text);
+    text
+}
+
+fn write<'p>(value: Node<'_>, kept: &[&'p str], dropped: &[&'p str], to: &mut String) {
+    if kept.contains(&WHOLE) && dropped.is_empty() {
+        return to.push_str(value.text());
+    }
+    write_parts(value, to, &mut |name, part, to| {
         let Some(name) = name else {
-            write(part, paths, left_out, to);
+            write(part, kept, dropped, to);
             return true;
         };
-        let within = paths.iter().filter_map(|path| path.split_first()).filter(|(first, _)| **first == name);
-        let within: Vec<&[&str]> = within.map(|(_, rest)| rest).collect();
-        match left_out.inside(name) {
-            Some(left_out) if within.iter().any(|rest| rest.is_empty()) => LeftOut::write_rest(&[left_out], part, to),
-            Some(left_out) if !within.is_empty() => write(part, &within, left_out, to),
-            _ => return false,
+        let of_field = |path: &&'p str| if *path == WHOLE { Some(WHOLE) } else { below(path, name) };
+        let kept: Vec<&str> = kept.iter().filter_map(of_field).collect();
+        let dropped: Vec<&str> = dropped.iter().filter_map(of_field).collect();
+        let is_kept = !kept.is_empty() && !dropped.contains(&WHOLE);
+        if is_kept {
+            write(part, &kept, &dropped, to);
         }
-        true
+        is_kept
     });
+}
+
+/// The part of a path below a field; none if it does not lead there. Names of annotations have points too.
+fn below<'p>(path: &'p str, field: &str) -> Option<&'p str> {
+    let rest = path.strip_prefix(field)?;
+    if rest.is_empty() { Some(WHOLE) } else { rest.strip_prefix('.') }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::document;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn check(masks: &[&str], object: Value, expected: Value) {
-        let (mut pruned, object) = (String::new(), document(&object).unwrap());
-        write_masked(object.root(), masks, &mut pruned);
+        let pruned = masked(document(&object).unwrap().root(), masks);
         assert_eq!(serde_json::from_str::<Value>(&pruned).unwrap(), expected, "{masks:?}");
     }
 
