@@ -193,7 +193,7 @@ pub fn estimate<'d>(
     if let Some(used) = peak.as_ref().filter(|peak| **peak > quantity) {
         let used = in_usual_suffixes(used.clone(), resource).rounded_up_to_multiple_of(&rounding);
         let from = std::mem::replace(&mut quantity, used.clone());
-        adjustments.push(Adjustment { from, reason: AdjustmentReason::Peak { used, window: Window::MONTH } });
+        adjustments.push(Adjustment { from, reason: AdjustmentReason::Peak { used, window: Window::Month } });
     }
     let mut least = Quantity::ZERO;
     let is_compared = target.purpose == Purpose::Comparison;

@@ -229,7 +229,7 @@ fn measurements(chosen: &Chosen<'_>, container: usize, resource: Resource, windo
         peak: observed.peak().ok()?,
         not_covered: chosen
             .history
-            .observed(Window::MONTH, resource)
+            .observed(Window::Month, resource)
             .ok()?
             .and_then(|month| month.not_covered().ok()?),
         samples: observed.samples,

@@ -612,7 +612,7 @@ impl Evaluator<'_> {
         }
         for (container, usage) in advice.containers.iter_mut().zip(usage) {
             let age = usage.as_ref().and_then(|described| self.engine.age(described.usage));
-            let month = usage.as_ref().and_then(|of| of.history.as_ref()?.windows.get(&Window::MONTH));
+            let month = usage.as_ref().and_then(|of| of.history.as_ref()?.windows.get(&Window::Month));
             container.peak_to_cover = month.and_then(|month| month.memory.as_ref()?.peak.clone());
             let reasons = container.resources.iter_mut().filter_map(|advice| advice.reason.as_mut());
             reasons.zip(age.into_iter().cycle()).for_each(|(reason, age)| reason.set_age(age));

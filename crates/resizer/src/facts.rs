@@ -70,7 +70,7 @@ pub fn of_template(
                     ComputeResource::Cpu => found.is_evident.cpu = is_estimate,
                     ComputeResource::Memory => found.is_evident.memory = is_estimate,
                 }
-                let month = own.history.observed(Window::MONTH, measured).ok().flatten().unwrap_or(own.observed);
+                let month = own.history.observed(Window::Month, measured).ok().flatten().unwrap_or(own.observed);
                 if let (Ok(peak), Ok(Some(days))) = (month.peak(), own.history.days()) {
                     found
                         .floor

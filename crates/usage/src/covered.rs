@@ -298,7 +298,7 @@ mod tests {
     #[track_caller]
     fn check(days: BTreeMap<u32, Observed>, expected: [u64; 4]) {
         let (open, left_out) = OpenHistory::covering(days.clone());
-        let peak = open.sketch(Window::MONTH, Resource::Memory).peak() >> 20;
+        let peak = open.sketch(Window::Month, Resource::Memory).peak() >> 20;
         let history = open.history().unwrap();
         let recent = history.windows[&Window::Recent].cpu.as_ref().unwrap();
         let needs = recent.each_pod.as_ref().unwrap().needs.milli_value() as u64;

@@ -107,7 +107,7 @@ impl OpenHistory {
 
     /// The pods and samples of a window, not weighted.
     pub fn counted(&self, window: Window) -> &Observed {
-        if window == Window::WEEK { &self.week } else { &self.month }
+        if window == Window::Week { &self.week } else { &self.month }
     }
 
     pub fn sketch(&self, window: Window, resource: Resource) -> &Sketch {
@@ -124,8 +124,8 @@ impl OpenHistory {
     /// `recent`, whose days have different weights.
     pub fn busiest(&self, window: Window) -> u64 {
         match window {
-            Window::WEEK => self.busiest_of_week,
-            Window::MONTH => self.busiest_of_month,
+            Window::Week => self.busiest_of_week,
+            Window::Month => self.busiest_of_month,
             _ => 0,
         }
     }
@@ -166,7 +166,7 @@ impl OpenHistory {
             Resource::Memory => memory,
             Resource::EphemeralStorage => 0,
         };
-        (most > 0 && window == Window::MONTH).then(|| quantity(most, resource))
+        (most > 0 && window == Window::Month).then(|| quantity(most, resource))
     }
 
     /// Minutes observed.
@@ -232,7 +232,7 @@ mod tests {
         (2..=30).for_each(|age| open.add_observed(age, &day(10)));
         let recent = open.sketch(Window::Recent, Resource::Cpu);
         assert_eq!((recent.percentile(490), recent.percentile(510)), (10, 100));
-        assert_eq!(open.sketch(Window::MONTH, Resource::Cpu).percentile(960), 10);
+        assert_eq!(open.sketch(Window::Month, Resource::Cpu).percentile(960), 10);
         assert_eq!((open.days(), open.samples(Window::Recent, Resource::Cpu)), (30, 30 * 24 * 60));
     }
 
@@ -240,7 +240,7 @@ mod tests {
     fn days_older_than_a_month_are_ignored() {
         let mut open = OpenHistory::default();
         open.add_observed(31, &day(100));
-        assert!(!open.has(Window::MONTH) && open.history().is_none());
+        assert!(!open.has(Window::Month) && open.history().is_none());
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
             day.busy_pods.add(1, &day.cpu, 0);
             open.add_observed(age, &day);
         });
-        assert_eq!((open.busiest(Window::WEEK), open.busiest(Window::MONTH)), (7 << 20, 11 << 20));
+        assert_eq!((open.busiest(Window::Week), open.busiest(Window::Month)), (7 << 20, 11 << 20));
         let back = OpenHistory::read(&open.write()).unwrap();
         assert_eq!(back.history(), open.history());
         assert!(OpenHistory::read(&[1, 2, 3]).is_err());

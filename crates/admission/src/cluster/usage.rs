@@ -12,7 +12,6 @@ pub mod profile_layout;
 pub mod read;
 pub mod workload;
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -47,7 +46,6 @@ pub enum Resource {
 impl Resource {
     pub const ALL: [Self; 3] = [Self::Cpu, Self::Memory, Self::EphemeralStorage];
 
-    /// The name in Kubernetes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -66,70 +64,41 @@ impl Resource {
     }
 }
 
-/// A number of days that end with the collection: `7d`.
+/// A number of days that end with the collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Window {
     /// A month in which each day weighs half as much as the day after it.
     Recent,
-    /// This many days, all with the same weight.
-    Days(u16),
+    Week,
+    Month,
 }
 
 impl Window {
-    pub const WEEK: Self = Self::Days(7);
-    pub const MONTH: Self = Self::Days(30);
-    /// The windows in profiles.
-    pub const PUBLISHED: [Self; 3] = [Self::Recent, Self::WEEK, Self::MONTH];
+    pub const PUBLISHED: [Self; 3] = [Self::Recent, Self::Week, Self::Month];
 
-    /// `7d`, `recent`. The windows in profiles are constants, because formatting costs far more.
-    pub fn name(self) -> Cow<'static, str> {
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Recent => Cow::Borrowed("recent"),
-            Self::WEEK => Cow::Borrowed("7d"),
-            Self::MONTH => Cow::Borrowed("30d"),
-            Self::Days(days) => Cow::Owned(format!("{days}d")),
+            Self::Recent => "recent",
+            Self::Week => "7d",
+            Self::Month => "30d",
         }
     }
 
-    /// The number of days before today.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::PUBLISHED.into_iter().find(|window| window.name() == name)
+    }
+
     pub fn days(self) -> u16 {
         match self {
-            Self::Recent => 30,
-            Self::Days(days) => days,
+            Self::Week => 7,
+            Self::Recent | Self::Month => 30,
         }
     }
 }
 
-/// `7d`, `recent`
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name())
-    }
-}
-
-/// A text that is not a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ParseWindowError;
-
-impl fmt::Display for ParseWindowError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a window: expected `recent`, or a number of days from 1 to 65535 such as `7d`")
-    }
-}
-
-impl std::error::Error for ParseWindowError {}
-
-impl FromStr for Window {
-    type Err = ParseWindowError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "recent" {
-            return Ok(Self::Recent);
-        }
-        // Only one spelling, because the text is also the key of a window.
-        let digits = text.strip_suffix('d').filter(|days| days.starts_with(|c: char| matches!(c, '1'..='9')));
-        let days = digits.and_then(|days| days.parse().ok()).ok_or(ParseWindowError)?;
-        Ok(Self::Days(days))
+        f.write_str(self.name())
     }
 }
 
@@ -195,22 +164,8 @@ impl fmt::Display for Percentile {
     }
 }
 
-/// A text that is not a published percentile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ParsePercentileError;
-
-impl fmt::Display for ParsePercentileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a percentile that profiles hold: choose one of")?;
-        Percentile::PUBLISHED.iter().try_for_each(|percentile| write!(f, " {}", percentile.name))?;
-        f.write_str(" peak")
-    }
-}
-
-impl std::error::Error for ParsePercentileError {}
-
 impl FromStr for Percentile {
-    type Err = ParsePercentileError;
+    type Err = String;
 
     /// With or without the `p`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -220,10 +175,13 @@ impl FromStr for Percentile {
         let text = text.strip_prefix('p').unwrap_or(text);
         let (percent, tenths) = text.split_once('.').unwrap_or((text, "0"));
         let permille = match (percent.parse::<u16>(), tenths.parse::<u16>()) {
-            (Ok(percent @ 0..100), Ok(tenths @ 0..10)) => percent * 10 + tenths,
-            _ => return Err(ParsePercentileError),
+            (Ok(percent @ 0..100), Ok(tenths @ 0..10)) => Some(percent * 10 + tenths),
+            _ => None,
         };
-        Self::PUBLISHED.into_iter().find(|published| published.permille == permille).ok_or(ParsePercentileError)
+        Self::PUBLISHED.into_iter().find(|published| Some(published.permille) == permille).ok_or_else(|| {
+            let published = Self::PUBLISHED.map(Self::name).join(" ");
+            format!("not a percentile that profiles hold: choose one of {published} peak")
+        })
     }
 }
 
@@ -250,23 +208,9 @@ mod tests {
 
     #[test]
     fn other_percentiles_are_refused_with_the_published_ones() {
+        let published = "not a percentile that profiles hold: choose one of 50 60 70 75 80 85 90 95 98 99 99.9 peak";
         for text in ["", "0", "91", "100", "99.99", "-1", "pp90", "ppeak", "p", "6553.6"] {
-            assert_eq!(text.parse::<Percentile>(), Err(ParsePercentileError), "{text}");
-        }
-        assert_eq!(
-            ParsePercentileError.to_string(),
-            "not a percentile that profiles hold: choose one of 50 60 70 75 80 85 90 95 98 99 99.9 peak"
-        );
-    }
-
-    #[test]
-    fn windows_have_one_spelling() {
-        assert_eq!("7d".parse(), Ok(Window::WEEK));
-        assert_eq!(Window::MONTH.to_string(), "30d");
-        assert_eq!("recent".parse(), Ok(Window::Recent));
-        assert_eq!(Window::Recent.to_string(), "recent");
-        for text in ["", "d", "7", "0d", "07d", "+7d", "7D", "65536d", "7d "] {
-            assert_eq!(text.parse::<Window>(), Err(ParseWindowError), "{text}");
+            assert_eq!(text.parse::<Percentile>().unwrap_err(), published, "{text}");
         }
     }
 }

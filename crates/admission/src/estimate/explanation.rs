@@ -25,13 +25,8 @@ impl Basis {
     fn push_brief(&self, text: &mut String) {
         match self {
             Self::History { window, key, owner, .. } => {
-                text.extend(["usage of ", key, " ", owner.place(), " over "]);
-                match *window {
-                    Window::WEEK => text.push_str("7 days"),
-                    Window::MONTH | Window::Recent => text.push_str("30 days"),
-                    // Writing to a string cannot fail.
-                    Window::Days(days) => _ = write!(text, "{}", count_of(days.into(), "day")),
-                }
+                let days = if *window == Window::Week { "7 days" } else { "30 days" };
+                text.extend(["usage of ", key, " ", owner.place(), " over ", days]);
             }
             Self::WellKnown { .. } => text.push_str(WELL_KNOWN),
         }
@@ -42,7 +37,7 @@ impl Basis {
         match self {
             Self::History { percentile, window, key, owner, samples, age } => {
                 let (percentile, prefix) = (percentile.name(), percentile.prefix());
-                text.extend([prefix, percentile, " of ", &window.name(), " ", key, " ", owner.place()]);
+                text.extend([prefix, percentile, " of ", window.name(), " ", key, " ", owner.place()]);
                 // Writing to a string cannot fail.
                 let _ = write!(text, ", {samples} samples");
                 if age.as_secs() >= 60 {

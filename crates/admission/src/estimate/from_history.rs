@@ -149,7 +149,7 @@ const PERCENT_OF_ONE_POD: u64 = 100;
 /// The window whose peak of memory a request covers, if that is more than so many times the estimate. A peak of minutes is in
 /// no percentile, and one far above the request ends in an out-of-memory kill. Of its own history, a request covers every peak.
 const fn peak_to_cover(is_pool: bool) -> (Window, u64) {
-    if is_pool { (Window::WEEK, 2) } else { (Window::MONTH, 1) }
+    if is_pool { (Window::Week, 2) } else { (Window::Month, 1) }
 }
 
 const NO_MARGIN: Margin = Margin { percent: 0, amount: Quantity::ZERO };
@@ -174,7 +174,7 @@ const fn bound(resource: Resource) -> Option<(Percentile, Window, Margin)> {
         Resource::Cpu => Some((Percentile::P99_9, Window::Recent, NO_MARGIN)),
         Resource::Memory => {
             let some = Margin { percent: 10, amount: Quantity::from_bytes(16 << 20) };
-            Some((Percentile::PEAK, Window::MONTH, some))
+            Some((Percentile::PEAK, Window::Month, some))
         }
         Resource::EphemeralStorage => None,
     }

@@ -38,7 +38,7 @@ pub fn take_limit(container: &mut Container<'_>, resource: &str) -> Option<Quant
 /// limit it would be killed.
 pub fn peak(chosen: Option<&Chosen<'_>>, resource: Resource, moves_limit: bool) -> Option<Quantity> {
     let chosen = chosen.filter(|_| resource == Resource::Memory)?;
-    let observed = chosen.history.observed(Window::MONTH, resource).ok().flatten().unwrap_or(chosen.observed);
+    let observed = chosen.history.observed(Window::Month, resource).ok().flatten().unwrap_or(chosen.observed);
     let (peak, not_covered) = (observed.peak().ok()?, observed.not_covered().ok()?);
     Some(not_covered.filter(|_| moves_limit).map_or_else(|| peak.clone(), |most| most.max(peak.clone())))
 }

@@ -52,7 +52,7 @@ type Moments = BTreeMap<TagKey, i64>;
 
 impl NewestTags {
     pub fn new(today: u32) -> Self {
-        let oldest = today.saturating_sub(Window::MONTH.days().into());
+        let oldest = today.saturating_sub(Window::Month.days().into());
         Self { oldest, repository: None, namespaces: BTreeMap::new(), wanted: Wanted::default(), dropped: 0 }
     }
 

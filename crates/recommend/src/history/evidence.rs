@@ -65,7 +65,7 @@ impl Evidence {
         let samples = Resource::ALL.map(|resource| usage.sketch(resource).seconds().div_ceil(60));
         let samples = samples.into_iter().max().filter(|samples| *samples > 0)?;
         let minutes = usage.course.seconds().div_ceil(60);
-        let evidence = Self::new(usage.days(), samples, minutes, usage.usage.counted(Window::MONTH).pods.count());
+        let evidence = Self::new(usage.days(), samples, minutes, usage.usage.counted(Window::Month).pods.count());
         let days = &usage.course.days;
         let weekdays = days.last_key_value().zip(days.first_key_value());
         let weekdays = weekdays.map(|((first, _), (last, _))| [weekday(to, *first), weekday(to, *last)]);

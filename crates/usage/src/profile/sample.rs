@@ -36,7 +36,7 @@ pub fn history(last_seen: Timestamp) -> History {
         memory: Some(Box::new(memory)),
         ephemeral_storage: None,
     };
-    History { last_seen, days: 2, oom_kills: Vec::new(), windows: BTreeMap::from([(Window::WEEK, usage)]) }
+    History { last_seen, days: 2, oom_kills: Vec::new(), windows: BTreeMap::from([(Window::Week, usage)]) }
 }
 
 /// A share with these images, each with its tag, in namespace `shop`; each is last seen one second after the previous.

@@ -62,11 +62,11 @@ pub trait Key: Ord + Sized {
 
 impl Key for Window {
     fn name(&self) -> Cow<'_, str> {
-        Self::name(*self)
+        Self::name(*self).into()
     }
 
     fn of_name(name: &str) -> Option<Self> {
-        name.parse().ok()
+        Self::named(name)
     }
 }
 

@@ -43,7 +43,7 @@ pub struct RuleArgs {
 
 /// As the settings have it: `p95 of 30d`, where 30 days are all that is read.
 fn setting(choice: PercentileChoice) -> String {
-    PercentileChoice { window: choice.window.or(Some(Window::MONTH)), ..choice }.to_string()
+    PercentileChoice { window: choice.window.or(Some(Window::Month)), ..choice }.to_string()
 }
 
 impl RuleArgs {

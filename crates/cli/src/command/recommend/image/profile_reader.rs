@@ -190,7 +190,7 @@ fn familiar(repository: &str) -> &str {
 fn row(image: String, history: HistoryNode<'_>, collected_at: Timestamp) -> Result<Option<Image>, Unusable> {
     // Without figures where namespaces do not agree on any.
     let observed =
-        |resource| Ok::<_, Unusable>(history.observed(Window::MONTH, resource)?.filter(|of| of.has(Percentile::PEAK)));
+        |resource| Ok::<_, Unusable>(history.observed(Window::Month, resource)?.filter(|of| of.has(Percentile::PEAK)));
     let Some(any) = observed(Resource::Cpu)?.or(observed(Resource::Memory)?) else { return Ok(None) };
     let of = |resource| observed(resource)?.map(|observed| distribution(observed, resource)).transpose();
     let kills = history.oom_kills(collected_at)?;

@@ -159,6 +159,6 @@ fn history() -> History {
     let memory = usage(|amount| Quantity::from_bytes(amount << 20), None);
     let window = WindowUsage { pods: 12, namespaces: 5, cpu, memory, ephemeral_storage: None };
     let last_seen = Timestamp::from_unix_seconds(1_795_219_140).unwrap_or(Timestamp::UNIX_EPOCH);
-    let windows = [Window::WEEK, Window::MONTH].map(|of| (of, window.clone())).into();
+    let windows = [Window::Week, Window::Month].map(|of| (of, window.clone())).into();
     History { last_seen, days: 30, oom_kills: Vec::new(), windows }
 }
