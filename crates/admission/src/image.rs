@@ -37,35 +37,44 @@ pub struct ImageName<'a> {
 impl<'a> ImageName<'a> {
     /// Reads `[registry[:port]/]path[:tag][@digest]`.
     pub fn parse(text: &'a str) -> Result<Self, ParseImageNameError> {
-        let invalid = |fault| ParseImageNameError::new(text, fault);
+        const TOO_LONG: &str = "not an image name: a repository has at most 255 characters";
+        let invalid = |problem| Err(ParseImageNameError { excerpt: excerpt(text), problem });
         if text.is_empty() {
-            return Err(invalid(NameFault::Empty));
+            return invalid("");
         }
         // Not parsed at all: it may be megabytes.
         if text.len() > MAX_LENGTH {
-            return Err(invalid(NameFault::TooLong));
+            return invalid(TOO_LONG);
         }
         let NameParts { name, tag, digest } = NameParts::split(text);
         if is_image_id(name) {
-            return Err(invalid(NameFault::Id));
+            return invalid("an image ID, not an image name: write repository and digest");
         }
         let (registry, path) = split_registry(name);
         if registry.is_some_and(|registry| !is_registry(registry)) {
-            return Err(invalid(NameFault::Registry));
+            return invalid("not an image name: its registry must be a host name, with or without a port");
         }
         if !components(path).all(is_path_component) {
             let only_case_is_wrong = path.to_ascii_lowercase().split('/').all(is_path_component);
-            return Err(invalid(if only_case_is_wrong { NameFault::UpperCase } else { NameFault::Path }));
+            return invalid(if only_case_is_wrong {
+                "not an image name: a repository is written in lower case"
+            } else {
+                "not an image name: each part of a repository is letters and digits, \
+                 with `.`, `_`, `__` or `-` between them"
+            });
         }
         if tag.is_some_and(|tag| !is_tag(tag)) {
-            return Err(invalid(NameFault::Tag));
+            return invalid(
+                "not an image name: a tag is 1 to 128 letters, digits, `_`, `.` and `-`, \
+                 and begins with a letter, a digit or `_`",
+            );
         }
         if digest.is_some_and(|digest| !is_digest(digest)) {
-            return Err(invalid(NameFault::Digest));
+            return invalid("not an image name: a digest is `sha256:` and 64 lower-case hexadecimal digits");
         }
         let repository = full_repository(name);
         if repository.len() > MAX_REPOSITORY_LENGTH {
-            return Err(invalid(NameFault::TooLong));
+            return invalid(TOO_LONG);
         }
         Ok(Self { repository, tag, digest })
     }
@@ -281,49 +290,15 @@ fn is_lower_hex(byte: u8) -> bool {
 /// The reason why a text is not an image name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseImageNameError {
+    /// Empty for an empty name.
     excerpt: String,
-    fault: NameFault,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NameFault {
-    Empty,
-    Id,
-    Registry,
-    UpperCase,
-    Path,
-    Tag,
-    Digest,
-    TooLong,
-}
-
-impl ParseImageNameError {
-    fn new(text: &str, fault: NameFault) -> Self {
-        Self { excerpt: excerpt(text), fault }
-    }
+    problem: &'static str,
 }
 
 impl fmt::Display for ParseImageNameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { excerpt, fault } = self;
-        let rule = match fault {
-            NameFault::Empty => return f.write_str("the image name is empty"),
-            NameFault::Id => {
-                return write!(f, "`{excerpt}` is an image ID, not an image name: write repository and digest");
-            }
-            NameFault::Registry => "its registry must be a host name, with or without a port",
-            NameFault::UpperCase => "a repository is written in lower case",
-            NameFault::Path => {
-                "each part of a repository is letters and digits, with `.`, `_`, `__` or `-` between them"
-            }
-            NameFault::Tag => &format!(
-                "a tag is 1 to {MAX_TAG_LENGTH} letters, digits, `_`, `.` and `-`, \
-                 and begins with a letter, a digit or `_`"
-            ),
-            NameFault::Digest => "a digest is `sha256:` and 64 lower-case hexadecimal digits",
-            NameFault::TooLong => &format!("a repository has at most {MAX_REPOSITORY_LENGTH} characters"),
-        };
-        write!(f, "`{excerpt}` is not an image name: {rule}")
+        let Self { excerpt, problem } = self;
+        if excerpt.is_empty() { f.write_str("the image name is empty") } else { write!(f, "`{excerpt}` is {problem}") }
     }
 }
 
@@ -340,70 +315,59 @@ mod tests {
 
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
+    /// Repository and reference can be kept as texts, and joined they are the name in full.
     #[track_caller]
-    fn check(text: &str, repository: &str, tag: Option<&str>, digest: Option<&str>) {
+    fn check(text: &str, repository: &str, reference: &str) {
         let name = ImageName::parse(text).unwrap();
-        assert_eq!((name.repository(), name.tag(), name.digest()), (repository, tag, digest), "{text}");
+        let kept = (Repository::of(&name), name.reference());
+        assert_eq!((kept.0.as_str(), kept.1.to_string().as_str()), (repository, reference), "{text}");
+        assert_eq!(Repository::from_full(repository).as_ref(), Some(&kept.0), "{text}");
+        assert_eq!(Reference::parse(reference).as_ref(), Some(&kept.1), "{text}");
+        let full = format!("{repository}{reference}");
+        let again = ImageName::parse(&full).unwrap();
+        assert_eq!((Repository::of(&again), again.reference()), kept, "{text}");
     }
 
     #[test]
     fn a_short_name_means_the_default_registry() {
-        check("nginx", "docker.io/library/nginx", Some("latest"), None);
-        check("nginx:1.27", "docker.io/library/nginx", Some("1.27"), None);
-        check("team/app:v1", "docker.io/team/app", Some("v1"), None);
-        check("docker.io/nginx", "docker.io/library/nginx", Some("latest"), None);
-        check("docker.io/library/nginx", "docker.io/library/nginx", Some("latest"), None);
-        check("index.docker.io/nginx", "docker.io/library/nginx", Some("latest"), None);
-        check("index.docker.io/team/app", "docker.io/team/app", Some("latest"), None);
+        check("nginx", "docker.io/library/nginx", ":latest");
+        check("nginx:1.27", "docker.io/library/nginx", ":1.27");
+        check("team/app:v1", "docker.io/team/app", ":v1");
+        check("docker.io/nginx", "docker.io/library/nginx", ":latest");
+        check("docker.io/library/nginx", "docker.io/library/nginx", ":latest");
+        check("index.docker.io/nginx", "docker.io/library/nginx", ":latest");
+        check("index.docker.io/team/app", "docker.io/team/app", ":latest");
     }
 
     #[test]
     fn a_host_before_the_first_slash_is_the_registry() {
-        check("registry.example.com/app", "registry.example.com/app", Some("latest"), None);
-        check("registry.example.com/team/app:v1", "registry.example.com/team/app", Some("v1"), None);
-        check("localhost/app", "localhost/app", Some("latest"), None);
-        check("[2001:db8::1]:5000/app:v1", "[2001:db8::1]:5000/app", Some("v1"), None);
-        check("[2001:db8::1]/app", "[2001:db8::1]/app", Some("latest"), None);
-        check("Registry/app", "Registry/app", Some("latest"), None);
+        check("registry.example.com/app", "registry.example.com/app", ":latest");
+        check("registry.example.com/team/app:v1", "registry.example.com/team/app", ":v1");
+        check("localhost/app", "localhost/app", ":latest");
+        check("[2001:db8::1]:5000/app:v1", "[2001:db8::1]:5000/app", ":v1");
+        check("[2001:db8::1]/app", "[2001:db8::1]/app", ":latest");
+        check("Registry/app", "Registry/app", ":latest");
     }
 
     #[test]
     fn a_port_is_not_a_tag() {
-        check("registry:5000/team/app", "registry:5000/team/app", Some("latest"), None);
-        check("registry:5000/team/app:v1", "registry:5000/team/app", Some("v1"), None);
-        check("localhost:5000/app", "localhost:5000/app", Some("latest"), None);
+        check("registry:5000/team/app", "registry:5000/team/app", ":latest");
+        check("registry:5000/team/app:v1", "registry:5000/team/app", ":v1");
+        check("localhost:5000/app", "localhost:5000/app", ":latest");
         // Without a slash there is no registry, so this is the image `localhost` with a tag, as in runtimes.
-        check("localhost:5000", "docker.io/library/localhost", Some("5000"), None);
+        check("localhost:5000", "docker.io/library/localhost", ":5000");
     }
 
     #[test]
     fn a_digest_may_follow_a_tag_or_the_name() {
-        let digest = format!("sha256:{HEX}");
-        check(&format!("nginx@{digest}"), "docker.io/library/nginx", None, Some(&digest));
-        check(&format!("nginx:1.27@{digest}"), "docker.io/library/nginx", Some("1.27"), Some(&digest));
-        let text = format!("registry:5000/team/app:v1@sha512:{HEX}{HEX}");
-        check(&text, "registry:5000/team/app", Some("v1"), Some(&format!("sha512:{HEX}{HEX}")));
+        check(&format!("nginx@sha256:{HEX}"), "docker.io/library/nginx", &format!("@sha256:{HEX}"));
+        check(&format!("nginx:1.27@sha256:{HEX}"), "docker.io/library/nginx", &format!(":1.27@sha256:{HEX}"));
+        let reference = format!(":v1@sha512:{HEX}{HEX}");
+        check(&format!("registry:5000/team/app{reference}"), "registry:5000/team/app", &reference);
     }
 
     #[test]
-    fn a_name_is_kept_as_repository_and_reference() {
-        let digest = format!("sha256:{HEX}");
-        for (text, repository, reference) in [
-            ("nginx", "docker.io/library/nginx", ":latest".to_owned()),
-            ("localhost:5000/app:v1", "localhost:5000/app", ":v1".to_owned()),
-            (&format!("nginx@{digest}"), "docker.io/library/nginx", format!("@{digest}")),
-            (&format!("nginx:1.27@{digest}"), "docker.io/library/nginx", format!(":1.27@{digest}")),
-        ] {
-            let name = ImageName::parse(text).unwrap();
-            let kept = (Repository::of(&name), name.reference());
-            assert_eq!((kept.0.as_str(), kept.1.to_string()), (repository, reference), "{text}");
-            // Both can be stored as texts, and joined they are the name in full.
-            assert_eq!(Repository::from_full(repository).as_ref(), Some(&kept.0), "{text}");
-            assert_eq!(Reference::parse(&kept.1.to_string()).as_ref(), Some(&kept.1), "{text}");
-            let full = format!("{}{}", kept.0, kept.1);
-            let again = ImageName::parse(&full).unwrap();
-            assert_eq!((Repository::of(&again), again.reference()), kept, "{text}");
-        }
+    fn other_texts_are_neither_repository_nor_reference() {
         for text in ["nginx", "docker.io/library/nginx:1.27", "docker.io/nginx", "", "a/b"] {
             assert_eq!(Repository::from_full(text), None, "{text}");
         }

@@ -5,9 +5,8 @@
 //! any registry. Without tag or digest a pattern matches all of them.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use super::{DEFAULT_TAG, ImageName, NameParts, excerpt, full_repository, split_registry};
+use super::{ImageName, NameParts, excerpt, full_repository, split_registry};
 use crate::glob;
 
 pub(super) const WILDCARD: char = '*';
@@ -22,24 +21,23 @@ pub struct ImagePattern<'a> {
 
 impl<'a> ImagePattern<'a> {
     /// Refuses a text that cannot match any image, because such a selector is a mistake.
-    pub fn parse(text: &'a str) -> Result<Self, ParseImagePatternError> {
-        let invalid = |fault| ParseImagePatternError { excerpt: excerpt(text), fault };
+    pub fn parse(text: &'a str) -> Result<Self, String> {
+        let invalid = |rule| Err(format!("`{}` matches no image: {rule}", excerpt(text)));
         let NameParts { name, tag, digest } = NameParts::split(text);
         if name.is_empty() || tag.is_some_and(str::is_empty) || digest.is_some_and(str::is_empty) {
-            return Err(invalid(PatternFault::Empty));
+            return invalid("write a repository, and a tag after a `:`, such as `nginx:latest` or `*/team/*`");
         }
         let can_be_matched = |c: char| c.is_ascii_alphanumeric() || ".:/_-@[]*".contains(c);
         if !text.chars().all(can_be_matched) {
-            return Err(invalid(PatternFault::Character));
+            return invalid("image names are letters, digits and `.:/_-@`, and `*` stands for any of them");
         }
         if split_registry(name).1.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            return Err(invalid(PatternFault::UpperCase));
+            return invalid("a repository is written in lower case");
         }
         let repository = if name.starts_with(WILDCARD) { name.into() } else { full_repository(name) };
         Ok(Self { repository, tag, digest })
     }
 
-    /// True if the pattern matches this image.
     pub fn matches(&self, image: &ImageName<'_>) -> bool {
         let part_matches = |pattern: Option<&str>, part: Option<&str>| match (pattern, part) {
             (Some(pattern), Some(part)) => glob::matches(pattern, part),
@@ -51,36 +49,6 @@ impl<'a> ImagePattern<'a> {
             && part_matches(self.digest, image.digest())
     }
 }
-
-/// The reason why a text is not an image pattern.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParseImagePatternError {
-    excerpt: String,
-    fault: PatternFault,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PatternFault {
-    Empty,
-    Character,
-    UpperCase,
-}
-
-impl fmt::Display for ParseImagePatternError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { excerpt, fault } = self;
-        let rule = match fault {
-            PatternFault::Empty => {
-                &format!("write a repository, and a tag after a `:`, such as `nginx:{DEFAULT_TAG}` or `*/team/*`")
-            }
-            PatternFault::Character => "image names are letters, digits and `.:/_-@`, and `*` stands for any of them",
-            PatternFault::UpperCase => "a repository is written in lower case",
-        };
-        write!(f, "`{excerpt}` matches no image: {rule}")
-    }
-}
-
-impl std::error::Error for ParseImagePatternError {}
 
 #[cfg(test)]
 mod tests {
@@ -156,7 +124,7 @@ mod tests {
             ),
             ("Team/App", "`Team/App` matches no image: a repository is written in lower case"),
         ] {
-            assert_eq!(ImagePattern::parse(text).unwrap_err().to_string(), message);
+            assert_eq!(ImagePattern::parse(text).unwrap_err(), message);
         }
     }
 }

@@ -17,7 +17,6 @@ pub fn is_live(pod: &request::Object<'_>, now: Option<Timestamp>) -> Result<bool
     else {
         return Ok(true);
     };
-    let deletion: Timestamp = deletion.str()?.parse().map_err(|error| deletion.expected_as(&error))?;
-    let gone_after = deletion.unix_seconds().saturating_add(grace.integer()?);
+    let gone_after = Timestamp::read(deletion)?.unix_seconds().saturating_add(grace.integer()?);
     Ok(now.unix_seconds() <= gone_after)
 }

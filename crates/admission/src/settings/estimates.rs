@@ -123,10 +123,9 @@ impl FromStr for PercentileChoice {
             Some((percentile, window)) => (percentile, Some(window.trim())),
             None => (text, None),
         };
-        let percentile = percentile.trim().parse::<Percentile>().map_err(|error| error.to_string())?;
-        let published = |window: &str| Window::PUBLISHED.into_iter().find(|known| known.name() == window);
+        let percentile = percentile.trim().parse::<Percentile>()?;
         let unknown = "expected `of` one of `recent`, `7d`, `30d`, such as `p90 of recent`";
-        let window = window.map(|window| published(window).ok_or(unknown)).transpose()?;
+        let window = window.map(|window| Window::named(window).ok_or(unknown)).transpose()?;
         Ok(Self { percentile, window })
     }
 }
@@ -137,14 +136,14 @@ const fn figure(percentile: Percentile, window: Window) -> PercentileChoice {
 
 /// A container's recent usual load, and that of a week, so that a weekend does not hide the load of office hours.
 const CPU_FIGURES: &[PercentileChoice] =
-    &[figure(Percentile::P90, Window::Recent), figure(Percentile::P80, Window::WEEK)];
+    &[figure(Percentile::P90, Window::Recent), figure(Percentile::P80, Window::Week)];
 /// All but minutes of recent days; and peaks of a month that lasted hours, such as at its beginning.
 const MEMORY_FIGURES: &[PercentileChoice] =
-    &[figure(Percentile::P99_9, Window::Recent), figure(Percentile::P99, Window::MONTH)];
+    &[figure(Percentile::P99_9, Window::Recent), figure(Percentile::P99, Window::Month)];
 
 /// Logs and scratch files grow until they are rotated, so the peak counts.
 const STORAGE_FIGURES: &[PercentileChoice] =
-    &[figure(Percentile::PEAK, Window::WEEK), figure(Percentile::P98, Window::MONTH)];
+    &[figure(Percentile::PEAK, Window::Week), figure(Percentile::P98, Window::Month)];
 
 /// The addition to a measured amount: a percentage, and a fixed amount, which matters for small amounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,11 +219,11 @@ const MATCHINGS: &[(&str, HistoryMatch)] =
     &[("workload", HistoryMatch::Workload), ("tag", HistoryMatch::Tag), ("image", HistoryMatch::Image)];
 
 const DEFAULT_HISTORY: &[LookupStep] = &[
-    LookupStep { window: Window::WEEK, matching: HistoryMatch::Workload, samples: 60, scope: None },
-    LookupStep { window: Window::MONTH, matching: HistoryMatch::Workload, samples: 60, scope: None },
-    LookupStep { window: Window::WEEK, matching: HistoryMatch::Tag, samples: 60, scope: None },
-    LookupStep { window: Window::MONTH, matching: HistoryMatch::Tag, samples: 60, scope: None },
-    LookupStep { window: Window::MONTH, matching: HistoryMatch::Image, samples: 1, scope: None },
+    LookupStep { window: Window::Week, matching: HistoryMatch::Workload, samples: 60, scope: None },
+    LookupStep { window: Window::Month, matching: HistoryMatch::Workload, samples: 60, scope: None },
+    LookupStep { window: Window::Week, matching: HistoryMatch::Tag, samples: 60, scope: None },
+    LookupStep { window: Window::Month, matching: HistoryMatch::Tag, samples: 60, scope: None },
+    LookupStep { window: Window::Month, matching: HistoryMatch::Image, samples: 1, scope: None },
 ];
 
 /// A value for each resource that can be estimated.
@@ -328,7 +327,7 @@ impl<'d> EstimateSettings<'d> {
             max_age: section.field("maxAge", read_duration).unwrap_or(default.max_age),
             namespace: section.string("namespace"),
             shrink_to_quota: section.flag("shrinkToQuota", default.shrink_to_quota),
-            replay_time: section.field("replayTime", read_moment),
+            replay_time: section.field("replayTime", Timestamp::read),
         };
         read.contradictions(&mut section, has_history);
         if read.namespace.is_none() {
@@ -405,7 +404,7 @@ impl<'d> EstimateSettings<'d> {
 impl LookupStep {
     fn read(step: &mut SettingsReader<'_, '_>) -> Self {
         let read = Self {
-            window: step.choice("window", &[("7d", Window::WEEK), ("30d", Window::MONTH)], Window::WEEK),
+            window: step.choice("window", &[("7d", Window::Week), ("30d", Window::Month)], Window::Week),
             matching: step.choice("match", MATCHINGS, HistoryMatch::Tag),
             samples: step.field("samples", read_count).unwrap_or(60),
             scope: step.field("scope", Ok).map(|_| step.choice("scope", SCOPES, HistoryScope::Namespace)),
@@ -501,10 +500,6 @@ fn read_duration(node: Node<'_>) -> Result<Duration, Malformed> {
     };
     let count: u16 = digits.parse().map_err(|_| expected())?;
     if count == 0 { Err(expected()) } else { Ok(unit * u32::from(count)) }
-}
-
-fn read_moment(node: Node<'_>) -> Result<Timestamp, Malformed> {
-    node.str()?.parse::<Timestamp>().map_err(|error| node.expected_as(&error))
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ fn read_images(list: Node<'_>) -> Result<Vec<ImagePattern<'_>>, Malformed> {
 }
 
 fn read_image(node: Node<'_>) -> Result<ImagePattern<'_>, Malformed> {
-    ImagePattern::parse(node.plain_str()?).map_err(|error| node.error(error.to_string()))
+    ImagePattern::parse(node.plain_str()?).map_err(|error| node.error(error))
 }
 
 fn read_item<'d>(reader: &mut SettingsReader<'_, 'd>) -> Item<'d> {

@@ -98,7 +98,7 @@ impl<'d> Profile<'d> {
         if format.integer() != Ok(i64::from(FORMAT)) {
             return Err(Unusable::OtherFormat { found: format.text().chars().take(40).collect() });
         }
-        let collected_at = moment(required(header, "collectedAt")?)?;
+        let collected_at = Timestamp::read(required(header, "collectedAt")?)?;
         let quorum = if header.get("quorum")?.is_some() { count(header, "quorum")? } else { 0 };
         let (pages, page_key) = (header.get("pages")?, header.get("pageKey")?);
         let restricted = header.get("restrictedNamespaces")?;
@@ -174,7 +174,7 @@ impl<'d> Histories<'d> {
         if let Some(all) = self.field("all")?
             && let Some(collected_at) = all.get("collectedAt")?
         {
-            self.collected_at = moment(collected_at)?.min(self.collected_at);
+            self.collected_at = Timestamp::read(collected_at)?.min(self.collected_at);
         }
         Ok(self)
     }
@@ -225,7 +225,7 @@ impl<'d> HistoryNode<'d> {
     /// The observed usage of a resource within a window.
     pub fn observed(self, window: Window, resource: Resource) -> Result<Option<Observed<'d>>, Unusable> {
         let Some(windows) = self.0.get("windows")? else { return Ok(None) };
-        let Some(window) = windows.get(&window.name())? else { return Ok(None) };
+        let Some(window) = windows.get(window.name())? else { return Ok(None) };
         let Some(usage) = window.get(resource.name())? else { return Ok(None) };
         Ok(Some(Observed { window, usage, resource, samples: count(usage, "samples")? }))
     }
@@ -239,7 +239,7 @@ impl<'d> HistoryNode<'d> {
     pub fn oom_kills(self, collected_at: Timestamp) -> Result<Vec<OomKill>, Unusable> {
         let mut kills = Vec::new();
         for kill in self.0.list("oomKills")?.take(super::MAX_OOM_KILLS) {
-            let at = moment(required(kill, "at")?)?;
+            let at = Timestamp::read(required(kill, "at")?)?;
             let node = required(kill, "memory")?;
             let memory = read_quantity(node)?;
             if !is_possible(&memory, Resource::Memory) {
@@ -378,10 +378,6 @@ pub fn age(collected_at: Timestamp, now: Timestamp, most: Duration) -> Result<Du
 
 fn required<'d>(node: Node<'d>, name: &str) -> Result<Node<'d>, Malformed> {
     node.get(name)?.ok_or_else(|| node.error(format!("`{name}` is missing")))
-}
-
-fn moment(node: Node<'_>) -> Result<Timestamp, Unusable> {
-    node.str()?.parse().map_err(|error| Unusable::Malformed(node.expected_as(&error)))
 }
 
 fn count(node: Node<'_>, name: &str) -> Result<u64, Unusable> {
