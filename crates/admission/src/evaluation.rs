@@ -74,17 +74,17 @@ pub fn recommend<'d>(
     let Some(pod) = request.pod()? else { return Ok(None) };
     let mut reader = PhaseReader { fetch: &mut fetch, now: &now, fetched, context: Context::default() };
     let actions = Actions::of_recommendation(settings);
-    let history = HistoryLookups::of(request, Some(&pod), 0..pod.containers.len());
+    let history = HistoryLookups::of(request, settings, Some(&pod), 0..pod.containers.len());
     reader.read(&[namespace(request)]);
     reader.read(&objects(request, &actions, &reader.context, settings));
-    reader.read(&history.quarters(request, settings));
-    reader.read(&history.older_roots(request, settings, &reader.context));
+    reader.read(&history.quarters());
+    reader.read(&history.older_roots(&reader.context));
     let mut notes = Vec::new();
     let subject = Subject::of(&actions, Some(pod), request, &reader.context, settings, &mut notes)?;
     let Subject { pod: Some(pod), ranges, targets } = subject else { return Ok(None) };
     let asked = reader.context.namespace;
     let targets = estimate_targets::chosen_by_namespace(targets, actions.may_replace, asked, &mut notes)?;
-    reader.read(&pages(request, &history, &targets, settings, &reader.context));
+    reader.read(&pages(request, &history, &targets, &reader.context));
     let context = reader.context;
     let filling = Filling { request, context: &context, settings, ranges: &ranges, is_defaulted: actions.is_defaulted };
     let admitted = filling.fill(pod.clone(), &targets)?.pod;
@@ -154,10 +154,10 @@ fn decide<'d>(
     }
     let mut notes = Vec::new();
     let mut subject = Subject::of(&actions, pod, request, &reader.context, settings, &mut notes)?;
-    let mut history = history_of(request, &subject);
-    let quarters = history.quarters(request, settings);
+    let mut history = history_of(request, settings, &subject);
+    let quarters = history.quarters();
     reader.read(&quarters);
-    reader.read(&history.older_roots(request, settings, &reader.context));
+    reader.read(&history.older_roots(&reader.context));
     let is_unrestricted = estimate_targets::is_unrestricted(quarters.len(), &reader.context, &settings.estimates);
     if !subject.targets.is_empty() && !is_unrestricted && !reader.context.asked_for_namespace {
         reader.read(&[namespace(request)]);
@@ -167,9 +167,9 @@ fn decide<'d>(
     subject.targets =
         estimate_targets::chosen_by_namespace(subject.targets, actions.may_replace, namespace, &mut notes)?;
     if subject.targets.len() < possible {
-        history = history_of(request, &subject);
+        history = history_of(request, settings, &subject);
     }
-    reader.read(&pages(request, &history, &subject.targets, settings, &reader.context));
+    reader.read(&pages(request, &history, &subject.targets, &reader.context));
     let draft = Draft::of(request, &actions, subject, &reader.context, settings, &notes)?;
     let charges = charge::charge(request, &actions, &draft.pods, &reader.context, settings)?;
     let fresh_quotas = fresh_quotas(request, &charges);
@@ -182,9 +182,9 @@ fn decide<'d>(
 }
 
 /// The history of the images whose containers get estimates.
-fn history_of<'d>(request: &'d Request<'d>, subject: &Subject<'d>) -> HistoryLookups<'d> {
+fn history_of<'d>(request: &'d Request<'d>, settings: &'d Settings<'d>, subject: &Subject<'d>) -> HistoryLookups<'d> {
     let containers = subject.targets.iter().map(|target| target.container);
-    HistoryLookups::of(request, subject.pod.as_ref(), containers)
+    HistoryLookups::of(request, settings, subject.pod.as_ref(), containers)
 }
 
 /// The pages of history, and the autoscalers that keep an author's request from being replaced.
@@ -192,12 +192,10 @@ fn pages<'d>(
     request: &'d Request<'d>,
     history: &HistoryLookups<'d>,
     targets: &[EstimateTarget],
-    settings: &'d Settings<'d>,
     context: &Context<'d>,
 ) -> Vec<Lookup<'d>> {
-    let mut lookups = history.pages(request, settings, context);
-    let replaces = targets.iter().any(|target| target.purpose == Purpose::Replacement);
-    if replaces {
+    let mut lookups = history.pages(context);
+    if targets.iter().any(|target| target.purpose == Purpose::Replacement) {
         lookups.push(Lookup::Autoscalers { namespace: &request.namespace });
     }
     lookups

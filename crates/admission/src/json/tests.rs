@@ -6,27 +6,6 @@ const POD: &str = r#" {"kind":"Pod", "metadata": {"name":"a\"b\u00e9\ud83d\ude00
  "spec":{"containers":[{"name":"one"},{"name":"two","image":7,"n":-1.5e+3}],"hostNetwork":true}, "kind":"Last"} "#;
 
 #[test]
-fn values_are_found_by_their_path() {
-    let document = Document::read(POD).unwrap();
-    let root = document.root();
-    assert_eq!(root.string("kind").unwrap().unwrap(), "Last");
-    let metadata = root.get("metadata").unwrap().unwrap();
-    assert_eq!(metadata.string("name").unwrap().unwrap(), "a\"bé😀");
-    assert!(metadata.get("labels").unwrap().is_none());
-    let names: Vec<_> = root
-        .at(&["spec"])
-        .unwrap()
-        .unwrap()
-        .list("containers")
-        .unwrap()
-        .map(|c| c.string("name").unwrap().unwrap())
-        .collect();
-    assert_eq!(names, ["one", "two"]);
-    assert!(root.at(&["spec", "hostNetwork"]).unwrap().unwrap().bool().unwrap());
-    assert!(root.at(&["status", "phase"]).unwrap().is_none());
-}
-
-#[test]
 fn an_owned_document_does_not_copy_its_bytes() {
     let bytes = POD.as_bytes().to_vec();
     let place = bytes.as_ptr();

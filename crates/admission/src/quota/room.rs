@@ -16,12 +16,8 @@ pub fn room_for<'d>(
     for breach in check(&QuotaObject::of_pod(pod, source), &QuotaChange::Create, bounds)?.breaches {
         let QuotaFault::Exceeded { excesses, .. } = breach.fault else { continue };
         for excess in excesses {
-            let Some(resource) = Resource::ALL.iter().find(|resource| {
-                let name = excess.name.strip_prefix("requests.").unwrap_or(&excess.name);
-                name == resource.name()
-            }) else {
-                continue;
-            };
+            let name = excess.name.strip_prefix("requests.").unwrap_or(&excess.name);
+            let Some(resource) = Resource::ALL.iter().find(|resource| resource.name() == name) else { continue };
             let mut left = excess.hard.minus(&excess.used);
             if let Some(overhead) = pod.overhead.get(resource.name()) {
                 left = left.minus(overhead);

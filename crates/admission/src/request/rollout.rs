@@ -3,6 +3,8 @@
 //! All of it is read from the request; [`controllers`](super::controllers) says in which order the pods come and go, and
 //! whether they fit is checked elsewhere. Where the request does not contain a number, the assumption is stated.
 
+use std::borrow::Cow;
+
 use super::controllers::{Controller, Rollout, Template};
 use super::kinds::{self, Growth};
 use super::owner::controller_of;
@@ -110,6 +112,12 @@ struct TemplateChange<'a, 'd> {
 }
 
 impl<'d> TemplateChange<'_, 'd> {
+    /// The type of the update strategy in a field, and the bounds of a rolling update.
+    fn strategy(&self, field: &str) -> Result<(Option<Cow<'d, str>>, Option<Node<'d>>), Malformed> {
+        let Some(strategy) = self.object.spec_at(&[field])? else { return Ok((None, None)) };
+        Ok((strategy.string("type")?, strategy.get("rollingUpdate")?))
+    }
+
     fn deployment(&self) -> Result<Option<Rollout>, Malformed> {
         let is_paused = |object: &Object<'_>| flag(object.spec_at(&["paused"])?);
         let wanted = replicas(self.object)?;
@@ -142,15 +150,10 @@ impl<'d> TemplateChange<'_, 'd> {
         if wanted <= current {
             return Ok(None);
         }
-        let strategy = self.object.spec_at(&["strategy"])?;
-        let recreates = match strategy {
-            Some(strategy) => strategy.string("type")?.as_deref() == Some("Recreate"),
-            None => false,
-        };
-        let controller = if recreates {
+        let (kind, bounds) = self.strategy("strategy")?;
+        let controller = if kind.as_deref() == Some("Recreate") {
             Controller::Recreates
         } else {
-            let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
             let surge = pods_at_once(bounds, "maxSurge", "25%", wanted, u64::div_ceil)?;
             let unavailable = pods_at_once(bounds, "maxUnavailable", "25%", wanted, |pods, hundred| pods / hundred)?;
             // Like the controller, which would stand still otherwise.
@@ -171,14 +174,12 @@ impl<'d> TemplateChange<'_, 'd> {
 
     /// Pods of the old template are replaced down to the partition; with `OnDelete`, only missing pods are created.
     fn stateful_set(&self) -> Result<Option<Rollout>, Malformed> {
-        let strategy = self.object.spec_at(&["updateStrategy"])?;
-        let kind = strategy.map(|strategy| strategy.string("type")).transpose()?.flatten();
+        let (kind, bounds) = self.strategy("updateStrategy")?;
         let Some(old) = self.old.filter(|_| self.is_renewed && kind.as_deref() != Some("OnDelete")) else {
             return self.replica_set();
         };
         let wanted = replicas(self.object)?;
         let present = present(old, replicas(old)?)?;
-        let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
         // Counted from the first ordinal, wherever that starts.
         let kept = count(bounds.map(|bounds| bounds.get("partition")).transpose()?.flatten())?.unwrap_or(0);
         let at_once = pods_at_once(bounds, "maxUnavailable", "1", wanted, u64::div_ceil)?.max(1);
@@ -205,15 +206,13 @@ impl<'d> TemplateChange<'_, 'd> {
         let Some(old) = self.old else {
             return Ok(Some(Rollout { assumption: Some(ONE_NODE), ..Rollout::adding(1, 0, PODS) }));
         };
-        let strategy = self.object.spec_at(&["updateStrategy"])?;
-        let kind = strategy.map(|strategy| strategy.string("type")).transpose()?.flatten();
+        let (kind, bounds) = self.strategy("updateStrategy")?;
         if !self.is_renewed {
             return Ok(None);
         }
         let nodes = count(old.status_at(&["desiredNumberScheduled"])?)?;
         let wanted = nodes.unwrap_or(1);
         let present = count(old.status_at(&["currentNumberScheduled"])?)?.unwrap_or(wanted).min(wanted);
-        let bounds = strategy.map(|strategy| strategy.get("rollingUpdate")).transpose()?.flatten();
         let surge = pods_at_once(bounds, "maxSurge", "0", wanted, u64::div_ceil)?;
         let at_once = pods_at_once(bounds, "maxUnavailable", "1", wanted, u64::div_ceil)?.max(1);
         let controller = match kind.as_deref() {

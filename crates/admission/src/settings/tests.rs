@@ -70,16 +70,45 @@ fn all_problems_are_reported_at_once() {
 }
 
 #[test]
-fn rules_that_could_never_apply_contradict_the_mode() {
-    let text = r#"{"limitRanges":{"mode":"off","rules":[{"name":"a","limits":[{"type":"Container"}]}]}}"#;
+fn all_problems_of_quotas_are_reported_at_once() {
+    let text = r#"{"quotas": {"mode": "of", "limitedResource": [], "limitedResources": [
+        {"matchScopes": [{"scopeName": "Priority", "operator": "Exists", "values": ["a"]}]}, {"resource": "pods"}]}}"#;
     assert_eq!(
         problems(text),
-        "`limitRanges.mode` is `off`, so `rules` would never apply: remove them or choose `enforce` or `warn`"
+        "`quotas.mode` is wrong: expected `enforce`, `warn`, `off`, found `\"of\"`\n\
+         `quotas.limitedResources[0].matchScopes[0].scopeName` must be one of `Terminating`, `NotTerminating`, \
+         `BestEffort`, `NotBestEffort`, `PriorityClass`, `CrossNamespacePodAffinity`, `VolumeAttributesClass`\n\
+         `quotas.limitedResources[0].matchScopes[0].values` must be absent: `Exists` and `DoesNotExist` take none\n\
+         `quotas.limitedResources[0].resource` is missing: name a resource in the plural, such as `pods`\n\
+         `quotas.limitedResources[1].matchContains` is missing, and `matchScopes` too: set one of them\n\
+         `quotas.limitedResource` is not a setting; did you mean `limitedResources`?"
     );
 }
 
 #[test]
-fn estimates_that_could_never_be_made_are_contradictions() {
+fn the_admission_configuration_of_kubernetes_is_accepted() {
+    let text = r#"{"quotas": {"mode": "warn", "workloadMode": "off", "freshness": "live", "tenantQuotas": false,
+        "limitedResources": [{"resource": "pods", "matchScopes": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]},
+        {"apiGroup": "", "resource": "persistentvolumeclaims", "matchContains": ["gold.storageclass"]}]}}"#;
+    assert_eq!(problems(text), "");
+}
+
+#[test]
+fn settings_that_would_never_apply_are_contradictions() {
+    let check = |settings: &str, expected: &str| assert_eq!(problems(settings), expected, "{settings}");
+    check(
+        r#"{"limitRanges":{"mode":"off","rules":[{"name":"a","limits":[{"type":"Container"}]}]}}"#,
+        "`limitRanges.mode` is `off`, so `rules` would never apply: remove them or choose `enforce` or `warn`",
+    );
+    check(
+        r#"{"quotas":{"mode":"off","freshness":"live","limitedResources":[{"resource":"pods","matchContains":["cpu"]}]}}"#,
+        "`quotas.mode` is `off`, so `limitedResources` would never apply: remove them or choose `enforce` or `warn`\n\
+         `quotas.mode` is `off`, so `freshness` has no effect: remove it or choose `enforce` or `warn`",
+    );
+    check(
+        r#"{"quotas":{"workloadMode":"off","tenantQuotas":true}}"#,
+        "`quotas.tenantQuotas` is `true`, but pods of workloads are not checked: choose `warn` or `enforce`",
+    );
     let check = |estimates: &str, expected: &str| {
         assert_eq!(problems(&format!(r#"{{"estimates":{{{estimates}}}}}"#)), expected, "{estimates}");
     };

@@ -29,13 +29,7 @@ fn parse(text: &str) -> Result<Quantity, Problem> {
         return Err(Problem::TooLong);
     }
     let (parts, suffix) = split_number(text.as_bytes())?;
-    let unit = match Unit::from_suffix(suffix) {
-        Ok(unit) => unit,
-        Err(SuffixProblem::Unknown) => {
-            return Err(Problem::UnknownSuffix { start: text.len() - suffix.len() });
-        }
-        Err(SuffixProblem::ExponentOutOfBounds) => return Err(Problem::ExponentOutOfBounds),
-    };
+    let unit = Unit::from_suffix(suffix, text.len() - suffix.len())?;
     let magnitude = parts.small(unit).or_else(|| parts.exact(unit)).and_then(|nanos| i128::try_from(nanos).ok());
     let nanos = magnitude.filter(|nanos| is_in_range(*nanos)).ok_or(Problem::OutOfRange)?;
     Ok(Quantity { nanos: if parts.negative { -nanos } else { nanos }, family: unit.family_of(nanos) })
@@ -44,7 +38,9 @@ fn parse(text: &str) -> Result<Quantity, Problem> {
 /// The text of an amount with an exponent that is out of range: without zeros at the end, and with a multiple of three.
 pub(super) fn family_beyond(text: &str) -> Option<Family> {
     let (Parts { digits, fraction_digits, mut mantissa, .. }, suffix) = split_number(text.as_bytes()).ok()?;
-    let Ok(Unit::Decimal { power, family: Family::DecimalExponent }) = Unit::from_suffix(suffix) else { return None };
+    let Ok(Unit::Decimal { power, family: Family::DecimalExponent }) = Unit::from_suffix(suffix, 0) else {
+        return None;
+    };
     let mut exponent = power - fraction_digits;
     if digits > MAX_FAST_DIGITS || mantissa == 0 {
         return None;
@@ -199,13 +195,9 @@ enum Unit {
     Binary { shift: u32 },
 }
 
-enum SuffixProblem {
-    Unknown,
-    ExponentOutOfBounds,
-}
-
 impl Unit {
-    fn from_suffix(suffix: &[u8]) -> Result<Self, SuffixProblem> {
+    /// Reads a suffix that starts at a place in the text.
+    fn from_suffix(suffix: &[u8], start: usize) -> Result<Self, Problem> {
         let si = |power| Ok(Self::Decimal { power, family: Family::DecimalSi });
         match suffix {
             [] => si(0),
@@ -225,9 +217,12 @@ impl Unit {
             [b'u'] => si(-6),
             [b'n'] => si(-9),
             [b'e' | b'E', exponent @ ..] => {
-                Ok(Self::Decimal { power: read_exponent(exponent)?, family: Family::DecimalExponent })
+                let power = read_exponent(exponent).ok_or(Problem::UnknownSuffix { start })?;
+                let is_allowed = (-MAX_EXPONENT..=MAX_EXPONENT).contains(&power);
+                let unit = Self::Decimal { power, family: Family::DecimalExponent };
+                if is_allowed { Ok(unit) } else { Err(Problem::ExponentOutOfBounds) }
             }
-            _ => Err(SuffixProblem::Unknown),
+            _ => Err(Problem::UnknownSuffix { start }),
         }
     }
 
@@ -241,18 +236,19 @@ impl Unit {
     }
 }
 
-fn read_exponent(text: &[u8]) -> Result<i32, SuffixProblem> {
+/// An exponent, or one beyond the bounds; none if it is no number.
+fn read_exponent(text: &[u8]) -> Option<i32> {
     let (sign, digits) = match text {
         [b'-', digits @ ..] => (-1, digits),
         [b'+', digits @ ..] => (1, digits),
         digits => (1, digits),
     };
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(SuffixProblem::Unknown);
+        return None;
     }
     // OK because the text has no more than MAX_LENGTH digits, and ten times the bound is little.
     let size = digits.iter().fold(0, |size: i32, digit| (size * 10 + i32::from(digit - b'0')).min(MAX_EXPONENT + 1));
-    if size > MAX_EXPONENT { Err(SuffixProblem::ExponentOutOfBounds) } else { Ok(sign * size) }
+    Some(sign * size)
 }
 
 #[expect(clippy::indexing_slicing, reason = "evaluated only by the compiler")]

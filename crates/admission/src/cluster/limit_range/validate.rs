@@ -66,15 +66,16 @@ impl Check<'_, '_> {
     }
 
     fn names(&mut self) {
-        let of_containers = matches!(self.item.kind.as_ref(), CONTAINER | POD);
-        let mut found = Vec::new();
-        for (field, list) in self.item.lists() {
+        let item = self.item;
+        let of_containers = matches!(item.kind.as_ref(), CONTAINER | POD);
+        for (field, list) in item.lists() {
             for name in list.names() {
                 let problem = if of_containers { container_name_problem(name) } else { other_name_problem(name) };
-                found.extend(problem.map(|detail| (format!("{field}[{name}]"), detail)));
+                if let Some(detail) = problem {
+                    self.problem(&format!("{field}[{name}]"), detail);
+                }
             }
         }
-        found.into_iter().for_each(|(field, detail)| self.problem(&field, detail));
     }
 
     fn amounts(&mut self, name: &str) {
