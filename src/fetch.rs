@@ -8,7 +8,6 @@ use headroom_admission::json::write_string;
 /// Answers an operation of the namespace `kubernetes` with a JSON payload; the error is the host's own text.
 pub type Host<'h> = &'h mut dyn FnMut(&str, &[u8]) -> Result<Vec<u8>, String>;
 
-/// Performs lookups in their order.
 pub fn fetch_all(lookups: &[Lookup<'_>], host: Host<'_>) -> Vec<Result<Vec<u8>, String>> {
     lookups.iter().map(|lookup| fetch(lookup.call(), host)).collect()
 }

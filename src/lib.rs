@@ -38,7 +38,6 @@ pub fn validate(payload: &[u8], host: Host<'_>) -> CallResult {
     respond::decide(&decided.0, &request, &settings).map_or_else(reject_malformed, Ok)
 }
 
-/// The request and the settings in a payload.
 fn read(payload: Node<'_>) -> Result<(Request<'_>, Option<Node<'_>>), Malformed> {
     let request = payload.get("request")?.ok_or_else(|| payload.error("`request` is missing"))?;
     Ok((Request::read(request)?, payload.get("settings")?))

@@ -56,7 +56,6 @@ fn room(decision: &Decision<'_>, object: Option<Object<'_>>) -> usize {
     512 + warnings + explained + changed
 }
 
-/// The response to a request that could not be evaluated.
 pub fn reject(message: String) -> CallResult {
     reject_request(Some(message), Some(403), None, None)
 }

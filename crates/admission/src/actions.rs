@@ -215,7 +215,6 @@ pub struct Subject<'d> {
     /// Each value with its origin; none if the object has no pod.
     pub pod: Option<Pod<'d>>,
     pub ranges: Vec<Range<'d>>,
-    /// The estimates to make for the pod.
     pub targets: Vec<EstimateTarget>,
 }
 

@@ -15,7 +15,6 @@ use crate::settings::{Freshness, Mode, Settings};
 pub mod devices;
 mod tenants;
 
-/// The outcome of the quota checks.
 #[derive(Debug, Default)]
 pub struct Charges<'d> {
     pub of_object: QuotaOutcome<'d>,
@@ -58,7 +57,6 @@ pub fn charge<'d>(
     Ok(charges)
 }
 
-/// Charges the object that the request is about.
 fn of_object<'d>(
     request: &Request<'d>,
     actions: &Actions,

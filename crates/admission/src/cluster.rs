@@ -41,7 +41,6 @@ pub struct Context<'d> {
     pub scaled: Option<Node<'d>>,
     /// True if the Namespace was requested, found or not.
     pub asked_for_namespace: bool,
-    /// The Namespace object of the request.
     pub namespace: Option<Node<'d>>,
     /// The entries of the wanted images in the profiles that were found, each image once.
     pub usage: Vec<Found<'d>>,
@@ -53,7 +52,6 @@ pub struct Context<'d> {
     pub device_classes: Option<Vec<DeviceClass<'d>>>,
     /// The pod that a resource claim was made for.
     pub pod_of_claim: Option<Node<'d>>,
-    /// The resource claims of the namespace.
     pub resource_claims: Option<Node<'d>>,
     /// The time of the request, if anything depends on it and the shell knows it.
     pub now: Option<Timestamp>,
@@ -95,7 +93,6 @@ impl<'d> Context<'d> {
         }
     }
 
-    /// Adds the answer to a lookup.
     pub fn add(&mut self, lookup: &Lookup<'d>, answer: Result<Node<'d>, String>) {
         self.asked_for_namespace |= matches!(lookup, Lookup::Namespace { .. });
         if let Err(problem) = &answer

@@ -108,7 +108,6 @@ impl<'d> Draft<'d> {
         self
     }
 
-    /// The decision, including the quotas.
     pub fn finish(self, request: &Request<'d>, actions: &Actions, charges: Charges<'d>) -> Decision<'d> {
         let Self { pods, mut decision } = self;
         let Charges { of_object, of_pods, .. } = charges;

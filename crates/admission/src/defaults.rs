@@ -48,7 +48,6 @@ impl fmt::Display for LimitBelowRequest<'_> {
     }
 }
 
-/// A default limit to raise.
 struct Raise<'d> {
     found: LimitBelowRequest<'d>,
     is_above_max: bool,
@@ -93,7 +92,6 @@ pub fn repair<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>]) {
     }
 }
 
-/// The default limits that are still below their requests.
 pub fn limits_below_requests<'a, 'd>(pod: &'a Pod<'d>) -> impl Iterator<Item = LimitBelowRequest<'d>> + use<'a, 'd> {
     pod.containers.iter().flat_map(below_request)
 }

@@ -46,7 +46,6 @@ pub use history_lookup::{RejectedHistory, Sources};
 
 use from_history::HistoryEstimate;
 
-/// The estimates for a pod.
 #[derive(Debug, Default)]
 pub struct Estimates<'d> {
     pub estimates: Vec<Estimate<'d>>,
@@ -54,7 +53,6 @@ pub struct Estimates<'d> {
     pub notes: Vec<String>,
 }
 
-/// One estimate.
 #[derive(Debug)]
 pub struct Estimate<'d> {
     pub target: EstimateTarget,
@@ -73,7 +71,6 @@ pub struct Estimate<'d> {
     pub only_reported: bool,
 }
 
-/// Makes the wanted estimates for a pod.
 pub fn make<'d>(
     request: &Request<'d>,
     pod: &Pod<'d>,
@@ -251,7 +248,6 @@ pub fn dedup(notes: &mut Vec<String>) {
 }
 
 impl<'d> Estimates<'d> {
-    /// True if any estimate sets a value.
     pub fn sets_any_value(&self) -> bool {
         self.estimates.iter().any(|estimate| !estimate.only_reported)
     }
@@ -283,7 +279,6 @@ impl<'d> Estimates<'d> {
     }
 }
 
-/// An estimate as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EstimateReport<'d> {
     pub container: Cow<'d, str>,
@@ -300,7 +295,6 @@ pub struct EstimateReport<'d> {
 const MUCH_PERCENT: u64 = 20;
 
 impl<'d> Estimate<'d> {
-    /// The origin of the amount.
     fn origin<'o>(&self) -> ValueOrigin<'o> {
         let mut basis = explanation::of(&self.basis, &self.adjustments);
         if let Some(set) = self.set.as_ref().filter(|_| self.target.purpose == Purpose::Replacement) {

@@ -50,7 +50,6 @@ pub fn evaluate<'d>(
     (decision, reader.context)
 }
 
-/// The recommended values for the pod of a request.
 #[derive(Debug)]
 pub struct Recommended<'d> {
     /// The pod as it is, with the origin of each value.
@@ -92,10 +91,8 @@ pub fn recommend<'d>(
     Ok(Some(Recommended { pod, admitted, ranges, recommendation, context }))
 }
 
-/// Performs some lookups, in their order.
 type Fetch<'s, 'd> = dyn FnMut(&[Lookup<'d>]) -> Vec<Result<Vec<u8>, String>> + 's;
 
-/// Reads objects from the cluster, phase by phase.
 struct PhaseReader<'s, 'd> {
     fetch: &'s mut Fetch<'s, 'd>,
     now: &'s dyn Fn() -> Option<Timestamp>,

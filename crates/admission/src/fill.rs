@@ -18,7 +18,6 @@ pub struct FilledPods<'d> {
     pub old: Option<Pod<'d>>,
 }
 
-/// Everything that filling a pod depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Filling<'a, 'd> {
     pub request: &'a Request<'d>,

@@ -287,7 +287,6 @@ fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
-/// The reason why a text is not an image name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseImageNameError {
     /// Empty for an empty name.

@@ -38,12 +38,10 @@ pub struct Document<'t> {
 }
 
 impl<'t> Document<'t> {
-    /// Reads a whole text.
     pub fn read(text: &'t str) -> Result<Self, SyntaxError> {
         Self::of(Cow::Borrowed(text))
     }
 
-    /// Reads a text given as bytes.
     pub fn read_bytes(bytes: &'t [u8]) -> Result<Self, SyntaxError> {
         Self::read(str::from_utf8(bytes).map_err(not_utf8)?)
     }
@@ -53,7 +51,6 @@ impl<'t> Document<'t> {
         Ok(Self { text, table, root: 0 })
     }
 
-    /// The outermost value.
     pub fn root(&self) -> Node<'_> {
         Node { document: self, index: self.root }
     }
@@ -119,7 +116,6 @@ impl<'d> Node<'d> {
         self.entry().next(self.index)
     }
 
-    /// The range of the value in the document's text.
     pub fn span(self) -> Range<usize> {
         self.entry().start()..self.end()
     }
@@ -214,7 +210,6 @@ impl<'d> Node<'d> {
         }
     }
 
-    /// The values of a list.
     pub fn items(self) -> Result<Items<'d>, Malformed> {
         match self.shape() {
             Shape::List => Ok(self.inside()),
@@ -265,7 +260,6 @@ impl<'d> Node<'d> {
         }
     }
 
-    /// A whole number.
     pub fn integer(self) -> Result<i64, Malformed> {
         let wrong = || self.expected("a whole number");
         if self.shape() != Shape::Number {
@@ -298,7 +292,6 @@ impl fmt::Debug for Node<'_> {
     }
 }
 
-/// The fields of an object.
 #[derive(Debug, Clone)]
 pub struct Fields<'d> {
     document: &'d Document<'d>,
@@ -330,7 +323,6 @@ impl<'d> Iterator for Fields<'d> {
     }
 }
 
-/// The name of a field.
 #[derive(Debug, Clone, Copy)]
 pub struct Key<'d>(Node<'d>);
 
@@ -345,7 +337,6 @@ impl<'d> Key<'d> {
     }
 }
 
-/// The values of a list.
 #[derive(Debug, Clone)]
 pub struct Items<'d> {
     document: &'d Document<'d>,

@@ -106,7 +106,6 @@ impl<'d> Bounded<'d> for Container<'d> {
     }
 }
 
-/// The totals of a pod.
 struct PodTotal<'p, 'd> {
     pod: &'p Pod<'d>,
     requests: ResourceList<'d>,
@@ -172,7 +171,6 @@ impl<'d> Bounded<'d> for ClaimRequests<'d> {
     }
 }
 
-/// Checks one subject against one item.
 fn check<'d, M: Bounded<'d>>(breaches: &mut Breaches<'d>, range: &Range<'d>, item: &Item<'d>, subject: &M) {
     let mut found = |resource: &Cow<'d, str>, fault: Option<LimitFault>| {
         let Some(fault) = fault.filter(|_| !subject.is_unchanged(resource)) else { return };

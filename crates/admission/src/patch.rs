@@ -191,7 +191,6 @@ impl Edits {
         self.splices.iter().any(|(place, new)| object.text().get(place.start - start..place.end - start) != Some(new))
     }
 
-    /// Writes the text of `object` with the replacements.
     fn apply_to(mut self, object: Node<'_>, out: &mut String) {
         // Fields added to one object stay in order.
         sort::by_number(&mut self.splices, |(place, _)| place.start);

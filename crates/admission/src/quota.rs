@@ -73,7 +73,6 @@ impl<'a, 'd> QuotaObject<'a, 'd> {
         Self { kind: ChargedKind::POD, source, pod: Some(pod), replaces: None, devices: DeviceContext::NONE }
     }
 
-    /// A claim that is to be created.
     fn of_claim(source: request::Object<'d>) -> Self {
         Self { kind: ChargedKind::CLAIM, source, pod: None, replaces: None, devices: DeviceContext::NONE }
     }
@@ -120,7 +119,6 @@ pub struct QuotaOutcome<'d> {
     pub charges: Vec<QuotaCharge<'d>>,
 }
 
-/// Evaluates one object.
 pub fn check<'d>(
     object: &QuotaObject<'_, 'd>,
     change: &QuotaChange<'_, 'd>,
@@ -210,7 +208,6 @@ impl<'d> QuotaOutcome<'d> {
     }
 }
 
-/// The quotas that apply to an object.
 fn applying_to<'q, 'd>(
     object: &QuotaObject<'_, 'd>,
     quotas: &'q [ResourceQuota<'d>],

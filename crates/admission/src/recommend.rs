@@ -18,7 +18,6 @@ use crate::image::{ImageName, ParseImageNameError};
 use crate::json::Malformed;
 use crate::request::Pod;
 
-/// The recommended requests of a pod.
 #[derive(Debug, Default)]
 pub struct Recommendation<'d> {
     pub estimates: Estimates<'d>,
@@ -59,7 +58,6 @@ pub const NO_USAGE_DATA: &str = "no usage data";
 /// Reported for a container with less than two hours of usage, or too few runs of a Job.
 pub const TOO_LITTLE_DATA: &str = "too little data";
 
-/// The reason that nothing is recommended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoRecommendation {
     UnreadableImage {
@@ -141,7 +139,6 @@ impl<'d> Filling<'_, 'd> {
         Ok(made)
     }
 
-    /// Estimates every container of a pod.
     fn estimate_all(&self, pod: &Pod<'d>) -> Result<Recommendation<'d>, Malformed> {
         let Self { request, context, settings, ranges, .. } = *self;
         let mut made = Recommendation::default();

@@ -28,7 +28,6 @@ pub use reader::SettingsReader;
 pub use rule::LimitRangeRule;
 pub use selector::selects_namespace;
 
-/// All settings.
 #[derive(Debug, Clone, Default)]
 pub struct Settings<'d> {
     pub role: Role,

@@ -13,7 +13,6 @@ use crate::quota;
 use crate::request::{Pod, Request};
 use crate::truncate::{count_of, shortened};
 
-/// The answer to a request.
 #[derive(Debug, Clone, Default)]
 pub struct Decision<'d> {
     /// All reasons to refuse the request, in the order of the steps; empty if it is admitted.
@@ -27,7 +26,6 @@ pub struct Decision<'d> {
     pub pod: Option<Pod<'d>>,
     /// The sources of our values in that pod, for its annotation and the audit log.
     pub explanation: Option<Explanation>,
-    /// True if the pod gets no annotations.
     pub omits_annotations: bool,
     /// The request's charges to the namespace's quotas if it is admitted.
     pub charges: Vec<quota::QuotaCharge<'d>>,
@@ -35,7 +33,6 @@ pub struct Decision<'d> {
     pub pod_charges: Vec<quota::QuotaCharge<'d>>,
 }
 
-/// A reason to refuse a request.
 #[derive(Debug, Clone)]
 pub enum Violation<'d> {
     Unreadable(Malformed),
@@ -53,7 +50,6 @@ pub struct ReviewWarning<'d> {
     pub is_cut: bool,
 }
 
-/// The cause of a warning.
 #[derive(Debug, Clone)]
 pub enum Cause<'d> {
     MissingContext(Missing<'d>),
@@ -64,7 +60,6 @@ pub enum Cause<'d> {
     /// A bound that is broken where breaches are not refused, or that a filled-in value breaks.
     Limits,
     Quota(Box<quota::Breach<'d>>),
-    /// Further warnings were left out.
     Omitted,
 }
 
@@ -156,13 +151,11 @@ impl<'d> Decision<'d> {
         })
     }
 
-    /// Sets the changed pod.
     pub(super) fn change(&mut self, pod: Pod<'d>) {
         self.explanation = headroom_annotation::write(&pod);
         self.pod = Some(pod);
     }
 
-    /// All reasons for a refusal, in one text.
     pub fn message(&self) -> String {
         self.violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }

@@ -19,7 +19,6 @@ use crate::well_known;
 /// estimates in place of what authors set.
 pub const CHOICE: &str = "headroom.dev/estimates";
 
-/// One estimate to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EstimateTarget {
     /// The container's place in the pod.
@@ -28,7 +27,6 @@ pub struct EstimateTarget {
     pub purpose: Purpose,
 }
 
-/// The use that is made of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// To be set in this pod.

@@ -17,7 +17,6 @@ pub enum RequestKind {
     Workload,
     /// More replicas for such a controller (`deployments/scale` and the like).
     Scale,
-    /// A PersistentVolumeClaim.
     Claim,
     /// A claim whose volume was resized or changed. This has already happened, so it is not refused.
     ClaimStatus,
@@ -55,7 +54,6 @@ impl RequestKind {
         })
     }
 
-    /// True if the object is a pod.
     pub fn is_pod(self) -> bool {
         matches!(self, Self::Pod | Self::Deadline | Self::Resize)
     }

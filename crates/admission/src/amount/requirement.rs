@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// Request or limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Requirement {
     Request,
@@ -12,7 +11,6 @@ pub enum Requirement {
 impl Requirement {
     pub const BOTH: [Self; 2] = [Self::Request, Self::Limit];
 
-    /// The field with such values.
     pub fn field(self) -> &'static str {
         match self {
             Self::Request => "requests",

@@ -26,7 +26,6 @@ pub fn is_device(name: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ByResource<'d, V>(Vec<(ResourceName<'d>, V)>);
 
-/// A resource list.
 pub type ResourceList<'d> = ByResource<'d, Quantity>;
 
 impl<V> Default for ByResource<'_, V> {
@@ -184,7 +183,6 @@ fn advance<'l, V>(list: &'l mut [(ResourceName<'_>, V)], place: &mut usize, name
     list.get_mut(*place).map(|(_, value)| value)
 }
 
-/// The place of a name in a sorted list.
 #[inline(always)]
 fn place_of<V>(name: &str, list: &[(ResourceName<'_>, V)]) -> Option<usize> {
     /// Up to this length a scan is cheaper than a search: most names differ in length.
@@ -256,7 +254,6 @@ impl<'d> ResourceList<'d> {
         self.merge(other, &|_, _| {});
     }
 
-    /// Adds another list.
     pub fn add_all(&mut self, other: &Self) {
         self.merge(other, &|have, more| *have = have.plus(more));
     }

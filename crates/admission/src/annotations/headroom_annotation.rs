@@ -50,7 +50,6 @@ pub struct ClaimedValue<'a> {
     pub reason: &'a str,
 }
 
-/// The text of an annotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// As a JSON string, for both the object and the audit log.
@@ -70,7 +69,6 @@ pub fn write_reported(pod: &Pod<'_>) -> Option<String> {
     explain(pod, Values::Reported).map(|(text, _)| text)
 }
 
-/// The values in an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Values {
     Ours,

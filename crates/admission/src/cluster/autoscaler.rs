@@ -51,7 +51,6 @@ impl<'d> Autoscaler<'d> {
     }
 }
 
-/// An object that an autoscaler may target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScaleTarget<'d> {
     pub kind: Cow<'d, str>,

@@ -34,7 +34,6 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// The operators by their names in selectors.
     pub const BY_NAME: [(&str, Self); 4] =
         [("In", Self::In), ("NotIn", Self::NotIn), ("Exists", Self::Exists), ("DoesNotExist", Self::DoesNotExist)];
 
@@ -106,14 +105,12 @@ impl<'d> LabelSelector<'d> {
         Ok(Self { requirements })
     }
 
-    /// True if an object with these labels is selected.
     pub fn matches(&self, labels: &Labels) -> bool {
         self.requirements
             .iter()
             .all(|requirement| requirement.matches(labels.get(&*requirement.key).map(String::as_str)))
     }
 
-    /// True if an object with these `metadata.labels` is selected.
     pub fn matches_node(&self, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
         for requirement in &self.requirements {
             let value = labels.map_or(Ok(None), |labels| labels.string(&requirement.key))?;
@@ -130,7 +127,6 @@ impl<'d> LabelSelector<'d> {
         namespace.map_or(Ok(false), |namespace| self.matches_node(namespace.at(&["metadata", "labels"])?))
     }
 
-    /// The problems of the selector in a field.
     pub fn problems(&self, field: &str) -> Vec<FieldProblem> {
         let numbered = self.requirements.iter().enumerate();
         let problems =

@@ -12,7 +12,6 @@ use crate::amount::{Requirement, ResourceList};
 use crate::json::{Malformed, Node};
 use crate::sort;
 
-/// One LimitRange.
 #[derive(Debug, Clone)]
 pub struct LimitRange<'d> {
     pub name: Cow<'d, str>,
@@ -36,7 +35,6 @@ pub const POD: &str = "Pod";
 pub const CLAIM: &str = "PersistentVolumeClaim";
 
 impl<'d> LimitRange<'d> {
-    /// Reads a LimitRange object.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
         let name = match node.at(&["metadata", "name"])? {
             Some(name) => name.str()?,
@@ -63,7 +61,6 @@ impl<'d> LimitRange<'d> {
 }
 
 impl<'d> Item<'d> {
-    /// The default requests or limits.
     pub fn defaults(&self, requirement: Requirement) -> &ResourceList<'d> {
         match requirement {
             Requirement::Request => &self.default_request,
@@ -82,7 +79,6 @@ impl<'d> Item<'d> {
         ]
     }
 
-    /// Reads an entry of `spec.limits`.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
         let list = |node: Node<'d>| node.present().map_or_else(|| Ok(ResourceList::default()), ResourceList::read);
         let bounds =

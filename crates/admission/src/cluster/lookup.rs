@@ -159,7 +159,6 @@ impl Lookup<'_> {
         }
     }
 
-    /// The consequence of a failed lookup.
     fn consequence(&self) -> &'static str {
         match self {
             Self::Namespace { .. } => "namespace selectors match nothing, and the namespace's estimate mode is unknown",
@@ -176,13 +175,10 @@ impl Lookup<'_> {
     }
 }
 
-/// The fields that are read of a ResourceQuota.
 const QUOTA: [&str; 4] = ["spec.scopeSelector", "spec.scopes", "status.hard", "status.used"];
 
-/// The fields that are read of a workload that is scaled.
 const SCALED: [&str; 3] = ["spec.template", "spec.volumeClaimTemplates", "status.terminatingReplicas"];
 
-/// The fields that are read of a TenantQuota.
 const TENANT_QUOTA: [&str; 8] = [
     "spec.namespaces",
     "spec.parent",

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// The field and the problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldProblem {
     /// Such as `spec.limits[0].min[cpu]`.

@@ -12,7 +12,6 @@ use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
 use crate::sort;
 
-/// One ResourceQuota.
 #[derive(Debug, Clone, Default)]
 pub struct ResourceQuota<'d> {
     pub name: Cow<'d, str>,
@@ -41,7 +40,6 @@ pub struct ScopeRequirement<'d> {
 }
 
 impl<'d> ResourceQuota<'d> {
-    /// Reads a ResourceQuota object.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
         let mut quota = Self::default();
         if let Some(metadata) = node.get("metadata")? {
@@ -121,7 +119,6 @@ impl<'d> ScopeRequirement<'d> {
         ScopeRequirement { scope: owned(self.scope), operator: owned(self.operator), values }
     }
 
-    /// Reads an expression of a scope selector.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
         Ok(Self {
             scope: node.string("scopeName")?.unwrap_or_default(),

@@ -73,7 +73,6 @@ impl<'d, S> TenantQuota<'d, S> {
         Ok(read)
     }
 
-    /// Adds the status of the quota's object.
     pub fn read_status(&mut self, node: Node<'d>) -> Result<(), Malformed> {
         if let Some(status) = node.get("status")? {
             self.quota.read_status(status)?;

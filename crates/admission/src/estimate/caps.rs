@@ -6,7 +6,6 @@ use crate::cluster::usage::Resource;
 use crate::limit_rules::Range;
 use crate::request::{Container, RangeName, Requirement};
 
-/// An estimate within bounds.
 #[derive(Debug)]
 pub struct Capped<'d> {
     pub quantity: Quantity,

@@ -11,7 +11,6 @@ use crate::request::RangeName;
 use crate::settings::{HistoryOwner, Margin};
 use crate::truncate::count_of;
 
-/// The basis of an estimate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Basis {
     History { percentile: Percentile, window: Window, key: String, owner: HistoryOwner, samples: u64, age: Duration },
@@ -105,7 +104,6 @@ pub enum AdjustmentReason<'d> {
     Kept(KeepReason),
 }
 
-/// The reason that an author's value stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeepReason {
     NoOwnHistory,
@@ -183,7 +181,6 @@ impl fmt::Display for Adjustment<'_> {
     }
 }
 
-/// The basis and the adjustments in one text.
 pub fn of(basis: &Basis, adjustments: &[Adjustment<'_>]) -> String {
     // Growing a text costs more than writing it.
     let mut text = String::with_capacity(192);

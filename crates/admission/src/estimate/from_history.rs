@@ -11,7 +11,6 @@ use crate::cluster::usage::read::{EachPod, Observed, Unusable};
 use crate::cluster::usage::{Percentile, Resource, Window};
 use crate::settings::{EstimateSettings, HistoryOwner, Margin, Settings};
 
-/// An amount from the history.
 pub struct HistoryEstimate {
     pub quantity: Quantity,
     pub basis: Basis,

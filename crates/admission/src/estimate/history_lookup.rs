@@ -26,7 +26,6 @@ pub struct Chosen<'d> {
     pub observed: Observed<'d>,
 }
 
-/// A history that was considered and not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedHistory {
     window: Window,
@@ -50,7 +49,6 @@ impl RejectedHistory {
         &self.key
     }
 
-    /// True if there was no history.
     pub fn is_empty(&self) -> bool {
         self.why == HistoryRejection::NoHistory
     }
@@ -75,7 +73,6 @@ impl fmt::Display for RejectedHistory {
     }
 }
 
-/// One of an image's histories.
 #[derive(Debug)]
 enum HistoryKey<'i> {
     All,

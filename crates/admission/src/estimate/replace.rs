@@ -117,7 +117,6 @@ impl<'d> Estimates<'d> {
         self.apply_those(pod, |estimate| !estimate.replaces());
     }
 
-    /// Keeps all authors' values.
     pub fn keep_class(&mut self) {
         let replacements = self.estimates.iter_mut().filter(|estimate| estimate.replaces());
         replacements.for_each(|estimate| estimate.keep(KeepReason::QosClass));

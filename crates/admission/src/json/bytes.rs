@@ -43,7 +43,6 @@ pub(super) fn marked(bytes: &[u8; 16]) -> u32 {
     u32::from(u8x16_bitmask(v128_or(ends, u8x16_lt(bytes, u8x16_splat(0x20)))))
 }
 
-/// The number in four hex digits.
 pub(super) fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + 4)?;
     digits.iter().try_fold(0, |value, digit| Some(value * 16 + char::from(*digit).to_digit(16)?))

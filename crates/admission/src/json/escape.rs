@@ -36,7 +36,6 @@ enum Piece<'t> {
     Escape(char),
 }
 
-/// The pieces of a checked string body.
 fn pieces(body: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = body;
     std::iter::from_fn(move || {
@@ -74,7 +73,6 @@ fn first_escape(bytes: &[u8]) -> (char, usize) {
     }
 }
 
-/// Writes `text` as a JSON string.
 pub fn write_string(out: &mut String, text: &str) {
     /// A text up to this length is copied before it is searched for characters to escape, which is cheaper.
     const SHORT: usize = 64;
@@ -86,7 +84,6 @@ pub fn write_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// `text` as a JSON string.
 pub fn json_string(text: &str) -> String {
     let mut json = String::with_capacity(text.len() + text.len() / 8 + 16);
     write_string(&mut json, text);

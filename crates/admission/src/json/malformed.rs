@@ -26,7 +26,6 @@ impl fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 impl Node<'_> {
-    /// The error for a value other than expected.
     pub fn expected(self, expected: &str) -> Malformed {
         self.error(format!("expected {expected}, found `{}`", self.excerpt()))
     }
@@ -36,12 +35,10 @@ impl Node<'_> {
         self.error(format!("{error}, found `{}`", self.excerpt()))
     }
 
-    /// The error for a value with a problem.
     pub fn error(self, problem: impl Into<String>) -> Malformed {
         Malformed { path: self.path(), problem: problem.into() }
     }
 
-    /// The beginning of the value's text.
     fn excerpt(self) -> String {
         const MAX_LENGTH: usize = 40;
         on_one_line(self.text(), MAX_LENGTH)

@@ -8,7 +8,6 @@ use super::table::{Shape, TableEntry};
 /// The nesting limit of serde_json, which the host uses.
 const DEEPEST: usize = 127;
 
-/// A text that is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
     at: usize,
@@ -166,7 +165,6 @@ fn close(table: &mut [TableEntry], index: usize) {
 /// The byte after the text, which is no token.
 const END: u8 = 0;
 
-/// The byte at a place, or `END`.
 #[inline(always)]
 fn byte_at(bytes: &[u8], at: usize) -> u8 {
     bytes.get(at).copied().unwrap_or(END)

@@ -6,14 +6,12 @@ use super::escape;
 /// A value, or the name of a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TableEntry {
-    /// The start in the text.
     start: u32,
     /// The shape in the highest three bits. The bits below are, for a list or an object, the index of the first entry
     /// after all its contents, and for anything else its length.
     size: u32,
 }
 
-/// The kind of a value in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Null,
@@ -105,7 +103,6 @@ impl TableEntry {
         if self.is_container() { self.size & Self::MAX } else { index.wrapping_add(1) }
     }
 
-    /// The text between the quotes of a string.
     #[inline(always)]
     pub(super) fn between_quotes(self, text: &str) -> &str {
         text.get(self.start().wrapping_add(1)..self.end_of_leaf().wrapping_sub(1)).unwrap_or_default()

@@ -65,7 +65,6 @@ impl BreachGroup {
     }
 }
 
-/// A broken bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach<'d> {
     /// The type of the item, such as `Container`.
@@ -78,7 +77,6 @@ pub struct Breach<'d> {
     pub range: RangeName<'d>,
 }
 
-/// The container, pod or claim that breaks a bound of a LimitRange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoundTarget<'d> {
     Container(Cow<'d, str>),

@@ -7,7 +7,6 @@ use crate::amount::{Family, Quantity, ResourceName};
 use crate::cluster::resource_quota::ScopeRequirement;
 use crate::truncate::{Names, count_of};
 
-/// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach<'d> {
     /// The quota that refuses; none if no quota does.
@@ -17,7 +16,6 @@ pub struct Breach<'d> {
     pub fault: QuotaFault<'d>,
 }
 
-/// The reason for a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuotaFault<'d> {
     /// Names of the quota, each with the containers that must specify it.
@@ -44,7 +42,6 @@ pub enum QuotaFault<'d> {
     },
 }
 
-/// One bound that would be exceeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excess<'d> {
     pub name: ResourceName<'d>,

@@ -48,7 +48,6 @@ pub struct Added<'d> {
     pub amount: Quantity,
     /// The usage afterwards.
     pub used: Quantity,
-    /// The bound.
     pub hard: Quantity,
 }
 

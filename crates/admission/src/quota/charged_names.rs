@@ -13,7 +13,6 @@ pub struct ChargedKind<'a> {
     pub measure: Measure,
 }
 
-/// The measure of a kind's usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     Pod,
@@ -55,7 +54,6 @@ pub(super) const DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 /// Precedes the device class where a container requests its devices as an extended resource.
 pub(super) const IMPLICIT_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
-/// The kind of resource claims.
 pub const RESOURCE_CLAIMS: &str = "resourceclaims.resource.k8s.io";
 
 impl<'a> ChargedKind<'a> {

@@ -13,7 +13,6 @@ use super::{Pod, api_server_defaults};
 use crate::cluster::usage::workload;
 use crate::json::{Malformed, Node};
 
-/// One admission request.
 #[derive(Debug, Clone)]
 pub struct Request<'d> {
     pub uid: Cow<'d, str>,
@@ -34,7 +33,6 @@ pub struct Request<'d> {
     pub is_audit: bool,
 }
 
-/// The operation on the object.
 #[derive(Debug, Clone, Copy)]
 pub enum Operation<'d> {
     Create,
@@ -95,12 +93,10 @@ impl<'d> Object<'d> {
         Ok(version.is_some_and(|version| !version.is_empty()))
     }
 
-    /// A value of the spec.
     pub fn spec_at(&self, path: &[&str]) -> Result<Option<Node<'d>>, Malformed> {
         self.spec.map_or(Ok(None), |spec| spec.at(path))
     }
 
-    /// A value of the status.
     pub fn status_at(&self, path: &[&str]) -> Result<Option<Node<'d>>, Malformed> {
         self.status.map_or(Ok(None), |status| status.at(path))
     }
@@ -223,7 +219,6 @@ impl<'d> Request<'d> {
         Ok(Some(pod))
     }
 
-    /// The object before an update.
     pub fn old(&self) -> Option<&Object<'d>> {
         match &self.operation {
             Operation::Update { old } => old.as_ref(),
@@ -231,7 +226,6 @@ impl<'d> Request<'d> {
         }
     }
 
-    /// The pod of the object before an update.
     pub fn old_pod(&self) -> Result<Option<Pod<'d>>, Malformed> {
         let (Some(kind), Some(old)) = (self.pod_kind(), self.old()) else { return Ok(None) };
         let pod = old.pod_at(kind.path)?;

@@ -46,7 +46,6 @@ pub enum Controller {
     DaemonSet { surge: u64, at_once: u64 },
 }
 
-/// The template that a pod is created from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Template {
     New,
@@ -57,7 +56,6 @@ pub enum Template {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stage {
     pub template: Template,
-    /// The pods to create.
     pub pods: u64,
     /// The old pods that are removed before anything is created.
     pub removed_first: u64,
@@ -79,7 +77,6 @@ impl Rollout {
         Self { wanted, present, current: 0, terminating: 0, controller, noun, assumption: None, is_uncertain: false }
     }
 
-    /// True if there will be more pods than before.
     pub fn adds_pods(&self) -> bool {
         self.wanted > self.present
     }

@@ -5,7 +5,6 @@ use std::fmt;
 
 use crate::amount::Quantity;
 
-/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueOrigin<'d> {
     /// The manifest, or whatever cannot be distinguished from it. Never changed.
@@ -24,7 +23,6 @@ pub enum ValueOrigin<'d> {
     Repaired(Box<Repair<'d>>),
 }
 
-/// The history behind an estimate, and the histories that were skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EstimateOrigin {
     pub basis: String,
@@ -55,12 +53,10 @@ const OF_REPAIR: &str = "raised to the request from ";
 /// The reason of a value whose own had no room in the annotation.
 pub const OF_EARLIER: &str = "set earlier";
 
-/// True if an earlier reason is that of a default.
 pub fn is_of_default(reason: &str) -> bool {
     reason.starts_with(OF_DEFAULT)
 }
 
-/// True if an earlier reason is that of an estimate.
 pub fn is_of_estimate(reason: &str) -> bool {
     !is_of_default(reason) && !reason.starts_with(OF_REPAIR) && reason != OF_EARLIER
 }

@@ -11,7 +11,6 @@ use crate::amount::{ByResource, Quantity, Requirement, ResourceList, read_quanti
 use crate::json::{Malformed, Node};
 use crate::sort;
 
-/// A pod, or the pod that a controller would create.
 #[derive(Debug, Clone)]
 pub struct Pod<'d> {
     /// The object that has `metadata` and `spec`.
@@ -44,7 +43,6 @@ pub enum InfeasibleSpec {
     LeftOut,
 }
 
-/// One container.
 #[derive(Debug, Clone)]
 pub struct Container<'d> {
     pub node: Node<'d>,
@@ -85,14 +83,12 @@ impl Role {
     }
 }
 
-/// Requests and limits.
 #[derive(Debug, Clone, Default)]
 pub struct Resources<'d> {
     pub requests: ByResource<'d, Value<'d>>,
     pub limits: ByResource<'d, Value<'d>>,
 }
 
-/// An amount and who set it.
 #[derive(Debug, Clone)]
 pub struct Value<'d> {
     pub quantity: Quantity,
@@ -133,7 +129,6 @@ impl<'d> Resources<'d> {
         self.requests.is_empty() && self.limits.is_empty()
     }
 
-    /// Reads the `resources` of a container or of a pod spec.
     fn read(node: Node<'d>) -> Result<Self, Malformed> {
         let list = |requirement: Requirement| -> Result<ByResource<'d, Value<'d>>, Malformed> {
             let Some(list) = node.get(requirement.field())? else { return Ok(ByResource::default()) };
@@ -186,7 +181,6 @@ impl<'d> Pod<'d> {
         }
     }
 
-    /// An annotation of the pod.
     pub fn annotation(&self, name: &str) -> Result<Option<Cow<'d, str>>, Malformed> {
         let annotation = self.annotations.map(|annotations| annotations.get(name)).transpose()?.flatten();
         annotation.map(Node::str).transpose()

@@ -73,7 +73,6 @@ struct Reported<'d> {
     actual: Option<ResourceList<'d>>,
 }
 
-/// The amounts that the status reports for each container of a pod.
 fn read_all<'d>(status: Node<'d>, pod: &Pod<'d>, requirement: Requirement) -> Result<Vec<Reported<'d>>, Malformed> {
     let mut all: Vec<Reported<'d>> = pod.containers.iter().map(|_| Reported::default()).collect();
     let index = ContainerIndex::of(&pod.containers);

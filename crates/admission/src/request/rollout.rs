@@ -103,7 +103,6 @@ fn scaling(object: &Object<'_>, old: Option<&Object<'_>>) -> Result<Option<Rollo
     Ok(Some(Rollout::adding(wanted, present, REPLICAS)))
 }
 
-/// A change of an object that has a pod template.
 struct TemplateChange<'a, 'd> {
     object: &'a Object<'d>,
     old: Option<&'a Object<'d>>,

@@ -12,7 +12,6 @@ use crate::find;
 use crate::json::{Malformed, Node};
 use crate::timestamp::Timestamp;
 
-/// `estimates`
 #[derive(Debug, Clone)]
 pub struct EstimateSettings<'d> {
     pub mode: EstimateMode,
@@ -21,13 +20,11 @@ pub struct EstimateSettings<'d> {
     replaced_in: Vec<Cow<'d, str>>,
     /// Only report estimates, set nothing.
     pub dry_run: bool,
-    /// The resources that are estimated.
     pub resources: PerResource<bool>,
     /// The largest of these figures is used.
     pub percentile: PerResource<Cow<'static, [PercentileChoice]>>,
     /// The amount that is added to the figure.
     pub margin: PerResource<Margin>,
-    /// The least estimate.
     pub min: PerResource<Quantity>,
     /// The first step with enough samples decides. Empty without a `namespace`.
     pub history: Cow<'static, [LookupStep]>,
@@ -198,7 +195,6 @@ impl FromStr for Margin {
 pub struct LookupStep {
     pub window: Window,
     pub matching: HistoryMatch,
-    /// The least number of samples.
     pub samples: u64,
     /// The scope of this step, if it differs from the one for all steps.
     pub scope: Option<HistoryScope>,
@@ -226,7 +222,6 @@ const DEFAULT_HISTORY: &[LookupStep] = &[
     LookupStep { window: Window::Month, matching: HistoryMatch::Image, samples: 1, scope: None },
 ];
 
-/// A value for each resource that can be estimated.
 #[derive(Debug, Clone)]
 pub struct PerResource<T> {
     pub cpu: T,
@@ -337,7 +332,6 @@ impl<'d> EstimateSettings<'d> {
         read
     }
 
-    /// Reports choices that contradict each other.
     fn contradictions(&self, section: &mut SettingsReader<'_, '_>, history_is_set: bool) {
         if self.mode == EstimateMode::Never && self.dry_run {
             section.problem("dryRun", "has no effect, because `mode` is `never`: remove one of them");
@@ -386,7 +380,6 @@ impl<'d> EstimateSettings<'d> {
         any_matches(&self.replaced_in, namespace)
     }
 
-    /// The scope of a step.
     pub fn scope_of(&self, step: &LookupStep) -> HistoryScope {
         step.scope.unwrap_or(self.scope)
     }
@@ -419,7 +412,6 @@ impl LookupStep {
 }
 
 impl<'d> SettingsReader<'_, 'd> {
-    /// Reads a section with a field for each resource.
     fn per_resource<T>(
         &mut self,
         name: &'static str,

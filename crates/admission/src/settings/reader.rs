@@ -56,7 +56,6 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
         None
     }
 
-    /// True if a field is absent.
     pub fn lacks(&self, name: &str) -> bool {
         matches!(self.node.get(name), Ok(None))
     }
@@ -89,14 +88,12 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
         self.field(name, |list| list.items()?.map(Node::str).collect()).unwrap_or_default()
     }
 
-    /// A section inside this one.
     pub fn section(&mut self, name: &'static str) -> Option<SettingsReader<'_, 'd>> {
         let node = self.field(name, Ok)?;
         let path = self.path_of(name);
         Some(SettingsReader::new(node, path, self.problems))
     }
 
-    /// A list of sections.
     pub fn sections<T>(
         &mut self,
         name: &'static str,

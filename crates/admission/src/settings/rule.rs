@@ -63,14 +63,12 @@ impl<'d> LimitRangeRule<'d> {
         rule
     }
 
-    /// True if the rule selects objects in this namespace.
     pub fn selects_namespace(&self, name: &str, namespace: Option<Node<'_>>) -> Result<bool, Malformed> {
         let by_name = self.namespaces.is_empty() || any_matches(&self.namespaces, name);
         let labels = self.namespace_labels.as_ref();
         Ok(by_name && labels.map_or(Ok(true), |selector| selector.matches_namespace(namespace))?)
     }
 
-    /// True if the rule selects a pod with these labels.
     pub fn selects_pod(&self, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
         self.pod_labels.as_ref().map_or(Ok(true), |selector| selector.matches_node(labels))
     }
@@ -80,7 +78,6 @@ impl<'d> LimitRangeRule<'d> {
         self.pod_labels.is_some()
     }
 
-    /// True if the rule applies to a container of this name and image.
     pub fn selects_container(&self, name: &str, image: &str) -> bool {
         let by_name = self.containers.is_empty() || any_matches(&self.containers, name);
         by_name && (self.images.is_empty() || self.selects_image(image))

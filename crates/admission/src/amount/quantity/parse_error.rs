@@ -10,7 +10,6 @@ pub(super) const MAX_LENGTH: usize = 200;
 /// The largest exponent of a quantity in either direction.
 pub(super) const MAX_EXPONENT: i32 = 100;
 
-/// The reason why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseQuantityError {
     text: String,

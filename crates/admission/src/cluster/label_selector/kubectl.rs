@@ -4,7 +4,6 @@ use std::str::FromStr;
 
 use super::{LabelSelector, Operator, Requirement};
 
-/// As kubectl's `-l` takes it.
 impl FromStr for LabelSelector<'static> {
     type Err = String;
 

@@ -23,7 +23,6 @@ impl LimitRange<'_> {
     }
 }
 
-/// The check of one item.
 struct Check<'a, 'd> {
     item: &'a Item<'d>,
     place: String,
@@ -56,7 +55,6 @@ impl Check<'_, '_> {
         }
     }
 
-    /// Every resource name in the item once, sorted.
     fn item_names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.item.lists().iter().flat_map(|(_, list)| list.names()).map(ToString::to_string).collect();
@@ -130,7 +128,6 @@ pub fn is_qualified(name: &str) -> bool {
     name.split_once('/').is_some_and(|(domain, rest)| !domain.is_empty() && !rest.is_empty() && !rest.contains('/'))
 }
 
-/// The problem with the name of a resource in a container.
 pub fn container_name_problem(name: &str) -> Option<&'static str> {
     if !name.contains('/') {
         let is_standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
@@ -150,7 +147,6 @@ fn other_name_problem(name: &str) -> Option<&'static str> {
     (!is_standard && !is_qualified(name)).then_some("must be a standard resource type or fully qualified")
 }
 
-/// Resources that count objects.
 pub const COUNTED: [&str; 9] = [
     "pods",
     "services",

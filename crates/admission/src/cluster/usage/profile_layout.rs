@@ -18,7 +18,6 @@ pub use crate::image::Repository;
 
 pub const GROUP: &str = "headroom.dev";
 pub const VERSION: &str = "v1alpha1";
-/// The `apiVersion` of the objects.
 pub const API_VERSION: &str = "headroom.dev/v1alpha1";
 pub const KIND: &str = "UsageProfile";
 
@@ -30,7 +29,6 @@ impl Root {
     /// Fixed, because a change would orphan every collected history.
     pub const COUNT: u8 = 64;
 
-    /// The root of a repository.
     pub fn of(repository: &str) -> Self {
         Self::of_hash(hash(repository))
     }

@@ -13,7 +13,6 @@ use crate::amount::{Quantity, read_quantity};
 use crate::json::{Malformed, Node};
 use crate::timestamp::Timestamp;
 
-/// Tolerance for clocks that differ.
 const CLOCK_SKEW: Duration = Duration::from_secs(3_600);
 const MAX_CPU: Quantity = Quantity::from_units(Resource::Cpu.most());
 const MAX_BYTES: Quantity = Quantity::from_units(Resource::Memory.most());
@@ -76,7 +75,6 @@ pub struct Profile<'d> {
     images: Option<Node<'d>>,
 }
 
-/// The header of a profile.
 #[derive(Debug, Clone, Copy)]
 struct Header<'d> {
     collected_at: Timestamp,
@@ -90,7 +88,6 @@ struct Header<'d> {
 }
 
 impl<'d> Profile<'d> {
-    /// Reads the header of a profile object.
     pub fn read(object: Node<'d>) -> Result<Self, Unusable> {
         let Some(spec) = object.get("spec")? else { return Ok(Self { header: None, images: None }) };
         let header = required(spec, "header")?;
@@ -106,7 +103,6 @@ impl<'d> Profile<'d> {
         Ok(Self { header: Some(header), images: spec.get("images")? })
     }
 
-    /// The images, by their keys.
     pub fn images(self) -> Option<Node<'d>> {
         self.images
     }
@@ -184,7 +180,6 @@ impl<'d> Histories<'d> {
         age(self.collected_at, now, most)
     }
 
-    /// The history of all tags together.
     pub fn all(&self) -> Result<Option<HistoryNode<'d>>, Unusable> {
         Ok(self.field("all")?.map(HistoryNode))
     }
@@ -193,7 +188,6 @@ impl<'d> Histories<'d> {
         self.part("tags", key.as_str())
     }
 
-    /// The history of a workload's container.
     pub fn workload(&self, key: &str) -> Result<Option<HistoryNode<'d>>, Unusable> {
         self.part("workloads", key)
     }
@@ -222,7 +216,6 @@ impl<'d> Histories<'d> {
 pub struct HistoryNode<'d>(Node<'d>);
 
 impl<'d> HistoryNode<'d> {
-    /// The observed usage of a resource within a window.
     pub fn observed(self, window: Window, resource: Resource) -> Result<Option<Observed<'d>>, Unusable> {
         let Some(windows) = self.0.get("windows")? else { return Ok(None) };
         let Some(window) = windows.get(window.name())? else { return Ok(None) };
@@ -253,7 +246,6 @@ impl<'d> HistoryNode<'d> {
     }
 }
 
-/// The observed usage of one resource.
 #[derive(Debug, Clone, Copy)]
 pub struct Observed<'d> {
     window: Node<'d>,
@@ -268,12 +260,10 @@ impl<'d> Observed<'d> {
         matches!(self.figure(percentile), Ok(Some(_)))
     }
 
-    /// The number of distinct pods behind the figures.
     pub fn pods(&self) -> Result<u64, Unusable> {
         count(self.window, "pods")
     }
 
-    /// The number of distinct namespaces behind the figures.
     pub fn namespaces(&self) -> Result<u64, Unusable> {
         count(self.window, "namespaces")
     }
@@ -388,7 +378,6 @@ fn whole(node: Node<'_>) -> Result<u64, Unusable> {
     u64::try_from(node.integer()?).map_err(|_| impossible(node))
 }
 
-/// True if a container can use this amount.
 fn is_possible(amount: &Quantity, resource: Resource) -> bool {
     let most = match resource {
         Resource::Cpu => MAX_CPU,

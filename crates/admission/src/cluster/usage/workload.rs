@@ -57,7 +57,6 @@ fn is_safe(byte: u8) -> bool {
 /// The lengths of the hash of a pod template.
 pub const HASH: RangeInclusive<usize> = 6..=10;
 
-/// The hash of a pod template.
 fn is_hash(text: &str) -> bool {
     HASH.contains(&text.len()) && is_generated(text) && text.bytes().any(|byte| byte.is_ascii_digit())
 }

@@ -67,7 +67,6 @@ fn less(count: &Quantity, charged: Option<&Quantity>) -> Quantity {
     charged.map_or_else(|| count.clone(), |charged| free(count, charged))
 }
 
-/// The number of devices requested of each class.
 fn asked_for<'d>(spec: Option<Node<'d>>) -> Result<ResourceList<'d>, Malformed> {
     let mut asked = Vec::new();
     let Some(devices) = spec.map(|spec| spec.get("devices")).transpose()?.flatten() else {

@@ -6,7 +6,6 @@ use crate::amount::{ByResource, Quantity};
 use crate::json::{Malformed, Node};
 use crate::quota::QuotaObject;
 
-/// The node ports and load balancers that a service uses.
 pub(super) fn usage(service: &QuotaObject<'_, '_>) -> Result<(Quantity, Quantity), Malformed> {
     let (mut node_ports, mut load_balancers) = (0, 0);
     if let Some(spec) = service.source.spec {
