@@ -82,11 +82,7 @@ fn of_object<'d>(
             let pod = pods.old.as_ref().filter(|_| is_pod);
             let devices = DeviceContext { classes, of_pod: &of_pod_before };
             let old = old.map(|source| QuotaObject { kind, source, pod, replaces: None, devices });
-            if actions.kind == RequestKind::ClaimStatus {
-                QuotaChange::Report { old }
-            } else {
-                QuotaChange::Update { old }
-            }
+            QuotaChange::Update { old, has_happened: actions.kind == RequestKind::ClaimStatus }
         }
         Operation::Create | Operation::Delete | Operation::Connect => QuotaChange::Create,
     };

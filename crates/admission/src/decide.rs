@@ -166,7 +166,8 @@ fn report_estimates<'d>(
         RequestKind::Workload => "its pods: ",
         _ => "",
     };
-    for (index, report) in filled.estimates.reports(whose, settings.is_monitored).into_iter().enumerate() {
+    for (index, estimate) in filled.estimates.estimates.iter().enumerate() {
+        let report = estimate.report(whose, settings.is_monitored);
         if report.should_warn {
             decision.warn(|| (Cause::Estimate(index), report.text.clone()));
         }
@@ -226,7 +227,7 @@ fn add_quota_breaches<'d>(
 }
 
 fn of_missing<'d>(missing: &Missing<'d>) -> (Cause<'d>, String) {
-    (Cause::MissingContext(missing.clone()), missing.warning())
+    (Cause::MissingContext(missing.clone()), format!("{missing:#}"))
 }
 
 const CLAIMS: &str = "its claims would be rejected";

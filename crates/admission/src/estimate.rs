@@ -257,7 +257,7 @@ impl<'d> Estimates<'d> {
         self.apply_those(pod, |_| true);
     }
 
-    fn apply_those(&self, pod: &mut Pod<'d>, are_applied: impl Fn(&Estimate<'d>) -> bool) {
+    pub fn apply_those(&self, pod: &mut Pod<'d>, are_applied: impl Fn(&Estimate<'d>) -> bool) {
         for estimate in self.estimates.iter().filter(|estimate| are_applied(estimate)) {
             let Some(container) = pod.containers.get_mut(estimate.target.container) else { continue };
             let values = match (estimate.only_reported, estimate.target.purpose) {
@@ -271,11 +271,6 @@ impl<'d> Estimates<'d> {
                 container.resources.limits.set(estimate.target.resource.name().into(), limit);
             }
         }
-    }
-
-    /// Describes each estimate in a text that begins with `prefix`.
-    pub fn reports(&self, prefix: &str, is_monitored: bool) -> Vec<EstimateReport<'d>> {
-        self.estimates.iter().map(|estimate| estimate.report(prefix, is_monitored)).collect()
     }
 }
 
@@ -306,7 +301,8 @@ impl<'d> Estimate<'d> {
         }))
     }
 
-    fn report(&self, prefix: &str, is_monitored: bool) -> EstimateReport<'d> {
+    /// Describes the estimate in a text that begins with `prefix`.
+    pub fn report(&self, prefix: &str, is_monitored: bool) -> EstimateReport<'d> {
         let Self { container, set, quantity, .. } = self;
         let name = self.target.resource.name();
         // Room for the longest usual text: growing a text costs more than writing it.

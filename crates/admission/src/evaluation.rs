@@ -130,9 +130,9 @@ fn decide<'d>(
     {
         return Ok(Decision::default());
     }
-    if settings.exempt.namespace_labels.is_some() {
+    if let Some(selector) = &settings.exempt.namespace_labels {
         reader.read(&[namespace(request)]);
-        if exempt::by_namespace_labels(&reader.context, settings)? {
+        if selector.matches_namespace(reader.context.namespace)? {
             return Ok(Decision::default());
         }
     }

@@ -3,7 +3,7 @@
 use crate::actions::EstimateTarget;
 use crate::cluster::Context;
 use crate::defaults;
-use crate::estimate::{self, Estimates, replace};
+use crate::estimate::{self, Estimate, Estimates, replace};
 use crate::json::Malformed;
 use crate::limit_rules::Range;
 use crate::limits::{self, Breaches};
@@ -128,12 +128,12 @@ impl<'d> Filling<'_, 'd> {
 
     /// Keeps authors' values if others in their place would give the pod another QoS class.
     fn keep_class(&self, estimates: &mut Estimates<'d>, unfilled: &Unfilled<'d>, filled: &Pod<'d>) -> bool {
-        if !estimates.replace_any() {
+        if !estimates.estimates.iter().any(Estimate::replaces) {
             return false;
         }
         let mut kept = filled.clone();
         unfilled.restore(&mut kept);
-        estimates.apply_without_replacements(&mut kept);
+        estimates.apply_those(&mut kept, |estimate| !estimate.replaces());
         self.apply_defaults(&mut kept);
         let is_another = replace::is_guaranteed(&kept) != replace::is_guaranteed(filled);
         if is_another {
@@ -148,7 +148,7 @@ impl<'d> Filling<'_, 'd> {
         let Self { request, context, settings, .. } = *self;
         let is_new_pod = request.is("", "pods", "");
         let shrinks = settings.estimates.shrink_to_quota && estimate::may_shrink(round);
-        if !is_new_pod || !shrinks && !estimates.raise_any() {
+        if !is_new_pod || !shrinks && !estimates.estimates.iter().any(Estimate::raises) {
             return Ok(false);
         }
         let (Some(quotas), Some(source)) = (&context.quotas, request.object) else { return Ok(false) };

@@ -57,7 +57,7 @@ pub fn applicable<'d>(
     let labelled = pod.filter(|_| !rules.is_empty());
     let pod_labels = labelled.map(|pod| pod.node.at(&["metadata", "labels"])).transpose()?.flatten();
     for rule in rules {
-        let selects_object = if pod.is_some() { rule.selects_pod(pod_labels)? } else { !rule.is_about_pods() };
+        let selects_object = if pod.is_some() { rule.selects_pod(pod_labels)? } else { rule.pod_labels.is_none() };
         if selects_object && rule.selects_namespace(&request.namespace, context.namespace)? {
             ranges.push(Range::Rule(rule));
         }

@@ -9,7 +9,6 @@
 mod breach;
 pub mod charged_names;
 
-mod pods;
 pub mod scope;
 pub mod stored;
 mod usage;
@@ -38,9 +37,8 @@ pub use breach::{Breach, Excess, Forecast, QuotaFault, RolloutForecast};
 pub use charge::{Added, QuotaChange, QuotaCharge};
 pub use charged_names::{Charged, ChargedKind, Measure};
 pub use near_limit::near_limit;
-pub use pods::is_live;
 pub use room::room_for;
-pub use usage::ObjectUsage;
+pub use usage::{ObjectUsage, is_live};
 
 /// An object as quotas see it.
 #[derive(Debug, Clone, Copy)]

@@ -206,7 +206,7 @@ pub fn faults(request: &Request<'_>, plan: &Plan) -> Result<Vec<String>, Malform
     let quotas: Vec<ResourceQuota<'_>> = enforced_nodes(plan, &request.namespace).map(as_unused_quota).collect();
     let bounds = Bounds { quotas: &quotas, limited_resources: &[], now: None };
     let change = match &request.operation {
-        Operation::Update { .. } => QuotaChange::Update { old: objects.old_object() },
+        Operation::Update { .. } => QuotaChange::Update { old: objects.old_object(), has_happened: false },
         _ => QuotaChange::Create,
     };
     let breaches = quota::check(&objects.new_object(), &change, &bounds)?.breaches;

@@ -1,6 +1,5 @@
 //! Objects that the operator exempts.
 
-use crate::cluster::Context;
 use crate::json::{Malformed, Node};
 use crate::request::{Pod, Request};
 use crate::settings::{Settings, any_matches};
@@ -8,12 +7,6 @@ use crate::settings::{Settings, any_matches};
 /// True if the setting `exempt` names the namespace of a request.
 pub fn by_namespace_name(request: &Request<'_>, settings: &Settings<'_>) -> bool {
     any_matches(&settings.exempt.namespaces, &request.namespace)
-}
-
-/// True if the setting `exempt` selects the namespace by its labels. An unknown namespace is not exempt.
-pub fn by_namespace_labels(context: &Context<'_>, settings: &Settings<'_>) -> Result<bool, Malformed> {
-    let selector = settings.exempt.namespace_labels.as_ref();
-    selector.map_or(Ok(false), |selector| selector.matches_namespace(context.namespace))
 }
 
 /// True if the setting `exempt` covers the object, or the workload that a `scale` is about (`scaled`).

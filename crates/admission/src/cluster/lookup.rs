@@ -208,14 +208,7 @@ pub struct Missing<'d> {
     pub was_found: bool,
 }
 
-impl Missing<'_> {
-    /// The text of a warning, which is shorter than that of a refusal.
-    pub fn warning(&self) -> String {
-        format!("{self:#}")
-    }
-}
-
-/// The alternate form is that of warnings.
+/// The alternate form is that of warnings, which is shorter than that of refusals.
 impl fmt::Display for Missing<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let call = self.lookup.call();

@@ -202,8 +202,8 @@ pub fn push_brief(text: &mut String, basis: &Basis, adjustments: &[Adjustment<'_
     if is_without_history(rejected) {
         match (basis, rejected.first()) {
             (Basis::WellKnown { .. }, _) => text.extend(["; ", NO_HISTORY]),
-            (Basis::History { key, .. }, Some(first)) if first.key() != key => {
-                text.extend(["; ", first.key(), " has no history yet"]);
+            (Basis::History { key, .. }, Some(first)) if first.key != *key => {
+                text.extend(["; ", &first.key, " has no history yet"]);
             }
             (Basis::History { .. }, _) => {}
         }

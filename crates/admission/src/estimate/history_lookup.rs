@@ -29,7 +29,8 @@ pub struct Chosen<'d> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedHistory {
     window: Window,
-    key: String,
+    /// The image or workload whose history was looked for.
+    pub(super) key: String,
     owner: HistoryOwner,
     why: HistoryRejection,
 }
@@ -44,11 +45,6 @@ enum HistoryRejection {
 }
 
 impl RejectedHistory {
-    /// The image or workload whose history was looked for.
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
     pub fn is_empty(&self) -> bool {
         self.why == HistoryRejection::NoHistory
     }

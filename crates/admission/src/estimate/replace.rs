@@ -93,30 +93,17 @@ impl Estimate<'_> {
         })
     }
 
-    fn replaces(&self) -> bool {
+    pub fn replaces(&self) -> bool {
         self.target.purpose == Purpose::Replacement
     }
 
     /// True if the pod gets more than its author wrote.
-    fn raises(&self) -> bool {
+    pub fn raises(&self) -> bool {
         self.replaces() && self.set.as_ref() < Some(&self.quantity)
     }
 }
 
-impl<'d> Estimates<'d> {
-    pub fn replace_any(&self) -> bool {
-        self.estimates.iter().any(Estimate::replaces)
-    }
-
-    pub fn raise_any(&self) -> bool {
-        self.estimates.iter().any(Estimate::raises)
-    }
-
-    /// The same without those that replace an author's value.
-    pub fn apply_without_replacements(&self, pod: &mut Pod<'d>) {
-        self.apply_those(pod, |estimate| !estimate.replaces());
-    }
-
+impl Estimates<'_> {
     pub fn keep_class(&mut self) {
         let replacements = self.estimates.iter_mut().filter(|estimate| estimate.replaces());
         replacements.for_each(|estimate| estimate.keep(KeepReason::QosClass));

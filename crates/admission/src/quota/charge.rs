@@ -13,10 +13,8 @@ use crate::timestamp::Timestamp;
 pub enum QuotaChange<'a, 'd> {
     /// The object is new, and charged in full.
     Create,
-    /// It replaces an old object, and is charged for the growth.
-    Update { old: Option<QuotaObject<'a, 'd>> },
-    /// The same for a change that has happened already: usage is raised, and nothing is refused.
-    Report { old: Option<QuotaObject<'a, 'd>> },
+    /// It replaces an old object, and is charged for the growth. If this has happened already, nothing is refused.
+    Update { old: Option<QuotaObject<'a, 'd>>, has_happened: bool },
     /// It is stored and counted already: a request of the audit scanner.
     Counted,
 }
@@ -27,7 +25,7 @@ impl QuotaChange<'_, '_> {
     }
 
     pub(super) fn refuses(&self) -> bool {
-        matches!(self, Self::Create | Self::Update { .. })
+        matches!(self, Self::Create | Self::Update { has_happened: false, .. })
     }
 }
 
@@ -72,8 +70,8 @@ impl<'d> Deltas<'d> {
         let mut deltas = Self { in_full, before: None, beginning: Vec::new() };
         let old = match change {
             QuotaChange::Create | QuotaChange::Counted => return Ok(Some(deltas)),
-            QuotaChange::Update { old: None } | QuotaChange::Report { old: None } => return Ok(None),
-            QuotaChange::Update { old: Some(old) } | QuotaChange::Report { old: Some(old) } => old,
+            QuotaChange::Update { old: None, .. } => return Ok(None),
+            QuotaChange::Update { old: Some(old), .. } => old,
         };
         if !old.source.was_stored()? {
             return Ok(Some(deltas));

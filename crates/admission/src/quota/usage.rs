@@ -6,11 +6,11 @@ mod service;
 
 use std::borrow::Cow;
 
+use super::QuotaObject;
 use super::charged_names::{self, Charged, ChargedKind, DEVICE_CLASS, IMPLICIT_DEVICE_CLASS, Measure, STORAGE_CLASS};
-use super::{QuotaObject, pods};
 use crate::amount::{Quantity, Requirement, ResourceList};
-use crate::json::Malformed;
-use crate::request::pod_totals;
+use crate::json::{Malformed, Node};
+use crate::request::{self, pod_totals};
 use crate::timestamp::Timestamp;
 
 pub use devices::Devices;
@@ -32,7 +32,7 @@ impl<'d> ObjectUsage<'d> {
     pub fn of(object: &QuotaObject<'_, 'd>, now: Option<Timestamp>) -> Result<Self, Malformed> {
         let source = &object.source;
         Ok(match (object.kind.measure, object.pod) {
-            (Measure::Pod, Some(pod)) if pods::is_live(source, now)? => Self::Pod {
+            (Measure::Pod, Some(pod)) if is_live(source, now)? => Self::Pod {
                 is_live: true,
                 requests: pod_totals::as_quotas_see_it(pod, Requirement::Request)?,
                 limits: pod_totals::as_quotas_see_it(pod, Requirement::Limit)?,
@@ -124,4 +124,21 @@ impl<'d> ObjectUsage<'d> {
             Self::Service { .. } | Self::Count => false,
         }
     }
+}
+
+/// A pod is live until it has ended, or until its deletion is overdue. Like Kubernetes, this adds the grace period to
+/// a time that already includes it.
+pub fn is_live(pod: &request::Object<'_>, now: Option<Timestamp>) -> Result<bool, Malformed> {
+    let phase = pod.status_at(&["phase"])?.map(Node::str).transpose()?;
+    if matches!(phase.as_deref(), Some("Succeeded" | "Failed")) {
+        return Ok(false);
+    }
+    let (Some(metadata), Some(now)) = (pod.deletion, now) else { return Ok(true) };
+    let (Some(deletion), Some(grace)) =
+        (metadata.get("deletionTimestamp")?, metadata.get("deletionGracePeriodSeconds")?)
+    else {
+        return Ok(true);
+    };
+    let gone_after = Timestamp::read(deletion)?.unix_seconds().saturating_add(grace.integer()?);
+    Ok(now.unix_seconds() <= gone_after)
 }

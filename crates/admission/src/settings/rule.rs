@@ -14,7 +14,8 @@ pub struct LimitRangeRule<'d> {
     pub range: LimitRange<'d>,
     namespaces: Vec<Cow<'d, str>>,
     pub namespace_labels: Option<LabelSelector<'d>>,
-    pod_labels: Option<LabelSelector<'d>>,
+    /// A rule for some pods selects no claims.
+    pub pod_labels: Option<LabelSelector<'d>>,
     containers: Vec<Cow<'d, str>>,
     images: Vec<ImagePattern<'d>>,
 }
@@ -54,7 +55,7 @@ impl<'d> LimitRangeRule<'d> {
             namespace_labels: reader.label_selector("namespaceLabels"),
             pod_labels: reader.label_selector("podLabels"),
             containers: reader.strings("containers"),
-            images: reader.field("images", read_images).unwrap_or_default(),
+            images: reader.field("images", |list| list.items()?.map(read_image).collect()).unwrap_or_default(),
         };
         let selects_containers = !rule.containers.is_empty() || !rule.images.is_empty();
         if selects_containers && rule.range.items.iter().any(|item| item.kind != CONTAINER) {
@@ -73,11 +74,6 @@ impl<'d> LimitRangeRule<'d> {
         self.pod_labels.as_ref().map_or(Ok(true), |selector| selector.matches_node(labels))
     }
 
-    /// True if the rule selects pods by labels, and so never claims.
-    pub fn is_about_pods(&self) -> bool {
-        self.pod_labels.is_some()
-    }
-
     pub fn selects_container(&self, name: &str, image: &str) -> bool {
         let by_name = self.containers.is_empty() || any_matches(&self.containers, name);
         by_name && (self.images.is_empty() || self.selects_image(image))
@@ -87,10 +83,6 @@ impl<'d> LimitRangeRule<'d> {
         // An invalid image name, which no runtime can pull, matches no pattern.
         ImageName::parse(image).is_ok_and(|name| self.images.iter().any(|pattern| pattern.matches(&name)))
     }
-}
-
-fn read_images(list: Node<'_>) -> Result<Vec<ImagePattern<'_>>, Malformed> {
-    list.items()?.map(read_image).collect()
 }
 
 fn read_image(node: Node<'_>) -> Result<ImagePattern<'_>, Malformed> {
