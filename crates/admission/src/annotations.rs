@@ -1,6 +1,5 @@
 //! The annotations that record who set a value, LimitRanger's and ours: read and written.
 
-/// The prefix of our own annotations.
 pub const OURS: &str = "headroom.dev/";
 
 pub mod headroom_annotation;

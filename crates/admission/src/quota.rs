@@ -40,12 +40,10 @@ pub use near_limit::near_limit;
 pub use room::room_for;
 pub use usage::{ObjectUsage, is_live};
 
-/// An object as quotas see it.
 #[derive(Debug, Clone, Copy)]
 pub struct QuotaObject<'a, 'd> {
     pub kind: ChargedKind<'a>,
     pub source: request::Object<'d>,
-    /// The object's pod, if the object is a pod.
     pub pod: Option<&'a Pod<'d>>,
     /// The object that was stored before an update.
     pub replaces: Option<&'a request::Object<'d>>,
@@ -99,7 +97,6 @@ struct Bound<'q, 'd> {
     is_decisive: bool,
 }
 
-/// The quotas and limited resources that an object is checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds<'a, 'd> {
     /// In the order in which they are reported.
@@ -108,7 +105,6 @@ pub struct Bounds<'a, 'd> {
     pub now: Option<Timestamp>,
 }
 
-/// The result of checking a request against quotas.
 #[derive(Debug, Clone, Default)]
 pub struct QuotaOutcome<'d> {
     /// Every reason to refuse it, Kubernetes' own reason first.

@@ -58,46 +58,23 @@ pub const NO_USAGE_DATA: &str = "no usage data";
 /// Reported for a container with less than two hours of usage, or too few runs of a Job.
 pub const TOO_LITTLE_DATA: &str = "too little data";
 
+/// The reason that nothing is recommended. What was `seen` is evidence such as `20min, 12 pods`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoRecommendation {
-    UnreadableImage {
-        image: String,
-        error: ParseImageNameError,
-    },
+    UnreadableImage { image: String, error: ParseImageNameError },
     PodLevelResources,
     ScaledByAutoscaler,
-    /// The histories that were considered.
     NoUsageData(Vec<RejectedHistory>),
-    /// The evidence: `20min, 12 pods`
-    TooLittleData {
-        seen: String,
-    },
-    /// Pods run, but the newest usage is so many days old.
-    NotSeen {
-        days: u64,
-    },
-    /// Each sample of its memory is 0, which no process uses.
+    TooLittleData { seen: String },
+    NotSeen { days: u64 },
     NoMemoryMeasured,
-    /// All of its pods end again and again.
     CrashLoop,
-    /// Its usage grows day by day, so a lower request would soon be too low.
     Grows,
-    /// It was seen for too short a time to lower a request: `30h, 1 pod`
-    ShortHistory {
-        seen: String,
-    },
-    /// A node gives it whole CPUs of its own, which it would lose.
+    ShortHistory { seen: String },
     WholeCpus,
-    /// Every amount would be refused.
     NoAmountFits,
-    /// It requests more than it uses for a purpose.
-    Kept {
-        why: String,
-    },
-    /// A person declined it on a day.
-    Declined {
-        on: String,
-    },
+    Kept { why: String },
+    Declined { on: String },
 }
 
 impl fmt::Display for NoRecommendation {

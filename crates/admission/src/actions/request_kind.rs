@@ -4,7 +4,6 @@ use crate::json::{Malformed, Node};
 use crate::request::pod;
 use crate::request::{Object, Operation, Request};
 
-/// The kind of a request that this policy evaluates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestKind {
     /// A new pod.

@@ -56,11 +56,9 @@ pub enum Lookup<'d> {
     ResourceClaims {
         namespace: &'d str,
     },
-    /// The usage history of images.
     UsageProfile {
         name: ProfileName,
         namespace: Cow<'d, str>,
-        /// The places of the images.
         places: Vec<Rc<ProfileKey>>,
         /// The namespace whose own history is wanted.
         of: &'d str,

@@ -55,7 +55,6 @@ const MAX_NAMES: usize = 1000;
 const MAX_BOUNDS: usize = 100;
 
 impl<'d, S> TenantQuota<'d, S> {
-    /// Reads what a quota bounds.
     fn read_bounds(node: Node<'d>, selector: fn(Node<'d>) -> Result<S, Malformed>) -> Result<Self, Malformed> {
         let mut read = Self::default();
         if let Some(metadata) = node.get("metadata")? {

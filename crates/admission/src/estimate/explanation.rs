@@ -66,41 +66,20 @@ pub struct Adjustment<'d> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdjustmentReason<'d> {
     Margin(Margin),
-    ShortHistory {
-        percent: u64,
-        days: u64,
-    },
-    FewPods {
-        percent: u64,
-        pods: u64,
-    },
-    /// The busiest pod used more than the estimate from all pods together.
-    BusiestPod {
-        used: Quantity,
-    },
-    /// A manifest covers what steady growth adds until it is looked at again.
-    Growth {
-        a_day: Quantity,
-    },
-    /// The peak of a window is above the estimate.
-    Peak {
-        used: Quantity,
-        window: Window,
-    },
-    OomKill {
-        memory: Quantity,
-        age: Duration,
-    },
+    ShortHistory { percent: u64, days: u64 },
+    FewPods { percent: u64, pods: u64 },
+    BusiestPod { used: Quantity },
+    Growth { a_day: Quantity },
+    Peak { used: Quantity, window: Window },
+    OomKill { memory: Quantity, age: Duration },
     Floor,
     Max(RangeName<'d>),
     Min(RangeName<'d>),
     Ratio(RangeName<'d>),
-    /// With the range of the default limit, if that is known.
     Limit(Option<RangeName<'d>>),
     PodMax(RangeName<'d>),
     PodMin(RangeName<'d>),
     Quota,
-    /// The author's value stays, although it might be replaced.
     Kept(KeepReason),
 }
 
@@ -216,7 +195,6 @@ fn is_without_history(rejected: &[RejectedHistory]) -> bool {
     !rejected.is_empty() && rejected.iter().all(RejectedHistory::is_empty)
 }
 
-/// The histories that an estimate could not use.
 pub fn of_skipped(basis: &Basis, rejected: &[RejectedHistory]) -> String {
     match basis {
         Basis::WellKnown { .. } if is_without_history(rejected) => NO_HISTORY.to_owned(),

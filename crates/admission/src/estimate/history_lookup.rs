@@ -73,11 +73,7 @@ impl fmt::Display for RejectedHistory {
 enum HistoryKey<'i> {
     All,
     Tag(TagKey),
-    /// The history of a workload's container, by its key.
-    Workload {
-        key: String,
-        name: &'i str,
-    },
+    Workload { key: String, name: &'i str },
 }
 
 /// The histories of one image in the profiles that were read.
@@ -86,7 +82,6 @@ pub struct Sources<'i, 'd> {
     image: &'i ImageName<'i>,
     /// The keys of this image: its digest, then its tag.
     tags: Vec<HistoryKey<'i>>,
-    /// The key of the container in its workload.
     workload: HistoryKey<'i>,
     /// The object that was read; none if there was none.
     name: Option<ProfileName>,

@@ -16,30 +16,16 @@ pub struct Breach<'d> {
     pub fault: QuotaFault<'d>,
 }
 
+/// `missing` are names of the quota, each with the containers that must specify it; limited resources may be uncovered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuotaFault<'d> {
-    /// Names of the quota, each with the containers that must specify it.
-    MustSpecify {
-        missing: Vec<(ResourceName<'d>, Names)>,
-    },
-    UnknownStatus {
-        names: Vec<String>,
-    },
-    NegativeUsage {
-        names: Names,
-    },
+    MustSpecify { missing: Vec<(ResourceName<'d>, Names)> },
+    UnknownStatus { names: Vec<String> },
+    NegativeUsage { names: Names },
     NoOldObject,
-    /// Limited resources that no quota covers.
-    Uncovered {
-        names: Names,
-    },
-    UncoveredScopes {
-        scopes: Vec<ScopeRequirement<'d>>,
-    },
-    Exceeded {
-        excesses: Vec<Excess<'d>>,
-        forecast: Option<Forecast>,
-    },
+    Uncovered { names: Names },
+    UncoveredScopes { scopes: Vec<ScopeRequirement<'d>> },
+    Exceeded { excesses: Vec<Excess<'d>>, forecast: Option<Forecast> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,17 +38,13 @@ pub struct Excess<'d> {
     pub origins: Names,
 }
 
-/// The forecast for a workload whose pods exceed a quota.
+/// The forecast for a workload whose pods exceed a quota; `wanted` and the last three are those of its `Rollout`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forecast {
-    /// The pods that the workload is to have.
     pub wanted: u64,
     pub rollout: RolloutForecast,
-    /// The noun for what is counted: `replicas` or `pods`.
     pub noun: &'static str,
-    /// The assumption behind the numbers, if any.
     pub assumption: Option<&'static str>,
-    /// True if the assumption may well be wrong, so that nothing is refused by it.
     pub is_uncertain: bool,
 }
 

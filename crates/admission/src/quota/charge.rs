@@ -29,11 +29,9 @@ impl QuotaChange<'_, '_> {
     }
 }
 
-/// The amounts that a request adds to one quota.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaCharge<'d> {
     pub quota: Cow<'d, str>,
-    /// True if that quota is a TenantQuota.
     pub is_tenant: bool,
     /// In name order.
     pub added: Vec<Added<'d>>,

@@ -182,16 +182,11 @@ struct PodsUnderBound<'q, 'd> {
     old: Quantity,
 }
 
-/// The progress of a rollout under one bound.
+/// The progress of a rollout under one bound: where it stops, the pods created, the room left, and what the next need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Progress {
     Completes,
-    /// After so many new pods, with this room left, the next ones do not fit.
-    Stops {
-        created: u64,
-        room: Quantity,
-        next: Quantity,
-    },
+    Stops { created: u64, room: Quantity, next: Quantity },
 }
 
 impl<'a, 'd> CountedPods<'a, 'd> {

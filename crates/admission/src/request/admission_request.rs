@@ -33,13 +33,11 @@ pub struct Request<'d> {
     pub is_audit: bool,
 }
 
+/// The API server always sends the old object; an update without one is evaluated as Kubernetes evaluates it.
 #[derive(Debug, Clone, Copy)]
 pub enum Operation<'d> {
     Create,
-    /// The API server always sends the old object; a request without one is evaluated as Kubernetes evaluates it.
-    Update {
-        old: Option<Object<'d>>,
-    },
+    Update { old: Option<Object<'d>> },
     Delete,
     Connect,
 }
@@ -258,7 +256,6 @@ impl<'d> Request<'d> {
     }
 }
 
-/// The name that Kubernetes' own refusals use for an object: its name, else its `generateName`.
 fn name_of<'d>(object: Option<Node<'d>>) -> Result<Cow<'d, str>, Malformed> {
     if let Some(metadata) = object.map(|object| object.get("metadata")).transpose()?.flatten() {
         for field in ["name", "generateName"] {

@@ -2,7 +2,6 @@
 //!
 //! To support another kind, add a row here.
 
-/// Pods, and kinds that create pods.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PodKind {
     groups: &'static [&'static str],

@@ -29,7 +29,6 @@ pub struct EstimateOrigin {
     pub skipped: String,
 }
 
-/// The default before a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repair<'d> {
     pub from: Quantity,

@@ -120,7 +120,6 @@ impl<'d> Resources<'d> {
         self.of(requirement).get(name).map(|value| &value.quantity)
     }
 
-    /// True if a request or a limit is set.
     pub fn contains(&self, name: &str) -> bool {
         self.requests.contains(name) || self.limits.contains(name)
     }

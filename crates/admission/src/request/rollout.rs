@@ -106,7 +106,6 @@ fn scaling(object: &Object<'_>, old: Option<&Object<'_>>) -> Result<Option<Rollo
 struct TemplateChange<'a, 'd> {
     object: &'a Object<'d>,
     old: Option<&'a Object<'d>>,
-    /// True if the pod template changes.
     is_renewed: bool,
 }
 

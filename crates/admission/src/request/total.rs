@@ -9,7 +9,6 @@ use super::pod::Role;
 use crate::amount::{Quantity, ResourceList, ResourceName};
 use crate::sort;
 
-/// The total over containers, for each resource name.
 pub(super) fn total<'a, 'd: 'a, A>(containers: impl Iterator<Item = (Role, A)>) -> ResourceList<'d>
 where
     A: Iterator<Item = (&'a ResourceName<'d>, &'a Quantity)>,

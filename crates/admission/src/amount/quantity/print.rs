@@ -11,7 +11,6 @@ const EXPONENTS: [&str; 13] = ["e-9", "e-6", "e-3", "", "e3", "e6", "e9", "e12",
 const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 /// The place of single units in the decimal tables.
 const UNITS: usize = 3;
-/// The least number of bytes for Ki.
 const KIBI: u128 = 1024;
 
 impl fmt::Display for Quantity {

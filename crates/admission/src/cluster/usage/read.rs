@@ -175,7 +175,6 @@ impl<'d> Histories<'d> {
         Ok(self)
     }
 
-    /// The age of the histories; an error if it is more than `most`.
     pub fn age(&self, now: Timestamp, most: Duration) -> Result<Duration, Unusable> {
         age(self.collected_at, now, most)
     }

@@ -12,10 +12,8 @@ use crate::quota::{QuotaObject, free};
 /// The most devices that a request for all devices of a class may be allocated.
 const ALL: i64 = 32;
 
-/// The devices that a claim requests.
 #[derive(Debug, Clone)]
 pub struct Devices<'d> {
-    /// By device class.
     by_class: ResourceList<'d>,
     /// By the extended resource of the class.
     by_extended: ResourceList<'d>,
