@@ -132,30 +132,24 @@ impl Actions {
     /// Leaves out the work of the other policy, where one fills in and one rejects (the setting `role`).
     fn restrict_to(&mut self, role: Role) {
         let is_workload = matches!(self.kind, RequestKind::Workload | RequestKind::Scale);
-        match role {
-            Role::Both => {}
+        let kept = match role {
+            Role::Both => return,
             // This policy refuses nothing, but may warn about the pods of a workload.
-            Role::Mutate => {
-                let warned = |mode| if is_workload && mode == Mode::Warn { Mode::Warn } else { Mode::Off };
-                (self.limits, self.pods) = (warned(self.limits), warned(self.pods));
-                let fills = self.limits != Mode::Off || self.pods != Mode::Off || self.may_change;
-                self.is_defaulted &= fills;
-                self.is_estimated &= fills;
-            }
+            Role::Mutate => Mode::Warn,
             // This policy changes nothing, and the other one has already given the warnings.
-            Role::Validate if is_workload => {
-                let evaluated = |mode| if mode == Mode::Enforce { Mode::Enforce } else { Mode::Off };
-                (self.limits, self.pods) = (evaluated(self.limits), evaluated(self.pods));
-                let evaluates = self.limits != Mode::Off || self.pods != Mode::Off;
-                self.is_defaulted &= evaluates;
-                self.is_estimated &= evaluates;
-            }
+            Role::Validate if is_workload => Mode::Enforce,
             Role::Validate => {
                 // Pods come filled in; resizes are not sent to the policy that fills in.
                 self.is_defaulted &= self.kind == RequestKind::Resize;
                 self.is_estimated = false;
+                return;
             }
-        }
+        };
+        let restricted = |mode| if is_workload && mode == kept { kept } else { Mode::Off };
+        (self.limits, self.pods) = (restricted(self.limits), restricted(self.pods));
+        let is_filled = self.limits != Mode::Off || self.pods != Mode::Off || self.may_change;
+        self.is_defaulted &= is_filled;
+        self.is_estimated &= is_filled;
     }
 
     fn is_off(&self) -> bool {

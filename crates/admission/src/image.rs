@@ -383,19 +383,15 @@ mod tests {
 
     #[test]
     fn the_error_of_an_invalid_name_explains_what_is_wrong() {
-        let check_invalid =
-            |text: &str, message: &str| assert_eq!(ImageName::parse(text).unwrap_err().to_string(), message);
-        check_invalid("", "the image name is empty");
-        check_invalid(HEX, &format!("`{HEX}` is an image ID, not an image name: write repository and digest"));
-        check_invalid("Nginx", "`Nginx` is not an image name: a repository is written in lower case");
-        check_invalid(
-            "-bad.example.com/app",
-            "`-bad.example.com/app` is not an image name: its registry must be a host name, with or without a port",
-        );
-        check_invalid(
-            "nginx@sha256:abc",
-            "`nginx@sha256:abc` is not an image name: a digest is `sha256:` and 64 lower-case hexadecimal digits",
-        );
+        assert_eq!(ImageName::parse("").unwrap_err().to_string(), "the image name is empty");
+        for (text, problem) in [
+            (HEX, "an image ID, not an image name: write repository and digest"),
+            ("Nginx", "not an image name: a repository is written in lower case"),
+            ("-bad.example.com/app", "not an image name: its registry must be a host name, with or without a port"),
+            ("nginx@sha256:abc", "not an image name: a digest is `sha256:` and 64 lower-case hexadecimal digits"),
+        ] {
+            assert_eq!(ImageName::parse(text).unwrap_err().to_string(), format!("`{text}` is {problem}"));
+        }
         for text in ["/app", "app/", "a//b", "app..b", "app-", "_app", "a___b", "a b", "nginx\n", "café", "$(IMAGE)"] {
             let message = ImageName::parse(text).unwrap_err().to_string();
             assert!(message.contains("each part of a repository"), "{text:?}: {message}");

@@ -128,14 +128,13 @@ impl<'d> LabelSelector<'d> {
     }
 
     pub fn problems(&self, field: &str) -> Vec<FieldProblem> {
-        let numbered = self.requirements.iter().enumerate();
-        let problems =
-            numbered.flat_map(|(index, requirement)| requirement.problems().map(move |found| (index, found)));
-        let problem = |(index, (name, detail)): (usize, (&str, &str))| FieldProblem {
-            field: format!("{field}[{index}].{name}"),
-            detail: detail.to_owned(),
-        };
-        problems.map(problem).collect()
+        let mut problems = Vec::new();
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            for (name, detail) in requirement.problems() {
+                problems.push(FieldProblem { field: format!("{field}[{index}].{name}"), detail: detail.to_owned() });
+            }
+        }
+        problems
     }
 
     pub fn into_owned(self) -> LabelSelector<'static> {

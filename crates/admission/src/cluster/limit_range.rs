@@ -36,10 +36,7 @@ pub const CLAIM: &str = "PersistentVolumeClaim";
 
 impl<'d> LimitRange<'d> {
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
-        let name = match node.at(&["metadata", "name"])? {
-            Some(name) => name.str()?,
-            None => Cow::Borrowed(""),
-        };
+        let name = node.at(&["metadata", "name"])?.map(Node::str).transpose()?.unwrap_or_default();
         let items = match node.get("spec")? {
             Some(spec) => spec.list("limits")?.map(Item::read).collect::<Result<_, _>>()?,
             None => Vec::new(),
