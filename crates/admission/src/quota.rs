@@ -191,13 +191,7 @@ impl<'d> QuotaOutcome<'d> {
             }
             added.push(Added { name: (*name).clone(), amount, used, hard: (*hard).clone() });
         }
-        if !added.is_empty() {
-            self.charges.push(QuotaCharge {
-                quota: applying.quota.name.clone(),
-                is_tenant: applying.quota.is_tenant,
-                added,
-            });
-        }
+        self.charges.extend(applying.charge(added));
         excesses
     }
 }
@@ -230,6 +224,12 @@ fn bounds_for<'q, 'd>(object: &QuotaObject<'_, 'd>, quota: &'q ResourceQuota<'d>
 }
 
 impl<'d> ApplyingQuota<'_, 'd> {
+    /// None if nothing is added.
+    fn charge(&self, added: Vec<Added<'d>>) -> Option<QuotaCharge<'d>> {
+        let ResourceQuota { name, is_tenant, .. } = self.quota;
+        (!added.is_empty()).then(|| QuotaCharge { quota: name.clone(), is_tenant: *is_tenant, added })
+    }
+
     fn breach(&self, fault: QuotaFault<'d>) -> Breach<'d> {
         Breach { quota: Some(self.quota.name.clone()), is_tenant: self.quota.is_tenant, fault }
     }

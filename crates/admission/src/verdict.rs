@@ -18,7 +18,6 @@ pub struct Decision<'d> {
     /// All reasons to refuse the request, in the order of the steps; empty if it is admitted.
     pub violations: Vec<Violation<'d>>,
     pub warnings: Vec<ReviewWarning<'d>>,
-    /// The number of warnings that were left out.
     omitted: usize,
     /// Every estimate as text, whether set or only reported.
     pub estimates: Vec<estimate::EstimateReport<'d>>,

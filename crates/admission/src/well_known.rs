@@ -33,7 +33,6 @@ const fn starts<const LINES: usize>() -> [usize; LINES] {
     starts
 }
 
-/// A row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WellKnown {
     pub cpu: Quantity,

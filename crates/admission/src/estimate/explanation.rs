@@ -1,9 +1,10 @@
 //! Explains where an estimate comes from, in texts for annotations and warnings.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::time::Duration;
 
 use super::history_lookup::RejectedHistory;
+use super::push;
 use crate::amount::Quantity;
 use crate::cluster::usage::read::Age;
 use crate::cluster::usage::{Percentile, Window};
@@ -37,10 +38,9 @@ impl Basis {
             Self::History { percentile, window, key, owner, samples, age } => {
                 let (percentile, prefix) = (percentile.name(), percentile.prefix());
                 text.extend([prefix, percentile, " of ", window.name(), " ", key, " ", owner.place()]);
-                // Writing to a string cannot fail.
-                let _ = write!(text, ", {samples} samples");
+                push(text, format_args!(", {samples} samples"));
                 if age.as_secs() >= 60 {
-                    let _ = write!(text, ", {} old", Age(*age));
+                    push(text, format_args!(", {} old", Age(*age)));
                 }
             }
             Self::WellKnown { source } => text.extend([WELL_KNOWN, ": ", source]),
@@ -165,7 +165,7 @@ pub fn of(basis: &Basis, adjustments: &[Adjustment<'_>]) -> String {
     let mut text = String::with_capacity(192);
     basis.push(&mut text);
     for adjustment in adjustments {
-        let _ = write!(text, "; {adjustment}");
+        push(&mut text, format_args!("; {adjustment}"));
     }
     text
 }
@@ -175,8 +175,7 @@ pub fn of(basis: &Basis, adjustments: &[Adjustment<'_>]) -> String {
 pub fn push_brief(text: &mut String, basis: &Basis, adjustments: &[Adjustment<'_>], rejected: &[RejectedHistory]) {
     basis.push_brief(text);
     for adjustment in adjustments.iter().filter(|adjustment| adjustment.is_external()) {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "; {adjustment}");
+        push(text, format_args!("; {adjustment}"));
     }
     if is_without_history(rejected) {
         match (basis, rejected.first()) {

@@ -54,7 +54,7 @@ impl RejectedHistory {
 impl fmt::Display for RejectedHistory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { window, key, owner, why } = self;
-        write!(f, "{window} {key} {owner}: ")?;
+        write!(f, "{window} {key} {}: ", owner.place())?;
         match why {
             HistoryRejection::NoHistory => f.write_str("none"),
             HistoryRejection::TooFew { noun, found, needed } => {

@@ -258,16 +258,12 @@ impl<'a, 'd> CountedPods<'a, 'd> {
 
     /// The most that a rollout adds at any moment, if nothing stops it.
     fn charge(&self, bounded: &[PodsUnderBound<'_, 'd>], stages: &[Stage]) -> Option<QuotaCharge<'d>> {
-        let added: Vec<_> = bounded
-            .iter()
-            .filter_map(|bounded| {
-                let amount = bounded.most(stages).filter(Quantity::is_positive)?;
-                let (name, hard) = (bounded.bound.name.clone(), bounded.bound.hard.clone());
-                Some(Added { name, used: bounded.used.plus(&amount), amount, hard })
-            })
-            .collect();
-        let quota = self.applying.quota;
-        (!added.is_empty()).then(|| QuotaCharge { quota: quota.name.clone(), is_tenant: quota.is_tenant, added })
+        let added = bounded.iter().filter_map(|bounded| {
+            let amount = bounded.most(stages).filter(Quantity::is_positive)?;
+            let (name, hard) = (bounded.bound.name.clone(), bounded.bound.hard.clone());
+            Some(Added { name, used: bounded.used.plus(&amount), amount, hard })
+        });
+        self.applying.charge(added.collect())
     }
 
     /// The fault if not all pods fit at once.

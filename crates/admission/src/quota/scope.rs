@@ -69,9 +69,7 @@ fn is_best_effort(pod: &Pod<'_>) -> Result<bool, Malformed> {
 fn asks_for_any(resources: &Resources<'_>) -> bool {
     let is_positive =
         |requirement, name| resources.quantity(requirement, name).is_some_and(|quantity| quantity.is_positive());
-    Requirement::BOTH
-        .into_iter()
-        .any(|requirement| is_positive(requirement, "cpu") || is_positive(requirement, "memory"))
+    Requirement::BOTH.into_iter().any(|of| is_positive(of, "cpu") || is_positive(of, "memory"))
 }
 
 /// True if any affinity or anti-affinity, required or preferred, names other namespaces.

@@ -4,7 +4,6 @@
 //! text, so that a value we set later is written there and the rest stays as it is.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 
 use super::origin::ValueOrigin;
 use crate::amount::{ByResource, Quantity, Requirement, ResourceList, read_quantity};
@@ -241,12 +240,9 @@ impl ContainerIndex {
         if self.0.is_empty() {
             return containers.iter().position(is_it);
         }
-        let is_before = |place: &usize| containers.get(*place).is_some_and(|have| order(have, is_init, name).is_lt());
+        let is_before = |have: &Container<'_>| (have.role.is_init(), &*have.name) < (is_init, name);
+        let is_before = |place: &usize| containers.get(*place).is_some_and(is_before);
         let place = *self.0.get(self.0.partition_point(is_before))?;
         containers.get(place).filter(|found| is_it(found)).map(|_| place)
     }
-}
-
-fn order(container: &Container<'_>, is_init: bool, name: &str) -> Ordering {
-    container.role.is_init().cmp(&is_init).then_with(|| container.name.as_ref().cmp(name))
 }

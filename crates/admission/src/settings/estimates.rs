@@ -56,7 +56,6 @@ impl EstimateMode {
         &[("ifNotSet", Self::IfNotSet), ("always", Self::Always), ("never", Self::Never)];
 }
 
-/// Whose history counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryScope {
     /// In each step the history of the pod's own namespace, then that of all namespaces.
@@ -87,13 +86,6 @@ impl HistoryOwner {
     }
 }
 
-impl fmt::Display for HistoryOwner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.place())
-    }
-}
-
-/// A percentile of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PercentileChoice {
     pub percentile: Percentile,
