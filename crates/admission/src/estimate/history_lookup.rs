@@ -148,58 +148,61 @@ impl<'i, 'd> Sources<'i, 'd> {
         let mut rejected = Vec::new();
         for step in settings.history.iter() {
             for owner in places(settings.scope_of(step), step.matching) {
-                let source = match owner {
-                    HistoryOwner::OwnNamespace => self.own,
-                    HistoryOwner::AllNamespaces => self.pool,
-                };
                 for key in self.keys(step.matching) {
-                    let mut skip = |why| {
-                        // Most pods belong to new workloads, so this is not reported.
-                        if !(step.matching == HistoryMatch::Workload && why == HistoryRejection::NoHistory) {
-                            let key = self.name_of(key);
-                            rejected.push(RejectedHistory { window: step.window, key, owner: *owner, why });
-                        }
-                    };
-                    let Some(HistorySource { histories, age }) = source else {
-                        skip(HistoryRejection::NoHistory);
-                        continue;
-                    };
-                    let looked_up = look_up(&histories, key, step.window, resource).and_then(|found| {
-                        let too_little = |observed| too_little(histories.quorum, observed, step, *owner, settings);
-                        let reason = found.as_ref().map(|(_, observed)| too_little(observed));
-                        Ok(found.zip(reason.transpose()?))
-                    });
-                    let (history, observed) = match looked_up {
-                        Ok(Some((found, None))) => found,
-                        Ok(Some((_, Some(why)))) => {
-                            skip(why);
-                            continue;
-                        }
-                        Ok(None) => {
-                            skip(HistoryRejection::NoHistory);
-                            continue;
-                        }
+                    let why = match self.look_up(key, step, *owner, resource, settings) {
+                        Ok(Ok(chosen)) => return (Some(chosen), rejected),
+                        Ok(Err(why)) => why,
                         Err(unusable) => {
                             notes.push(self.unused(&unusable));
-                            skip(HistoryRejection::Unusable);
-                            continue;
+                            HistoryRejection::Unusable
                         }
                     };
-                    let chosen = Chosen {
-                        window: step.window,
-                        key: self.name_of(key),
-                        owner: *owner,
-                        is_of_workload: step.matching == HistoryMatch::Workload,
-                        age,
-                        collected_at: histories.collected_at,
-                        history,
-                        observed,
-                    };
-                    return (Some(chosen), rejected);
+                    // Most pods belong to new workloads, so this is not reported.
+                    if !(step.matching == HistoryMatch::Workload && why == HistoryRejection::NoHistory) {
+                        let key = self.name_of(key);
+                        rejected.push(RejectedHistory { window: step.window, key, owner: *owner, why });
+                    }
                 }
             }
         }
         (None, rejected)
+    }
+
+    /// The history of one key for a step, or why it is not used.
+    fn look_up(
+        &self,
+        key: &HistoryKey<'_>,
+        step: &LookupStep,
+        owner: HistoryOwner,
+        resource: Resource,
+        settings: &EstimateSettings<'_>,
+    ) -> Result<Result<Chosen<'d>, HistoryRejection>, Unusable> {
+        let source = match owner {
+            HistoryOwner::OwnNamespace => self.own,
+            HistoryOwner::AllNamespaces => self.pool,
+        };
+        let none = Ok(Err(HistoryRejection::NoHistory));
+        let Some(HistorySource { histories, age }) = source else { return none };
+        let history = match key {
+            HistoryKey::All => histories.all()?,
+            HistoryKey::Tag(key) => histories.tag(key)?,
+            HistoryKey::Workload { key, .. } => histories.workload(key)?,
+        };
+        let Some(history) = history else { return none };
+        let Some(observed) = history.observed(step.window, resource)? else { return none };
+        if let Some(why) = too_little(histories.quorum, &observed, step, owner, settings)? {
+            return Ok(Err(why));
+        }
+        Ok(Ok(Chosen {
+            window: step.window,
+            key: self.name_of(key),
+            owner,
+            is_of_workload: step.matching == HistoryMatch::Workload,
+            age,
+            collected_at: histories.collected_at,
+            history,
+            observed,
+        }))
     }
 
     /// A note that a history is not used.
@@ -239,32 +242,12 @@ impl<'i, 'd> Sources<'i, 'd> {
 
 /// The scopes to look in. A workload belongs to one namespace.
 fn places(scope: HistoryScope, matching: HistoryMatch) -> &'static [HistoryOwner] {
-    match scope {
-        HistoryScope::NamespaceFirst | HistoryScope::Namespace if matching == HistoryMatch::Workload => {
-            &[HistoryOwner::OwnNamespace]
-        }
-        HistoryScope::Cluster if matching == HistoryMatch::Workload => &[],
-        HistoryScope::NamespaceFirst => &[HistoryOwner::OwnNamespace, HistoryOwner::AllNamespaces],
-        HistoryScope::Namespace => &[HistoryOwner::OwnNamespace],
-        HistoryScope::Cluster => &[HistoryOwner::AllNamespaces],
+    match (scope, matching) {
+        (HistoryScope::Cluster, HistoryMatch::Workload) => &[],
+        (_, HistoryMatch::Workload) | (HistoryScope::Namespace, _) => &[HistoryOwner::OwnNamespace],
+        (HistoryScope::NamespaceFirst, _) => &[HistoryOwner::OwnNamespace, HistoryOwner::AllNamespaces],
+        (HistoryScope::Cluster, _) => &[HistoryOwner::AllNamespaces],
     }
-}
-
-type Found<'d> = (HistoryNode<'d>, Observed<'d>);
-
-fn look_up<'d>(
-    histories: &Histories<'d>,
-    key: &HistoryKey<'_>,
-    window: Window,
-    resource: Resource,
-) -> Result<Option<Found<'d>>, Unusable> {
-    let history = match key {
-        HistoryKey::All => histories.all()?,
-        HistoryKey::Tag(key) => histories.tag(key)?,
-        HistoryKey::Workload { key, .. } => histories.workload(key)?,
-    };
-    let Some(history) = history else { return Ok(None) };
-    Ok(history.observed(window, resource)?.map(|observed| (history, observed)))
 }
 
 /// The namespaces that must agree on a figure of all namespaces: with fewer, one tenant could influence another's requests.
