@@ -46,7 +46,7 @@ pub struct ContainerUsage {
 impl ContainerUsage {
     /// The days of the whole reading, whatever their number.
     pub fn sketch(&self, resource: Resource) -> &Sketch {
-        self.usage.sketch(Span::MONTH, resource)
+        self.usage.sketch(Span::Month, resource)
     }
 
     /// The days from the first sample to the last, begun ones included.
