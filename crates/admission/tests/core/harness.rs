@@ -19,30 +19,19 @@ pub struct Outcome {
     /// The object after the decision, and whether its text changed.
     pub object: Value,
     pub changed: bool,
-    /// The objects that were read: kind, namespace, name.
-    pub reads: Vec<(String, String, String)>,
+    /// The objects that were read: kind and name.
+    pub reads: Vec<(String, String)>,
     /// The names of the quotas that were read again.
     pub read_again: Vec<String>,
     /// The new `status.used` of each quota that is charged.
     pub used: Map<String, Value>,
-    /// The most that the pods of a workload would add: quota, name, amount.
-    pub pods_add: Vec<(String, String, String)>,
+    /// The amounts that the pods of a workload would add at most.
+    pub pods_add: Vec<String>,
 }
 
-/// Evaluates a payload with the host's answers: lists by kind, and under `Fresh` the quotas of a second read.
-pub fn answer(payload: &Value, lists: &Value, now: Option<Timestamp>) -> Outcome {
-    let none = json!({});
-    let settings = if payload["settings"].is_null() { &none } else { &payload["settings"] };
-    evaluate(&payload["request"], settings, now, |lookup| answer_of(lookup, lists))
-}
-
-/// Evaluates a request with the answers to its reads.
-pub fn evaluate(
-    request: &Value,
-    settings: &Value,
-    now: Option<Timestamp>,
-    answer: impl Fn(&Lookup<'_>) -> Result<String, String>,
-) -> Outcome {
+/// Evaluates a request with the host's answers: lists by kind, or why a kind cannot be read, and under `Fresh` the quotas of
+/// a second read.
+pub fn answer(request: &Value, settings: &Value, lists: &Value, now: Option<Timestamp>) -> Outcome {
     let texts = [request, settings].map(Value::to_string);
     let documents = texts.each_ref().map(|text| Document::read(text).unwrap());
     let review = Request::read(documents[0].root()).unwrap();
@@ -55,8 +44,8 @@ pub fn evaluate(
             if let Lookup::FreshQuota { .. } = lookup {
                 read_again.push(name.clone());
             }
-            reads.push((call.kind.to_owned(), call.namespace.unwrap_or_default().to_owned(), name));
-            answer(lookup).map(String::into_bytes)
+            reads.push((call.kind.to_owned(), name));
+            answer_of(lookup, lists).map(String::into_bytes)
         };
         lookups.iter().map(one).collect()
     };
@@ -70,12 +59,7 @@ pub fn evaluate(
         charge.added.iter().for_each(|added| level.set(added.name.clone(), added.used.clone()));
         used.insert(charge.quota.to_string(), to_json(&level));
     }
-    let added = decision.pod_charges.iter().flat_map(|charge| {
-        let amount = |amount: &headroom_admission::quota::Added<'_>| {
-            (charge.quota.to_string(), amount.name.to_string(), amount.amount.to_string())
-        };
-        charge.added.iter().map(amount)
-    });
+    let added = decision.pod_charges.iter().flat_map(|charge| &charge.added);
     let changed = review.object.and_then(|object| decision.changed_object(object.node).unwrap());
     let audit = decision.audit_annotations().into_iter();
     Outcome {
@@ -88,36 +72,42 @@ pub fn evaluate(
         reads,
         read_again,
         used,
-        pods_add: added.collect(),
+        pods_add: added.map(|added| added.amount.to_string()).collect(),
     }
 }
 
 fn answer_of(lookup: &Lookup<'_>, lists: &Value) -> Result<String, String> {
-    let is_named = |object: &&Value, name: &str| object["metadata"]["name"] == name;
-    Ok(match lookup {
-        Lookup::FreshQuota { name, .. } => {
-            let quotas = lists["Fresh"]["items"].as_array().unwrap();
-            let found = quotas.iter().find(|quota| is_named(quota, name));
-            found.ok_or_else(|| format!("Cannot find v1/ResourceQuota named '{name}'"))?.to_string()
+    let call = lookup.call();
+    if let Value::String(problem) = &lists[call.kind] {
+        return Err(problem.clone());
+    }
+    let of_name = |list: &str| {
+        let items = lists[list]["items"].as_array().into_iter().flatten();
+        items.filter(|object| object["metadata"]["name"].as_str() == call.name.as_deref()).collect::<Vec<_>>()
+    };
+    match lookup {
+        Lookup::FreshQuota { .. } | Lookup::PodOfClaim { .. } => {
+            let found = of_name(if call.kind == "Pod" { "Pod" } else { "Fresh" });
+            let name = call.name.as_deref().unwrap_or_default();
+            found.first().map(ToString::to_string).ok_or_else(|| format!("Cannot find v1/{} named '{name}'", call.kind))
         }
-        Lookup::Namespace { name } => json!({"items": [{"metadata": {"name": name}}]}).to_string(),
+        Lookup::Namespace { name } if lists["Namespace"].is_null() => {
+            Ok(json!({"items": [{"metadata": {"name": name}}]}).to_string())
+        }
         Lookup::Scaled { .. } => {
             let mut scaled = lists["Scaled"].clone();
-            let mask = lookup.call().field_masks.iter().map(|path| (*path).to_owned());
+            let mask = call.field_masks.iter().map(|path| (*path).to_owned());
             headroom_fixtures::field_mask::prune(&mut scaled, &mask.collect());
-            scaled.to_string()
+            Ok(scaled.to_string())
         }
-        Lookup::PodOfClaim { name, .. } => {
-            let pods = lists["Pod"]["items"].as_array().into_iter().flatten();
-            let found = pods.into_iter().find(|pod| is_named(pod, name));
-            found.ok_or_else(|| format!("Cannot find v1/Pod named '{name}'"))?.to_string()
+        Lookup::UsageProfile { .. } => {
+            let mut found = of_name(call.kind);
+            found.retain(|profile| profile["metadata"]["namespace"].as_str() == call.namespace);
+            Ok(json!({"items": found}).to_string())
         }
-        _ => match &lists[lookup.call().kind] {
-            Value::String(problem) => return Err(problem.clone()),
-            Value::Null => json!({"items": []}).to_string(),
-            list => list.to_string(),
-        },
-    })
+        _ if lists[call.kind].is_null() => Ok(json!({"items": []}).to_string()),
+        _ => Ok(lists[call.kind].to_string()),
+    }
 }
 
 pub fn to_json(list: &ResourceList<'_>) -> Value {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use headroom_admission::amount::{Family, Quantity};
 use serde::Deserialize;
 
-use crate::claims::claims;
+use crate::claims::check_each;
 
 fn quantity(text: &str) -> Quantity {
     text.parse().unwrap()
@@ -16,23 +16,9 @@ fn quantity(text: &str) -> Quantity {
 
 const MAX: &str = "170141183460469231731687303715";
 
-claims! {
-    Case, "quantity/cases.yaml",
-    the_largest_suffix_with_a_whole_number_is_printed
-    binary_suffixes_are_for_whole_bytes_from_1ki_up
-    exponents_print_in_steps_of_three
-    zero_is_always_0
-    multiples_of_a_thousand_exa_print_their_digits
-    parts_below_a_nano_round_away_from_zero
-    binary_suffixes_are_capped_at_the_largest_64_bit_number
-    amounts_are_exact_up_to_the_largest
-    larger_amounts_are_refused
-    text_without_a_digit_is_not_zero
-    the_error_of_a_mistyped_suffix_proposes_the_right_one
-    the_error_of_an_unknown_suffix_lists_the_allowed_ones
-    huge_exponents_are_refused
-    a_sum_keeps_the_left_family_unless_the_left_is_zero
-    sixty_four_bit_values_round_away_from_zero_and_saturate
+#[test]
+fn every_claim_holds() {
+    check_each(include_str!("quantity/cases.yaml"), Case::check);
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::requests::Sent;
 use crate::harness::{Outcome, answer};
@@ -30,9 +30,8 @@ fn listed(pointer: &str) -> Vec<Value> {
 
 /// The outcome of a request, whatever was read for it; of a changed object only the spec, which has the values that we set.
 fn outcome(sent: &Sent, settings: &Value, cluster: &Value) -> Outcome {
-    let payload = json!({"request": sent.review(), "settings": settings});
     let now = "2026-11-21T06:00:00Z".parse().unwrap();
-    let found = answer(&payload, cluster, Some(now));
+    let found = answer(&sent.review(), settings, cluster, Some(now));
     let object = if found.changed { found.object["spec"].clone() } else { Value::Null };
     Outcome { object, reads: Vec::new(), ..found }
 }

@@ -8,71 +8,16 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::situation::{Situation, history, object, own, pool, usage, window};
-use crate::claims::{claims, is_like, set};
+use crate::claims::{check_each, is_like, set};
 use crate::harness::Outcome;
 
 /// nginx's key and root, as fixed by `address`.
 const NGINX: &str = "docker,io/library/nginx";
 const QUARTER: &str = "usage-26.c";
 
-claims! {
-    Case, "cases.yaml",
-    the_percentile_of_the_own_namespace_becomes_the_request_and_nothing_else
-    the_first_step_with_enough_samples_decides_and_skipped_ones_are_listed
-    the_scope_decides_whose_history_counts
-    pooled_history_needs_several_namespaces_and_pods
-    a_digest_is_looked_up_before_the_tag
-    an_image_without_history_gets_well_known_requests_or_none
-    margin_min_and_rounding_are_applied
-    any_published_percentile_can_be_chosen
-    the_largest_of_the_default_figures_decides_and_gets_a_margin
-    a_short_history_raises_the_estimate
-    a_week_of_its_own_history_bounds_the_estimate_by_what_was_used
-    a_pool_of_few_pods_raises_the_estimate
-    a_pool_is_only_used_where_enough_namespaces_agree
-    figures_are_chosen_by_window
-    an_out_of_memory_kill_raises_memory_and_is_reported
-    what_an_author_set_stays_and_is_not_estimated
-    an_estimate_replaces_what_an_author_set_where_that_is_asked_for
-    a_limit_changes_with_its_request_where_its_author_allows_it
-    an_authors_value_stays_where_its_estimate_is_not_asked_for_or_not_allowed
-    an_authors_value_stays_without_evidence_or_where_another_would_hurt
-    two_containers_of_one_name_are_not_estimated_again
-    a_request_that_equals_a_default_limit_of_ours_stays_its_authors
-    an_estimate_close_to_the_authors_value_gives_no_warning
-    a_dry_run_reports_and_sets_nothing
-    a_monitored_policy_says_what_it_would_set
-    a_history_that_was_used_is_not_said_to_be_missing
-    namespaces_and_pods_may_ask_for_fewer_estimates_but_not_for_more
-    the_namespace_is_read_unless_its_root_says_that_it_asks_for_nothing
-    without_history_the_namespace_is_read_only_for_images_of_the_table
-    init_containers_and_sidecars_are_estimated_too
-    each_root_is_read_once
-    a_container_range_bounds_the_estimate_and_is_named
-    the_ratio_to_the_default_limit_is_kept
-    a_default_limit_below_the_estimate_is_raised_or_without_repair_the_estimate_is_lowered
-    values_set_by_limit_ranger_are_replaced_and_its_limit_is_raised
-    a_pod_maximum_shrinks_estimates_and_not_what_authors_set
-    an_estimate_that_would_break_a_bound_is_dropped
-    with_limit_ranges_off_they_still_bound_estimates
-    a_template_is_evaluated_as_its_pods_would_be_and_changed_only_if_asked
-    a_template_derived_by_a_controller_is_not_changed
-    a_cut_explanation_is_kept_when_the_pod_is_evaluated_again
-    values_omitted_from_an_explanation_are_kept_too
-    values_omitted_from_an_explanation_get_no_reported_estimate
-    storage_is_estimated_if_the_settings_include_it
-    a_value_that_an_autoscaler_scales_by_is_not_replaced
-    broken_stale_and_hostile_history_is_ignored
-    a_tag_whose_history_is_that_of_all_is_only_named
-    the_usage_of_the_pods_own_workload_comes_first
-    workload_history_is_used_only_in_its_namespace
-    history_is_read_only_if_needed
-    an_unreadable_profile_gives_a_warning_and_a_missing_one_does_not
-    without_the_ranges_nothing_is_estimated
-    an_estimate_beyond_what_a_quota_has_left_is_kept_or_shrunk
-    the_busiest_pod_counts_where_it_uses_more_than_the_estimate_from_all
-    memory_covers_every_peak_of_its_own_history_and_far_ones_of_the_pool
-    estimates_are_those_of_the_design_and_of_the_retired_plugin
+#[test]
+fn every_claim_holds() {
+    check_each(include_str!("cases.yaml"), Case::check);
 }
 
 /// A pod in a cluster, and what is expected of the decision. In an expected text, `...` stands for any text.
@@ -250,8 +195,8 @@ impl Case {
             *warnings == [format!("usage history in UsageProfile {QUARTER} ignored: {problem}")]
                 && requests()[0].is_empty()
         };
-        let reads = |kind: &String| outcome.reads.iter().any(|(read, _, _)| read == kind);
-        let reads_only = |kinds: &Vec<String>| outcome.reads.iter().all(|(kind, _, _)| kinds.contains(kind));
+        let reads = |kind: &String| outcome.reads.iter().any(|(read, _)| read == kind);
+        let reads_only = |kinds: &Vec<String>| outcome.reads.iter().all(|(kind, _)| kinds.contains(kind));
         self.changed.is_none_or(|changed| outcome.changed == changed)
             && self.requests.as_ref().is_none_or(|expected| requests() == *expected)
             && self.values.iter().all(is_value)
@@ -358,7 +303,7 @@ fn a_quarter_points_to_the_page_with_the_entry() {
     let outcome =
         estimates(&paged("//##.").with_profile(page("usage-26.c-00")).with_profile(page("usage-26.c-01")), "120m");
     let read = |outcome: &Outcome| {
-        let names = outcome.reads.iter().map(|(_, _, name)| name.clone());
+        let names = outcome.reads.iter().map(|(_, name)| name.clone());
         names.filter(|name| !name.is_empty()).collect::<Vec<_>>()
     };
     assert_eq!(read(&outcome), [QUARTER, "shop", "usage-26.c-01"]);

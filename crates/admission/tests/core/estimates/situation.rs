@@ -1,12 +1,11 @@
-//! A request and a cluster as JSON, evaluated through the same entry point as in every shell.
+//! A request and a cluster as JSON.
 
 use std::collections::BTreeMap;
 
 use headroom_admission::cluster::usage::{Percentile, ProfileName, Root};
-use headroom_admission::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use crate::harness::{Outcome, evaluate};
+use crate::harness::{Outcome, answer};
 
 pub const NOW: &str = "2026-11-21T06:00:00Z";
 
@@ -78,11 +77,15 @@ impl Situation {
     }
 
     pub fn evaluate(&self) -> Outcome {
-        let now = Some(NOW.parse::<Timestamp>().unwrap());
-        evaluate(&self.request, &self.settings, now, |lookup| {
-            let call = lookup.call();
-            self.answer(call.kind, call.namespace.unwrap_or_default(), &call.name.unwrap_or_default())
-        })
+        let mut lists = json!({
+            "Namespace": {"items": [self.namespace]}, "LimitRange": {"items": self.limit_ranges},
+            "ResourceQuota": {"items": self.quotas}, "HorizontalPodAutoscaler": {"items": self.autoscalers},
+            "UsageProfile": {"items": self.profiles},
+        });
+        for (kind, problem) in &self.failing {
+            lists[kind] = json!(problem);
+        }
+        answer(&self.request, &self.settings, &lists, Some(NOW.parse().unwrap()))
     }
 
     /// Evaluates the resulting object of an earlier evaluation.
@@ -90,25 +93,6 @@ impl Situation {
         let mut again = self.clone();
         again.request["object"] = outcome.object.clone();
         again.evaluate()
-    }
-
-    pub fn answer(&self, kind: &str, namespace: &str, name: &str) -> Result<String, String> {
-        if let Some(problem) = self.failing.get(kind) {
-            return Err(problem.clone());
-        }
-        match kind {
-            "Namespace" => Ok(json!({"items": [self.namespace]}).to_string()),
-            "LimitRange" => Ok(json!({"items": self.limit_ranges}).to_string()),
-            "ResourceQuota" => Ok(json!({"items": self.quotas}).to_string()),
-            "HorizontalPodAutoscaler" => Ok(json!({"items": self.autoscalers}).to_string()),
-            "UsageProfile" => {
-                let is_it = |profile: &&Value| {
-                    profile["metadata"]["name"] == name && profile["metadata"]["namespace"] == namespace
-                };
-                Ok(json!({"items": self.profiles.iter().filter(is_it).collect::<Vec<_>>()}).to_string())
-            }
-            kind => panic!("unexpected read of {kind}"),
-        }
     }
 }
 
@@ -129,14 +113,12 @@ impl Outcome {
         annotation[container][place].as_str().unwrap().to_owned()
     }
 
-    /// An annotation of the object.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.object["metadata"]["annotations"][name].as_str()
     }
 
-    /// The number of profiles that were read.
     pub fn profiles_read(&self) -> usize {
-        self.reads.iter().filter(|(kind, _, _)| kind == "UsageProfile").count()
+        self.reads.iter().filter(|(kind, _)| kind == "UsageProfile").count()
     }
 }
 

@@ -4,25 +4,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Quota;
-use crate::claims::{claims, is_like};
+use crate::claims::{check_each, is_like};
 use crate::harness::{Outcome, answer};
 
-claims! {
-    Case, "admission.yaml",
-    sums_beyond_the_largest_amount_are_refused_by_every_bound
-    an_amount_beyond_the_largest_is_refused_with_its_place
-    the_audit_scanner_does_not_charge_a_stored_pod_again
-    the_audit_scanner_still_reports_missing_values_of_a_pod
-    the_audit_scanner_sees_a_pod_as_it_is_stored
-    the_audit_scanner_is_not_refused_for_uncovered_resources
-    requests_are_admitted_if_quotas_are_off_or_they_are_exempt
-    a_refusal_for_an_uncovered_scope_does_not_begin_with_the_object_as_in_kubernetes
-    the_charge_for_devices_depends_on_the_existing_classes
-    whether_device_classes_exist_is_said_by_the_settings_and_by_no_text
-    quotas_of_a_watched_list_are_not_read_again
-    a_quota_that_refuses_is_read_again
-    a_quota_close_to_its_bound_is_read_again
-    a_quota_with_ample_room_is_not_read_again
+#[test]
+fn every_claim_holds() {
+    check_each(include_str!("admission.yaml"), Case::check);
 }
 
 /// A request in a namespace with quotas. In an expected text, `...` stands for any text.
@@ -82,7 +69,7 @@ impl Case {
         let lists = json!({
             "ResourceQuota": quotas(&self.quotas), "Fresh": quotas(&self.fresh), "DeviceClass": classes,
         });
-        answer(&json!({"request": request, "settings": self.settings}), &lists, None)
+        answer(&request, &json!(self.settings), &lists, None)
     }
 }
 

@@ -19,15 +19,6 @@ fn assert_used(case: &str, actual: &Map<String, Value>, expected: &BTreeMap<Stri
     }
 }
 
-/// The answers to the reads of a case.
-fn lists(quotas: &[Value], limit_ranges: &[Value], others: &BTreeMap<String, Vec<Value>>) -> Value {
-    let mut lists = json!({"LimitRange": {"items": limit_ranges}, "ResourceQuota": {"items": quotas}});
-    for (kind, items) in others {
-        lists[kind] = json!({"items": items});
-    }
-    lists
-}
-
 #[test]
 fn admitted_requests_are_charged_as_the_api_server_charges_them() {
     for case in ["quota", "trust", "news"].into_iter().flat_map(cases) {
@@ -37,8 +28,12 @@ fn admitted_requests_are_charged_as_the_api_server_charges_them() {
         for (section, chosen) in &input.settings {
             settings[section] = chosen.clone();
         }
-        let lists = lists(&input.resource_quotas, &input.limit_ranges, &input.context);
-        let answer = answer(&json!({"request": input.request, "settings": settings}), &lists, None);
+        let mut lists =
+            json!({"LimitRange": {"items": input.limit_ranges}, "ResourceQuota": {"items": input.resource_quotas}});
+        for (kind, items) in &input.context {
+            lists[kind] = json!({"items": items});
+        }
+        let answer = answer(&input.request, &settings, &lists, None);
         assert_used(&case.name, &answer.used, expected);
     }
 }
@@ -49,8 +44,7 @@ fn each_request_of_a_sequence_sees_the_usage_after_the_earlier_ones() {
         let Check::Sequence { input, expect } = &case.check else { continue };
         let mut quotas = input.resource_quotas.clone();
         for (request, step) in input.requests.iter().zip(&expect.steps) {
-            let payload = json!({"request": request, "settings": {}});
-            let answer = answer(&payload, &lists(&quotas, &[], &BTreeMap::new()), None);
+            let answer = answer(request, &json!({}), &json!({"ResourceQuota": {"items": quotas}}), None);
             step.check(&case.name, answer.admitted, &answer.message);
             if request["dryRun"] == true {
                 continue;

@@ -53,7 +53,7 @@ fn resize(object: &Value, old: &Value) -> Value {
 }
 
 fn evaluate(request: &Value, quotas: &[Value]) -> Outcome {
-    answer(&json!({"request": request}), &json!({"ResourceQuota": {"items": quotas}}), None)
+    answer(request, &json!({}), &json!({"ResourceQuota": {"items": quotas}}), None)
 }
 
 fn ample() -> Value {

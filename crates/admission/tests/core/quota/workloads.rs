@@ -4,47 +4,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Quota;
-use crate::claims::{claims, is_like};
+use crate::claims::{check_each, is_like};
 use crate::harness::answer;
 
-claims! {
-    Case, "workloads.yaml",
-    the_most_that_the_pods_add_is_reported_whether_they_fit_or_not
-    replicas_that_do_not_fit_are_reported_when_the_workload_is_created
-    a_workload_without_pods_need_not_set_what_a_quota_requires
-    a_limit_also_sets_the_request_of_existing_pods
-    the_surge_is_not_reported_if_the_replicas_do_not_fit
-    an_update_is_charged_only_for_additional_pods
-    a_rollout_needs_room_for_its_surge
-    a_rollout_that_continues_without_its_surge_only_gets_a_warning
-    larger_new_pods_may_use_what_the_old_ones_free
-    a_scale_is_checked_with_the_template_of_its_workload
-    a_job_needs_room_for_the_pods_that_run_at_the_same_time
-    assumptions_are_stated
-    owned_workloads_are_evaluated_with_their_owner
-    workloads_are_refused_with_enforce
-    a_template_without_a_value_that_a_quota_requires_gets_a_warning
-    an_update_that_leaves_the_pods_as_they_are_is_not_held_to_limit_ranges
-    a_partition_keeps_the_first_pods_of_a_stateful_set
-    a_rollout_ends_if_each_new_pod_makes_room_for_the_next
-    a_rollout_stops_where_old_pods_leave_no_room
-    several_pods_that_are_replaced_at_once_make_room_together
-    pods_of_an_earlier_surge_leave_less_room_for_the_next
-    a_quota_counts_the_pods_of_the_template_that_it_covers
-    what_helps_is_said_only_if_it_helps
-    a_paused_deployment_makes_its_pods_when_it_is_resumed
-    an_update_that_may_undo_a_stuck_rollout_is_never_refused
-    no_pods_are_created_by_a_controller_that_has_ended
-    a_daemon_set_replaces_its_pods_in_place_unless_it_may_surge
-    a_scale_counts_the_estimates_of_its_pods
-    defaults_of_limit_ranges_are_counted_even_if_these_are_not_checked
-    limited_resources_are_limited_for_the_pods_of_workloads
-    old_pods_that_no_quota_covers_are_not_waited_for
-    old_pods_that_a_quota_refuses_are_not_waited_for
-    missing_old_pods_are_waited_for_as_far_as_every_bound_has_room
-    the_claims_of_a_stateful_set_are_part_of_its_forecast
-    a_tenant_quota_bounds_claims_without_any_resource_quota
-    limit_ranges_bound_the_claims_of_a_stateful_set
+#[test]
+fn every_claim_holds() {
+    check_each(include_str!("workloads.yaml"), Case::check);
 }
 
 /// A workload that is created, updated or scaled, and what is expected of the decision. In an expected text, `...`
@@ -138,14 +103,13 @@ fn workload(kind: &str, fields: &Map<String, Value>) -> Value {
 impl Case {
     fn check(&self) {
         for (kind, settings) in self.kinds.iter().flat_map(|kind| self.settings.iter().map(move |of| (kind, of))) {
-            let payload = json!({"request": self.request(kind), "settings": settings});
-            let answer = answer(&payload, &self.lists(kind), None);
+            let answer = answer(&self.request(kind), settings, &self.lists(kind), None);
             let found = format!("{kind} {settings} {:?} {:?} for {self:#?}", answer.message, answer.warnings);
             assert_eq!(answer.admitted, self.refused.is_none(), "{found}");
             assert!(self.refused.as_ref().is_none_or(|refused| is_like(&answer.message, refused)), "{found}");
             assert_eq!(answer.warnings.len(), self.warnings.len(), "{found}");
             assert!(answer.warnings.iter().zip(&self.warnings).all(|(text, like)| is_like(text, like)), "{found}");
-            let adds: Vec<String> = answer.pods_add.into_iter().map(|(_, _, amount)| amount).collect();
+            let adds = answer.pods_add;
             assert!(self.adds.as_ref().is_none_or(|expected| adds == *expected), "{adds:?} {found}");
         }
     }

@@ -89,7 +89,7 @@ pub fn run(steps: &[Step]) -> Result<(), String> {
                     "kind": {"group": "", "version": "v1", "kind": "Pod"}, "subResource": "resize",
                     "resource": {"group": "", "version": "v1", "resource": "pods"}, "object": new, "oldObject": pod});
                 let lists = json!({"ResourceQuota": {"items": [quota(&used)]}});
-                let answer = answer(&json!({"request": request, "settings": {}}), &lists, None);
+                let answer = answer(&request, &json!({}), &lists, None);
                 if answer.admitted {
                     used = answer.used.get("q").unwrap_or(&used).clone();
                     if requests(&new) != requests(pod) {
