@@ -7,12 +7,11 @@ use headroom_admission::cluster::usage::profile_layout::{Halves, ProfileKey, pag
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::situation::{Situation, history, object, own, pool, usage, window};
+use super::situation::{NGINX, Situation, history, object, own, pool, usage, web, window};
 use crate::claims::{check_each, is_like, set};
 use crate::harness::Outcome;
 
-/// nginx's key and root, as fixed by `address`.
-const NGINX: &str = "docker,io/library/nginx";
+/// nginx's root, as fixed by `address`.
 const QUARTER: &str = "usage-26.c";
 
 #[test]
@@ -113,8 +112,7 @@ impl Case {
     }
 
     fn situation(&self) -> Situation {
-        let mut pod =
-            json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}});
+        let mut pod = web();
         json_patch::merge(&mut pod, &self.pod.clone().into());
         if let Some(image) = &self.image {
             pod["spec"]["containers"][0]["image"] = json!(image);

@@ -1,12 +1,12 @@
 //! Properties of all estimates, for any history and ranges.
 
+use headroom_admission::amount::Quantity;
 use headroom_fixtures::any_json::any_json;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::situation::{Situation, history, own, pool, window};
-
-const NGINX: &str = "docker,io/library/nginx";
+use super::situation::{NGINX, Situation, history, own, pool, web, window};
+use crate::harness::Outcome;
 
 fn nginx(window: Value) -> Value {
     json!({NGINX: {
@@ -71,6 +71,11 @@ fn without_estimates(situation: &Situation) -> Situation {
     situation.clone().with_settings(settings)
 }
 
+/// The request for cpu in thousandths.
+fn cpu_of(outcome: &Outcome) -> i64 {
+    outcome.value("web", "requests.cpu").parse::<Quantity>().unwrap().milli_value()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
@@ -114,11 +119,8 @@ proptest! {
     fn more_samples_of_the_same_distribution_do_not_move_the_estimate(
         cpu in 10_u32..3_000, error in -10_i32..=10, samples in 60_u64..1_000, times in 1_u64..1_000,
     ) {
-        let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}});
-        let estimate = |amount: String, samples| -> i64 {
-            let outcome = Situation::of_pod(pod.clone()).with_profile(own(nginx(window(samples, &amount, "1Mi")))).evaluate();
-            let request = outcome.value("web", "requests.cpu");
-            request.parse::<headroom_admission::amount::Quantity>().unwrap().milli_value()
+        let estimate = |amount: String, samples| {
+            cpu_of(&Situation::of_pod(web()).with_profile(own(nginx(window(samples, &amount, "1Mi")))).evaluate())
         };
         let few = estimate(format!("{cpu}m"), samples);
         prop_assert_eq!(few, i64::from(cpu));
@@ -132,16 +134,13 @@ proptest! {
     fn an_estimate_of_cpu_is_at_least_what_the_busiest_pod_used(
         cpu in 1_u32..3_000, busiest in 1_u32..9_000, days in prop::option::of(1_u64..40),
     ) {
-        let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}});
         let mut images = nginx(window(10_080, &format!("{cpu}m"), "1Mi"));
         let tag = &mut images[NGINX]["tags"]["1,27"];
         tag["days"] = json!(days);
         tag["windows"]["7d"]["cpu"]["peak"] = json!("9");
         tag["windows"]["7d"]["cpu"]["busiest"] = json!(format!("{busiest}m"));
         for profile in [own(images.clone()), pool(images)] {
-            let outcome = Situation::of_pod(pod.clone()).with_real_settings(json!({})).with_profile(profile).evaluate();
-            let request = outcome.value("web", "requests.cpu");
-            let request = request.parse::<headroom_admission::amount::Quantity>().unwrap().milli_value();
+            let request = cpu_of(&Situation::of_pod(web()).with_real_settings(json!({})).with_profile(profile).evaluate());
             prop_assert!(request >= i64::from(busiest), "{request}m for {busiest}m");
         }
     }
@@ -162,8 +161,7 @@ proptest! {
         if profile.is_object() {
             profile["metadata"] = json!({"name": "usage-26.c", "namespace": "headroom"});
         }
-        let pod = json!({"metadata": {}, "spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}});
-        let outcome = Situation::of_pod(pod).with_profile(profile).evaluate();
+        let outcome = Situation::of_pod(web()).with_profile(profile).evaluate();
         prop_assert!(outcome.admitted, "{}", outcome.message);
     }
 }

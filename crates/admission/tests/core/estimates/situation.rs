@@ -7,7 +7,14 @@ use serde_json::{Value, json};
 
 use crate::harness::{Outcome, answer};
 
-pub const NOW: &str = "2026-11-21T06:00:00Z";
+const NOW: &str = "2026-11-21T06:00:00Z";
+/// nginx's key.
+pub const NGINX: &str = "docker,io/library/nginx";
+
+/// A pod `web` whose container `web` runs nginx.
+pub fn web() -> Value {
+    json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "nginx:1.27"}]}})
+}
 
 #[derive(Debug, Clone)]
 pub struct Situation {
@@ -25,16 +32,12 @@ pub struct Situation {
 impl Situation {
     /// A new pod in the namespace `shop`.
     pub fn of_pod(pod: Value) -> Self {
-        Self::of_request(json!({
-            "uid": "1", "operation": "CREATE", "namespace": "shop", "object": pod,
-            "kind": {"group": "", "version": "v1", "kind": "Pod"},
-            "resource": {"group": "", "version": "v1", "resource": "pods"},
-        }))
-    }
-
-    pub fn of_request(request: Value) -> Self {
         Self {
-            request,
+            request: json!({
+                "uid": "1", "operation": "CREATE", "namespace": "shop", "object": pod,
+                "kind": {"group": "", "version": "v1", "kind": "Pod"},
+                "resource": {"group": "", "version": "v1", "resource": "pods"},
+            }),
             settings: plain(json!({})),
             limit_ranges: Vec::new(),
             quotas: Vec::new(),

@@ -3,7 +3,7 @@
 //! The cases were recorded from Kubernetes' parser; `DEPARTURES` lists those where we differ on purpose.
 
 use headroom_admission::amount::{Family, Quantity};
-use headroom_fixtures::conformance::{self, Check, Operation, Parsed};
+use headroom_fixtures::conformance::{self, Case, Check, Operation, Parsed};
 
 use super::quantity;
 
@@ -12,15 +12,15 @@ const DEPARTURES: [&str; 2] = ["bare-suffix-is-zero", "bare-sign-is-zero"];
 
 #[test]
 fn every_conformance_case_holds_except_for_the_departures() {
-    let mut faults = Vec::new();
-    for case in conformance::cases("quantity") {
-        let found = match &case.check {
+    for Case { name, check, .. } in conformance::cases("quantity") {
+        match &check {
             Check::Parse { input, expect } => {
-                parse(&input.value, expect, expect.valid && !DEPARTURES.contains(&case.name.as_str()))
+                let read = input.value.parse::<Quantity>();
+                assert_eq!(read.is_ok(), expect.valid && !DEPARTURES.contains(&name.as_str()), "{name}: {read:?}");
+                read.into_iter().for_each(|quantity| check_parsed(&name, &quantity, expect));
             }
             Check::Compare { input, expect } => {
-                let found = quantity(&input.a).cmp(&quantity(&input.b)) as i64;
-                if expect.cmp == found { vec![] } else { vec![format!("cmp is {found}")] }
+                assert_eq!(quantity(&input.a).cmp(&quantity(&input.b)) as i64, expect.cmp, "{name}");
             }
             Check::Arith { input, expect } => {
                 let (a, b) = (quantity(&input.a), quantity(&input.b));
@@ -28,34 +28,23 @@ fn every_conformance_case_holds_except_for_the_departures() {
                     Operation::Add => a.plus(&b),
                     Operation::Sub => a.minus(&b),
                 };
-                if expect.result == found.to_string() { vec![] } else { vec![format!("result is {found}")] }
+                assert_eq!(found.to_string(), expect.result, "{name}");
             }
-            other => vec![format!("unknown check {other:?}")],
-        };
-        faults.extend(found.into_iter().map(|fault| format!("{}: {fault}", case.name)));
+            other => panic!("{name}: unknown check {other:?}"),
+        }
     }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-fn parse(written: &str, expect: &Parsed, valid: bool) -> Vec<String> {
-    let quantity = match written.parse::<Quantity>() {
-        Ok(_) if !valid => return vec![format!("`{written}` was read")],
-        Err(_) if !valid => return vec![],
-        Err(error) => return vec![error.to_string()],
-        Ok(quantity) => quantity,
-    };
-    let mut faults = Vec::new();
-    let mut check = |what: &str, expected: Option<String>, found: String| {
-        if expected.is_some_and(|expected| expected != found) {
-            faults.push(format!("{what} is {found}"));
-        }
-    };
-    check("canonical", expect.canonical.clone(), quantity.to_string());
-    check("format", expect.format.clone(), format_name(&quantity).to_owned());
-    check("value", expect.value.clone(), quantity.value().to_string());
-    check("milliValue", expect.milli_value.clone().map(unwrapped(&quantity)), quantity.milli_value().to_string());
-    check("apiDefaulted", expect.api_defaulted.clone(), quantity.rounded_up_to_milli().to_string());
-    faults
+fn check_parsed(name: &str, quantity: &Quantity, expect: &Parsed) {
+    for (field, expected, found) in [
+        ("canonical", expect.canonical.clone(), quantity.to_string()),
+        ("format", expect.format.clone(), format_name(quantity).to_owned()),
+        ("value", expect.value.clone(), quantity.value().to_string()),
+        ("milliValue", expect.milli_value.clone().map(unwrapped(quantity)), quantity.milli_value().to_string()),
+        ("apiDefaulted", expect.api_defaulted.clone(), quantity.rounded_up_to_milli().to_string()),
+    ] {
+        assert!(expected.is_none_or(|expected| expected == found), "{name}: {field} is {found}");
+    }
 }
 
 /// Kubernetes wraps at 64 bits; we saturate.

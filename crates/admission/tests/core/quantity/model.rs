@@ -109,8 +109,7 @@ fn ceiling(numerator: &BigInt, denominator: &BigInt) -> BigInt {
 }
 
 fn away_from_zero(nanos: &BigInt, step: &BigInt) -> BigInt {
-    let magnitude = BigInt::from(nanos.magnitude().clone());
-    let rounded = ceiling(&magnitude, step) * step;
+    let rounded = ceiling(&magnitude(nanos), step) * step;
     if nanos.sign() == Sign::Minus { -rounded } else { rounded }
 }
 

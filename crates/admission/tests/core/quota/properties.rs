@@ -13,25 +13,27 @@ use crate::harness::{Outcome, answer, to_json};
 
 const NAMES: [&str; 6] = ["count/pods", "limits.memory", "memory", "pods", "requests.cpu", "requests.example.com/gpu"];
 
-fn pod(name: usize, cpu: u32, memory: u32, gpus: u32) -> Value {
-    let resources = json!({
-        "requests": {"cpu": format!("{cpu}m"), "memory": format!("{memory}Mi"), "example.com/gpu": gpus.to_string()},
-        "limits": {"memory": format!("{memory}Mi"), "example.com/gpu": gpus.to_string()},
-    });
-    json!({
-        "metadata": {"name": format!("p{name}"), "resourceVersion": "1"},
-        "spec": {"containers": [{"name": "c", "resources": resources}]},
+fn pods() -> impl Strategy<Value = Value> {
+    (0..9_usize, 0..3000_u32, 0..2048_u32, 0..3_u32).prop_map(|(name, cpu, memory, gpus)| {
+        let (cpu, memory, gpus) = (format!("{cpu}m"), format!("{memory}Mi"), gpus.to_string());
+        let resources = json!({
+            "requests": {"cpu": cpu, "memory": memory, "example.com/gpu": gpus},
+            "limits": {"memory": memory, "example.com/gpu": gpus},
+        });
+        json!({
+            "metadata": {"name": format!("p{name}"), "resourceVersion": "1"},
+            "spec": {"containers": [{"name": "c", "resources": resources}]},
+        })
     })
 }
 
-fn pods() -> impl Strategy<Value = Value> {
-    (0..9_usize, 0..3000_u32, 0..2048_u32, 0..3_u32).prop_map(|(name, cpu, memory, gpus)| pod(name, cpu, memory, gpus))
+fn unit(name: &str) -> &'static str {
+    if name.ends_with("memory") { "Gi" } else { "" }
 }
 
 /// A quota on some of the names, with bounds and usage up to 9.
 fn quotas(name: usize) -> impl Strategy<Value = Value> {
     prop::collection::vec((any::<bool>(), 0..9_u32, 0..9_u32), NAMES.len()).prop_map(move |bounds| {
-        let unit = |name: &str| if name.ends_with("memory") { "Gi" } else { "" };
         let (mut hard, mut used) = (json!({}), json!({}));
         for (name, (_, bound, level)) in NAMES.iter().zip(bounds).filter(|(_, (is_bound, _, _))| *is_bound) {
             hard[name] = json!(format!("{bound}{}", unit(name)));
@@ -115,8 +117,7 @@ proptest! {
         let mut larger = quota.clone();
         if let Some(hard) = larger["status"]["hard"].get_mut(name) {
             let digits: u32 = hard.as_str().unwrap().trim_end_matches("Gi").parse().unwrap();
-            let unit = if name.ends_with("memory") { "Gi" } else { "" };
-            *hard = json!(format!("{}{unit}", digits + more));
+            *hard = json!(format!("{}{}", digits + more, unit(name)));
         }
         let request = create(&pod);
         if evaluate(&request, &[quota]).admitted {
