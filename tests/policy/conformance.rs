@@ -3,26 +3,23 @@
 use headroom_admission::amount::ResourceList;
 use headroom_admission::json::Document;
 use headroom_fixtures::conformance::{Answer, Case, cases};
-use headroom_wasm_host::admission::{AdmissionRequest, ValidationResponse};
+use headroom_wasm_host::admission::AdmissionRequest;
 use serde_json::Value;
 
 use crate::runner::Runner;
 
 fn check(runner: &Runner, case: &Case) {
     let Some((input, expect)) = case.admission() else { return };
+    let name = &case.name;
     let request = AdmissionRequest::from_value(input.request()).unwrap();
     let response = runner.evaluate(&request, &case.upstream_settings(), &mut input.cluster());
-    expect.check(&case.name, response.accepted, response.message.as_deref().unwrap_or_default());
-    if response.accepted {
-        check_object(&case.name, expect, response, &request);
-    } else {
-        assert_eq!(response.code, Some(403), "{}", case.name);
+    expect.check(name, response.accepted, response.message.as_deref().unwrap_or_default());
+    if !response.accepted {
+        assert_eq!(response.code, Some(403), "{name}");
+        return;
     }
-}
-
-fn check_object(name: &str, expect: &Answer, response: ValidationResponse, request: &AdmissionRequest) {
-    let object = response.mutated_object.as_ref().or(request.object.as_ref()).unwrap_or(&Value::Null);
-    assert_containers(name, object, expect);
+    let object = response.mutated_object.or(request.object).unwrap_or_default();
+    assert_containers(name, &object, expect);
     if let Some(expected) = &expect.annotations {
         let mut annotations = object["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
         annotations.remove("headroom.dev/resources");
@@ -30,7 +27,6 @@ fn check_object(name: &str, expect: &Answer, response: ValidationResponse, reque
     }
 }
 
-/// Asserts that the containers of an object have the expected requests and limits.
 fn assert_containers(name: &str, object: &Value, expect: &Answer) {
     let both = [("containers", &expect.mutated_containers), ("initContainers", &expect.mutated_init_containers)];
     for (place, expected) in both.into_iter().flat_map(|(place, list)| list.iter().map(move |one| (place, one))) {
@@ -43,11 +39,10 @@ fn assert_containers(name: &str, object: &Value, expect: &Answer) {
 }
 
 fn assert_same_amounts(name: &str, actual: &Value, expected: &Value) {
-    let text = |list: &Value| if list.is_null() { "{}".to_owned() } else { list.to_string() };
-    let (actual, expected) = (text(actual), text(expected));
-    let documents = (Document::read(&actual).unwrap(), Document::read(&expected).unwrap());
-    let lists = (ResourceList::read(documents.0.root()).unwrap(), ResourceList::read(documents.1.root()).unwrap());
-    assert_eq!(lists.0, lists.1, "{name}");
+    let texts = [actual, expected].map(|list| if list.is_null() { "{}".to_owned() } else { list.to_string() });
+    let documents = texts.each_ref().map(|text| Document::read(text).unwrap());
+    let [actual, expected] = documents.each_ref().map(|list| ResourceList::read(list.root()).unwrap());
+    assert_eq!(actual, expected, "{name}");
 }
 
 fn check_all(runner: &Runner) {

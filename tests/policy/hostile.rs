@@ -18,11 +18,11 @@ fn payload() -> impl Strategy<Value = Vec<u8>> {
             let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "annotations": {}},
                 "spec": {"containers": [{"name": "c", "image": "nginx", "resources": {"requests": {"cpu": "1"}}}]}});
             *pod.pointer_mut(WHERE[place]).unwrap() = junk;
-            request_for("CREATE", &pod, None, "").payload(&json!({}))
+            request_for(&pod).payload(&json!({}))
         }),
         junk().prop_map(|settings| {
             let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {}});
-            request_for("CREATE", &pod, None, "").payload(&json!({"limitRanges": settings}))
+            request_for(&pod).payload(&json!({"limitRanges": settings}))
         }),
     ]
 }

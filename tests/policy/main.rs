@@ -16,11 +16,11 @@ mod reads;
 mod runner;
 mod settings_reference;
 
-use headroom_fixtures::request;
+use headroom_fixtures::request::for_object;
 use headroom_wasm_host::admission::AdmissionRequest;
 use serde_json::Value;
 
-/// A request for an object, as the API server would send it.
-fn request_for(operation: &str, object: &Value, old: Option<&Value>, subresource: &str) -> AdmissionRequest {
-    AdmissionRequest::from_value(request::for_object(operation, object, old, subresource)).unwrap()
+/// The request that creates an object, as the API server would send it.
+fn request_for(object: &Value) -> AdmissionRequest {
+    AdmissionRequest::from_value(for_object("CREATE", object, None, "")).unwrap()
 }

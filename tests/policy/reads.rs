@@ -1,7 +1,7 @@
 //! The objects that the policy reads, natively and in the wasm: none for exempt requests. A deleted quota is not
 //! applied.
 
-use headroom_wasm_host::admission::ValidationResponse;
+use headroom_wasm_host::admission::{AdmissionRequest, ValidationResponse};
 use headroom_wasm_host::cluster::Cluster;
 use headroom_wasm_host::host_call::{CallbackRequest, HostCalls};
 use serde_json::{Value, json};
@@ -38,10 +38,8 @@ fn shop() -> Cluster {
 
 /// Evaluates the pod for this user.
 fn evaluate(runner: &Runner, user: &str, settings: &Value, host: &mut dyn HostCalls) -> ValidationResponse {
-    let payload = request_for("CREATE", &pod(), None, "").payload(settings);
-    let mut payload: Value = serde_json::from_slice(&payload).unwrap();
-    payload["request"]["userInfo"]["username"] = json!(user);
-    serde_json::from_slice(&runner.evaluate_payload(payload.to_string().as_bytes(), host)).unwrap()
+    let request = AdmissionRequest { user_info: json!({"username": user}), ..request_for(&pod()) };
+    runner.evaluate(&request, settings, host)
 }
 
 #[test]
