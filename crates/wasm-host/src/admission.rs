@@ -14,27 +14,17 @@ pub struct AdmissionRequest {
     pub uid: String,
     pub kind: Value,
     pub resource: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sub_resource: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_kind: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_resource: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_sub_resource: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     pub operation: String,
     pub user_info: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub old_object: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub dry_run: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Value>,
 }
 
@@ -55,10 +45,14 @@ impl AdmissionRequest {
             .map_err(|error| format!("cannot build AdmissionRequest object from given input: {error}"))
     }
 
-    /// The payload of the guest operation `validate`: compact, and with the keys of every object sorted, because the
-    /// evaluator passes everything through `serde_json::Value`.
+    /// The payload of the guest operation `validate`: compact, without absent fields, and with the keys of every object
+    /// sorted, because the evaluator passes everything through `serde_json::Value`.
     pub fn payload(&self, settings: &Value) -> Vec<u8> {
-        serde_json::json!({ "request": self, "settings": settings }).to_string().into_bytes()
+        let mut payload = serde_json::json!({ "request": self, "settings": settings });
+        if let Some(request) = payload["request"].as_object_mut() {
+            request.retain(|_, field| !field.is_null());
+        }
+        payload.to_string().into_bytes()
     }
 }
 

@@ -24,16 +24,12 @@ fn admitted_requests_are_charged_as_the_api_server_charges_them() {
     for case in ["quota", "trust", "news"].into_iter().flat_map(cases) {
         let Some((input, expect)) = case.admission() else { continue };
         let Some(expected) = &expect.updated_used else { continue };
-        let mut settings = json!({"quotas": {"limitedResources": input.limited_resources}});
-        for (section, chosen) in &input.settings {
-            settings[section] = chosen.clone();
-        }
         let mut lists =
             json!({"LimitRange": {"items": input.limit_ranges}, "ResourceQuota": {"items": input.resource_quotas}});
         for (kind, items) in &input.context {
             lists[kind] = json!({"items": items});
         }
-        let answer = answer(&input.request, &settings, &lists, None);
+        let answer = answer(&input.request, &case.upstream_settings(), &lists, None);
         assert_used(&case.name, &answer.used, expected);
     }
 }
