@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -27,20 +27,20 @@ impl Chart {
         output(Command::new(&self.helm).args(["template", "headroom", CHART]).args(arguments))
     }
 
-    pub fn objects(&self, namespace: &str, arguments: &[&str]) -> Result<Objects> {
+    fn rendered(&self, namespace: &str, arguments: &[&str]) -> Result<String> {
         let rendered = self.template(&[&["-n", namespace], arguments].concat())?;
-        if !rendered.is_success {
-            bail!("helm template {}: {}", arguments.join(" "), rendered.err.trim());
-        }
+        ensure!(rendered.is_success, "helm template {}: {}", arguments.join(" "), rendered.err.trim());
+        Ok(rendered.out)
+    }
+
+    pub fn objects(&self, namespace: &str, arguments: &[&str]) -> Result<Objects> {
         let mut found = Objects::new();
-        for document in documents(&rendered.out)? {
+        for document in documents(&self.rendered(namespace, arguments)?)? {
             let metadata = &document["metadata"];
             let key = [&document["kind"], &metadata["namespace"], &metadata["name"]].map(|part| text(part).to_owned());
-            let [kind, namespace, name] = key;
+            let [kind, namespace, name] = &key;
             let place = format!("{kind} {namespace}/{name}");
-            if found.insert((kind, namespace, name), document).is_some() {
-                bail!("{place} is rendered twice");
-            }
+            ensure!(found.insert(key.into(), document).is_none(), "{place} is rendered twice");
         }
         Ok(found)
     }
@@ -485,11 +485,7 @@ pub fn render_manifests(folder: &str) -> Result<()> {
     let chart = Chart::new()?;
     std::fs::create_dir_all(folder)?;
     for (file, arguments) in MANIFESTS {
-        let rendered = chart.template(&[&["-n", "headroom"], arguments].concat())?;
-        if !rendered.is_success {
-            bail!("{file}: {}", rendered.err);
-        }
-        std::fs::write(format!("{folder}/{file}"), rendered.out)?;
+        std::fs::write(format!("{folder}/{file}"), chart.rendered("headroom", arguments)?)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use regex::Regex;
 use serde_json::Value;
 
@@ -279,9 +279,8 @@ impl Shell<'_> {
             ["make", words @ ..] => words.iter().filter(|word| !word.contains('=')).try_for_each(|target| {
                 let rule =
                     Regex::new(&format!(r"(?m)^(?:[\w.-]+ )*{}(?: [\w.-]+)*:(?:[^=]|$)", regex::escape(target)))?;
-                rule.is_match(&self.makefile)
-                    .then_some(())
-                    .with_context(|| format!("the Makefile has no target {target}"))
+                ensure!(rule.is_match(&self.makefile), "the Makefile has no target {target}");
+                Ok(())
             }),
             ["cargo", ..] => Ok(()),
             ["helm", arguments @ ..] => self.try_helm(arguments),
@@ -296,9 +295,8 @@ impl Shell<'_> {
     fn try_apply(&self, arguments: &[&str]) -> Result<()> {
         let Some(["-f", path]) = arguments.windows(2).find(|pair| pair[0] == "-f") else { return Ok(()) };
         let is_rendered = MANIFESTS.iter().any(|(file, _)| path.ends_with(file));
-        (*path == "-" || is_rendered || Path::new(path).exists())
-            .then_some(())
-            .with_context(|| format!("{path} is not there"))
+        ensure!(*path == "-" || is_rendered || Path::new(path).exists(), "{path} is not there");
+        Ok(())
     }
 
     /// Renders what is installed: the schema refuses wrong values, and the templates wrong combinations.
@@ -310,10 +308,9 @@ impl Shell<'_> {
             return Ok(());
         }
         let is_ours = *chart == CHART || (chart.starts_with("oci://") && chart.ends_with("/headroom"));
-        is_ours.then_some(()).with_context(|| format!("{chart} is not the chart"))?;
+        ensure!(is_ours, "{chart} is not the chart");
         // The newest chart may have values that those of an older release lack.
-        let is_reused = rest.contains(&"--reuse-values");
-        (!is_reused).then_some(()).context("use --reset-then-reuse-values, which adds new default values")?;
+        ensure!(!rest.contains(&"--reuse-values"), "use --reset-then-reuse-values, which adds new default values");
         let rest = rest.iter().filter(|word| !["--create-namespace", "--reset-then-reuse-values"].contains(word));
         self.render(&rest.copied().collect::<Vec<_>>())
     }

@@ -79,10 +79,12 @@ pub fn check() -> Result<()> {
         modules.read(Path::new(root), Path::new(root).parent().context("a folder")?, &[])?;
         faults.0.extend(modules.arrows_up());
     }
+    let architecture = read("ARCHITECTURE.md")?;
+    let layers = layers(&architecture)?;
     for file in files.iter().filter(|file| file.ends_with("Cargo.toml")) {
-        faults.0.extend(layers(&read("ARCHITECTURE.md")?)?.forbidden(file, &read(file)?));
+        faults.0.extend(forbidden(&layers, file, &read(file)?));
     }
-    faults.0.extend(listed_out_of_order(&read("ARCHITECTURE.md")?, &read("crates/admission/src/lib.rs")?)?);
+    faults.0.extend(listed_out_of_order(&architecture, &read("crates/admission/src/lib.rs")?)?);
     let path = Regex::new(r"`((?:crates|deploy|docs|playground|scripts|tests)/[\w./-]+)`")?;
     let ignored = read(".gitignore")?;
     for file in files.iter().filter(|file| file.ends_with(".md")) {
@@ -295,10 +297,8 @@ fn expand(text: &str) -> (Vec<Vec<String>>, &str) {
 
 // --- crates -------------------------------------------------------------------------------------------------
 
-/// The drawing of the crates in ARCHITECTURE.md: the line of each.
-struct Layers(BTreeMap<String, usize>);
-
-fn layers(architecture: &str) -> Result<Layers> {
+/// The line of each crate in the drawing of ARCHITECTURE.md.
+fn layers(architecture: &str) -> Result<BTreeMap<String, usize>> {
     let drawing =
         architecture.split("Each crate may use those below it").nth(1).context("ARCHITECTURE.md has no layers")?;
     let lines =
@@ -313,7 +313,7 @@ fn layers(architecture: &str) -> Result<Layers> {
             found.insert(name.trim_start_matches("headroom-").to_owned(), at);
         }
     }
-    Ok(Layers(found))
+    Ok(found)
 }
 
 /// The lines of a manifest that name a dependency, without those of tests and of the workspace.
@@ -325,16 +325,18 @@ fn dependencies(manifest: &str) -> impl Iterator<Item = &str> {
     sections.flat_map(str::lines)
 }
 
-impl Layers {
-    /// Dependencies of a crate on crates that do not stand below it.
-    fn forbidden(&self, file: &str, manifest: &str) -> Vec<String> {
-        let folder = file.trim_end_matches("/Cargo.toml").trim_start_matches("crates/");
-        let Some(own) = self.0.get(if folder == "Cargo.toml" { "policy" } else { folder }) else { return Vec::new() };
-        let used = dependencies(manifest).filter_map(|line| line.strip_prefix("headroom-")?.split(['.', ' ']).next());
-        used.filter(|used| self.0.get(*used).is_none_or(|line| line <= own))
-            .map(|used| format!("{file}: {used} does not stand below this crate in ARCHITECTURE.md: move what is needed, or the crate"))
-            .collect()
-    }
+/// Dependencies of a crate on crates that do not stand below it.
+fn forbidden(layers: &BTreeMap<String, usize>, file: &str, manifest: &str) -> Vec<String> {
+    let folder = file.trim_end_matches("/Cargo.toml").trim_start_matches("crates/");
+    let Some(own) = layers.get(if folder == "Cargo.toml" { "policy" } else { folder }) else { return Vec::new() };
+    let used = dependencies(manifest).filter_map(|line| line.strip_prefix("headroom-")?.split(['.', ' ']).next());
+    used.filter(|used| layers.get(*used).is_none_or(|line| line <= own))
+        .map(|used| {
+            format!(
+                "{file}: {used} does not stand below this crate in ARCHITECTURE.md: move what is needed, or the crate"
+            )
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -394,7 +396,7 @@ mod tests {
             let manifest = format!(
                 "[package]\n[dependencies]\nheadroom-{used} = \"1\"\n[dev-dependencies]\nheadroom-cli.workspace = true"
             );
-            let found = layers(drawing).unwrap().forbidden(&format!("crates/{folder}/Cargo.toml"), &manifest);
+            let found = forbidden(&layers(drawing).unwrap(), &format!("crates/{folder}/Cargo.toml"), &manifest);
             assert_eq!(found.is_empty(), is_allowed, "{folder} {used}: {found:?}");
         };
         check("cli", "core", true);

@@ -594,7 +594,9 @@ async fn doctor_lists_what_it_found() {
 #[tokio::test]
 async fn a_live_scrape_is_read_while_it_grows() {
     let exporter = exporter();
-    let server = PrometheusServer { scrape: Some(exporter.port), ..PrometheusServer::default() }.start();
+    let targets = format!("[{{targets: ['127.0.0.1:{}']}}]", exporter.port);
+    let scrape_configs = Some(format!("[{{job_name: cadvisor, honor_labels: true, static_configs: {targets}}}]"));
+    let server = PrometheusServer { scrape_configs, ..PrometheusServer::default() }.start();
     let options = PrometheusOptions { step_seconds: 5, ephemeral_storage: true, ..options(server.url()) };
     let give_up = Instant::now() + Duration::from_secs(60);
     // Prometheus takes some seconds to start scraping, and two scrapes make a rate.
