@@ -9,6 +9,8 @@ use crate::{
     metadata::{ContextAwareResource, Metadata},
 };
 
+const REPORTED: &str = "The violation has been reported.";
+
 /// Everything that a policy may request from its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
@@ -38,25 +40,17 @@ impl Access {
             Some(prefix) => path.starts_with(prefix),
             None => *pattern == path,
         });
-        if allowed {
-            Ok(())
-        } else {
-            Err(format!(
-                "Policy has not been granted access to the '{path}' host capability. The violation has been reported."
-            ))
-        }
+        let refusal = || format!("Policy has not been granted access to the '{path}' host capability. {REPORTED}");
+        allowed.then_some(()).ok_or_else(refusal)
     }
 
     /// Returns the guest's error for a kind that was not granted.
     pub fn check_resource(&self, request: &CallbackRequest) -> Result<(), String> {
         let (api_version, kind) = (request.api_version(), request.kind());
-        if self.resources.iter().any(|granted| granted.api_version == api_version && granted.kind == kind) {
-            Ok(())
-        } else {
-            Err(format!(
-                "Policy has not been granted access to Kubernetes {api_version}/{kind} resources. The violation has been reported."
-            ))
-        }
+        let is_granted = |granted: &ContextAwareResource| granted.api_version == api_version && granted.kind == kind;
+        self.resources.iter().any(is_granted).then_some(()).ok_or_else(|| {
+            format!("Policy has not been granted access to Kubernetes {api_version}/{kind} resources. {REPORTED}")
+        })
     }
 }
 

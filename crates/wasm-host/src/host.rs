@@ -24,13 +24,8 @@ use crate::{
     protocol::{Answer, Exchange, GuestCall, HostCall},
 };
 
-/// A loaded policy that can be evaluated any number of times.
-pub struct PolicyHost {
-    policy: Policy,
-}
-
-/// The wasm engine.
-enum Policy {
+/// A loaded policy that can be evaluated any number of times, by its engine.
+pub enum PolicyHost {
     #[cfg(feature = "compiler")]
     Compiled(Box<Compiled>),
     #[cfg(feature = "interpreter")]
@@ -71,13 +66,13 @@ impl PolicyHost {
 
     #[cfg(feature = "interpreter")]
     pub fn interpreted(wasm: &[u8]) -> Result<Self, String> {
-        Ok(Self { policy: Policy::Interpreted(Interpreter::new(wasm)?) })
+        Ok(Self::Interpreted(Interpreter::new(wasm)?))
     }
 
     /// Compiles the wasm, or finds it in wasmtime's cache.
     #[cfg(feature = "compiler")]
     pub fn from_bytes(wasm: &[u8]) -> Result<Self, String> {
-        Ok(Self { policy: Policy::Compiled(Box::new(Compiled::cached(wasm)?)) })
+        Ok(Self::Compiled(Box::new(Compiled::cached(wasm)?)))
     }
 
     /// Calls a guest operation in a fresh instance.
@@ -86,7 +81,12 @@ impl PolicyHost {
         let (ask, pending) = mpsc::channel::<PendingCall>();
         let mut exchanges = Vec::new();
         let response = thread::scope(|scope| {
-            let guest = scope.spawn(move || self.policy.call(guest_call, asking(ask)));
+            let guest = scope.spawn(move || match self {
+                #[cfg(feature = "compiler")]
+                Self::Compiled(compiled) => compiled.call(guest_call, asking(ask)),
+                #[cfg(feature = "interpreter")]
+                Self::Interpreted(interpreter) => interpreter.call(guest_call, asking(ask)),
+            });
             // The loop ends when the guest's side of the channel is dropped, with the guest itself.
             for PendingCall { call, reply } in pending {
                 let exchange = answer(call, access, calls);
@@ -130,17 +130,6 @@ impl PolicyHost {
     pub fn protocol_version(&self) -> Result<String, String> {
         let called = self.call("protocol_version", b"", &Access::to_no_resource(), &mut NoCluster);
         serde_json::from_slice(&called.response?).map_err(|error| format!("the protocol version is not JSON: {error}"))
-    }
-}
-
-impl Policy {
-    fn call(&self, call: Arc<GuestCall>, answer: Answer) -> Result<Vec<u8>, String> {
-        match self {
-            #[cfg(feature = "compiler")]
-            Self::Compiled(compiled) => compiled.call(call, answer),
-            #[cfg(feature = "interpreter")]
-            Self::Interpreted(interpreter) => interpreter.call(call, answer),
-        }
     }
 }
 

@@ -14,57 +14,37 @@ fn every_claim_holds() {
 
 /// A workload that is created, updated or scaled, and what is expected of the decision. In an expected text, `...`
 /// stands for any text.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Case {
-    /// The case holds for each of these kinds.
-    #[serde(default = "deployment")]
+    /// The case holds for each of these kinds, or for a Deployment.
     kinds: Vec<String>,
     /// The fields of the spec, beside those that [`workload`] reads itself.
-    #[serde(default)]
     new: Map<String, Value>,
     old: Option<Map<String, Value>>,
     /// The status of the old object. Without it, all its replicas are of the last template.
-    #[serde(default, deserialize_with = "some")]
+    #[serde(deserialize_with = "some")]
     status: Option<Value>,
     /// The replicas before and after a request for the subresource `scale`, and the workload that is scaled.
     scale: Option<[u32; 2]>,
-    #[serde(default)]
     scaled: Map<String, Value>,
     user: Option<String>,
-    /// The cpu of quota `team` that is used.
-    #[serde(default = "none")]
-    used: String,
+    /// The cpu of quota `team` that is used, or none.
+    used: Option<String>,
     /// Other quotas than this one.
     quotas: Option<Vec<Quota>>,
-    #[serde(default)]
     tenant_quotas: Vec<Value>,
     /// The limits of LimitRange `small`.
-    #[serde(default)]
     limits: Vec<Value>,
-    /// The case holds for each of these settings.
-    #[serde(default = "defaults")]
+    /// The case holds for each of these settings, or for the defaults.
     settings: Vec<Value>,
 
     /// All warnings in their order.
-    #[serde(default)]
     warnings: Vec<String>,
     /// The message of a refusal. Without it, the request is admitted.
     refused: Option<String>,
     /// The most that the pods add to the quotas.
     adds: Option<Vec<String>>,
-}
-
-fn deployment() -> Vec<String> {
-    vec!["Deployment".to_owned()]
-}
-
-fn none() -> String {
-    "0".to_owned()
-}
-
-fn defaults() -> Vec<Value> {
-    vec![json!({})]
 }
 
 /// A null that is written is not a field that is left out.
@@ -102,7 +82,10 @@ fn workload(kind: &str, fields: &Map<String, Value>) -> Value {
 
 impl Case {
     fn check(&self) {
-        for (kind, settings) in self.kinds.iter().flat_map(|kind| self.settings.iter().map(move |of| (kind, of))) {
+        let (deployment, defaults) = (["Deployment".to_owned()], [json!({})]);
+        let kinds = if self.kinds.is_empty() { &deployment[..] } else { &self.kinds };
+        let settings = if self.settings.is_empty() { &defaults[..] } else { &self.settings };
+        for (kind, settings) in kinds.iter().flat_map(|kind| settings.iter().map(move |of| (kind, of))) {
             let answer = answer(&self.request(kind), settings, &self.lists(kind), None);
             let found = format!("{kind} {settings} {:?} {:?} for {self:#?}", answer.message, answer.warnings);
             assert_eq!(answer.admitted, self.refused.is_none(), "{found}");
@@ -149,7 +132,7 @@ impl Case {
             name: "team".to_owned(),
             scopes: Vec::new(),
             hard: json!({"requests.cpu": "4"}),
-            used: json!({"requests.cpu": self.used}),
+            used: json!({"requests.cpu": self.used.as_deref().unwrap_or("0")}),
         };
         let quotas: Vec<Value> = self.quotas.as_ref().unwrap_or(&vec![team]).iter().map(Quota::object).collect();
         let scaled = self.scale.map(|_| {

@@ -33,34 +33,25 @@ pub const PRODUCTS: &[Place] = &[
         pod(&size.list(|name| container(name, "{}"))).with_object(limit_range("names", json!([size.default_names()])))
     }),
     ("containers of a workload times names of a LimitRange", &[Many(85), Many(200), Many(8_000)], |size| {
-        Row::update(&DEPLOYMENT, "")
-            .with("object/spec/template/spec/containers", size.list(|name| container(name, GREEDY)))
-            .with("oldObject/spec/template/spec/containers", size.list(|name| container(name, "{}")))
-            .with_object(limit_range("names", json!([size.default_names()])))
+        updated_deployment(size).with_object(limit_range("names", json!([size.default_names()])))
     }),
     ("containers times LimitRanges", &[Many(90), Many(120), Many(3_000)], |size| {
         let items = json!([{"type": "Container", "max": {"cpu": "1"}, "min": {"cpu": "1500m"}}]);
-        let row = pod(&size.list(|name| container(name, GREEDY)));
-        size.names().into_iter().fold(row, |row, name| row.with_object(limit_range(&name, items.clone())))
+        with_ranges(pod(&size.list(|name| container(name, GREEDY))), size, &items)
     }),
     ("containers times a quarter of their bytes", &[Many(8_000)], |size| {
         let names = Many(9).default_names();
         pod(&size.list(|name| container(name, "{}"))).with_object(limit_range("names", json!([names])))
     }),
     ("containers times rules", &[Many(90), Many(120), Many(3_000)], |size| {
-        let rule = |name: String| json!({"name": name, "images": ["*a*b*c"], "limits": [{"type": "Container", "max": {"cpu": "1"}}]});
-        let rules: Vec<Value> = size.names().into_iter().map(rule).collect();
-        pod(&images(size)).settings(json!({"estimates": {"mode": "never"}, "limitRanges": {"rules": rules}}))
+        pod(&images(size)).settings(by_image(size.names()))
     }),
     ("containers times quotas that want their values", &[Many(120), Many(3_000)], |size| {
         let hard = json!({"requests.cpu": "1", "limits.memory": "1"});
-        let row = pod(&size.list(|name| container(name, "{}")));
-        size.names().into_iter().fold(row, |row, name| row.with_object(scoped_quota(&name, hard.clone(), Value::Null)))
+        with_quotas(pod(&size.list(|name| container(name, "{}"))), size, &hard)
     }),
     ("claims of a StatefulSet times LimitRanges", &[Many(120), Many(3_000)], |size| {
-        let items = json!([{"type": "PersistentVolumeClaim", "max": {"storage": "1Mi"}}]);
-        let row = stateful_set(size);
-        size.names().into_iter().fold(row, |row, name| row.with_object(limit_range(&name, items.clone())))
+        with_ranges(stateful_set(size), size, &json!([{"type": "PersistentVolumeClaim", "max": {"storage": "1Mi"}}]))
     }),
 ];
 
@@ -116,13 +107,9 @@ pub const PLACES: &[Place] = &[
             .with("object/metadata/name", string(&size.text()))
     }),
     ("containers that are resized, in opposite orders", &[Many(5_000), Long(300_000)], resize),
-    ("containers of a workload beyond every bound, updated", &[Many(5_000), Long(1_000_000)], |size| {
-        Row::update(&DEPLOYMENT, "")
-            .with("object/spec/template/spec/containers", size.list(|name| container(name, GREEDY)))
-            .with("oldObject/spec/template/spec/containers", size.list(|name| container(name, "{}")))
-    }),
+    ("containers of a workload beyond every bound, updated", &[Many(5_000), Long(1_000_000)], updated_deployment),
     ("images, and a pattern over them", &[Many(5_000), Long(1_000_000)], |size| {
-        pod(&images(size)).settings(by_image())
+        pod(&images(size)).settings(by_image(vec!["images".to_owned()]))
     }),
     ("images without any history", &[Many(1_000), Long(1_000_000)], |size| pod(&images(size)).settings(json!({}))),
     ("images that have a history", &[Many(1_000)], |size| {
@@ -231,9 +218,7 @@ pub const PLACES: &[Place] = &[
     }),
     ("LimitRanges", &[Many(2_000)], |size| {
         let items = json!([{"type": "Container", "min": {"cpu": "100m"}, "max": {"cpu": "1", "memory": "1Gi"}}]);
-        size.names()
-            .into_iter()
-            .fold(pod(&alone(GREEDY)), |row, name| row.with_object(limit_range(&name, items.clone())))
+        with_ranges(pod(&alone(GREEDY)), size, &items)
     }),
     ("items and resources of a LimitRange", &[Many(5_000)], |size| {
         let bounds: Value = size.names().into_iter().map(|name| (format!("example.com/{name}"), json!("1"))).collect();
@@ -245,8 +230,7 @@ pub const PLACES: &[Place] = &[
     }),
     ("quotas that are exceeded", &[Many(2_000)], |size| {
         let hard = json!({"pods": "1", "requests.cpu": "1500m", "limits.memory": "100Gi"});
-        let with_quota = |row: Row, name: String| row.with_object(scoped_quota(&name, hard.clone(), Value::Null));
-        size.names().into_iter().fold(pod(&alone(GREEDY)), with_quota)
+        with_quotas(pod(&alone(GREEDY)), size, &hard)
     }),
     ("a repeated field", &[Many(10_000)], |size| {
         let repeated = |field: &str| size.texts(",", |_| field.to_owned());
@@ -335,6 +319,20 @@ fn pod(containers: &str) -> Row {
     Row::create(&POD).with("object/spec/containers", containers)
 }
 
+fn updated_deployment(size: Size) -> Row {
+    Row::update(&DEPLOYMENT, "")
+        .with("object/spec/template/spec/containers", size.list(|name| container(name, GREEDY)))
+        .with("oldObject/spec/template/spec/containers", size.list(|name| container(name, "{}")))
+}
+
+fn with_ranges(row: Row, size: Size, items: &Value) -> Row {
+    size.names().iter().fold(row, |row, name| row.with_object(limit_range(name, items.clone())))
+}
+
+fn with_quotas(row: Row, size: Size, hard: &Value) -> Row {
+    size.names().iter().fold(row, |row, name| row.with_object(scoped_quota(name, hard.clone(), Value::Null)))
+}
+
 /// A StatefulSet with so many claims.
 fn stateful_set(size: Size) -> Row {
     let claim = |name: &str| {
@@ -358,9 +356,12 @@ fn with_image(container: &str, image: &str) -> String {
     container.replace("\"nginx\"", &string(image))
 }
 
-fn by_image() -> Value {
-    let rule = json!({"name": "images", "images": ["*a*b*c"], "limits": [{"type": "Container", "max": {"cpu": "1"}}]});
-    json!({"estimates": {"mode": "never"}, "limitRanges": {"rules": [rule]}})
+/// Settings with rules of these names.
+fn by_image(names: Vec<String>) -> Value {
+    let limits = json!([{"type": "Container", "max": {"cpu": "1"}}]);
+    let rule = |name: String| json!({"name": name, "images": ["*a*b*c"], "limits": limits});
+    let rules: Vec<Value> = names.into_iter().map(rule).collect();
+    json!({"estimates": {"mode": "never"}, "limitRanges": {"rules": rules}})
 }
 
 /// A pod with requests above limits that its annotation says are ours, so that they are repaired. Its cpu and memory
