@@ -75,7 +75,6 @@ fn evaluate_with(settings: &Value, pod: &Value, ranges: &[Value]) -> ValidationR
     Runner::Native.evaluate(&request_for(pod), settings, &mut cluster)
 }
 
-/// Checks that every value of the author is kept.
 fn assert_keeps(before: &Value, after: &Value) -> Result<(), TestCaseError> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
@@ -95,7 +94,6 @@ fn assert_keeps(before: &Value, after: &Value) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The range without its maxima.
 fn without_max(range: &Value) -> Value {
     let mut looser = range.clone();
     for item in looser["spec"]["limits"].as_array_mut().unwrap() {

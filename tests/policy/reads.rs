@@ -36,7 +36,6 @@ fn shop() -> Cluster {
         )
 }
 
-/// Evaluates the pod for this user.
 fn evaluate(runner: &Runner, user: &str, settings: &Value, host: &mut dyn HostCalls) -> ValidationResponse {
     let request = AdmissionRequest { user_info: json!({"username": user}), ..request_for(&pod()) };
     runner.evaluate(&request, settings, host)

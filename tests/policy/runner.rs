@@ -7,7 +7,6 @@ use headroom_wasm_host::host::PolicyHost;
 use headroom_wasm_host::host_call::{HostCalls, answering};
 use serde_json::Value;
 
-/// Where a request is evaluated.
 pub enum Runner {
     Native,
     Wasm(Box<PolicyHost>, Access),
@@ -29,7 +28,6 @@ impl Runner {
         serde_json::from_slice(&self.evaluate_payload(&request.payload(settings), host)).unwrap()
     }
 
-    /// Evaluates any bytes.
     pub fn evaluate_payload(&self, payload: &[u8], host: &mut dyn HostCalls) -> Vec<u8> {
         match self {
             Self::Native => headroom_policy::validate(payload, &mut answering(host)).unwrap(),

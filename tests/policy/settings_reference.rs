@@ -12,7 +12,6 @@ use headroom_admission::json::Document;
 use headroom_wasm_host::built;
 use serde_json::{Value, json};
 
-/// A row of the reference.
 struct Row {
     setting: String,
     values: String,

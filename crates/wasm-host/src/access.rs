@@ -11,7 +11,6 @@ use crate::{
 
 const REPORTED: &str = "The violation has been reported.";
 
-/// Everything that a policy may request from its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     pub resources: BTreeSet<ContextAwareResource>,

@@ -150,12 +150,10 @@ impl AdmissionResponse {
         Self { allowed: true, patch: None, patch_type: None, status: None, ..self }
     }
 
-    /// The message of a refusal.
     pub fn message(&self) -> Option<&str> {
         self.status.as_ref()?.message.as_deref()
     }
 
-    /// The patch as the list of its operations.
     pub fn patch_operations(&self) -> Result<Vec<json_patch::PatchOperation>, String> {
         let Some(patch) = &self.patch else { return Ok(Vec::new()) };
         let text = BASE64.decode(patch).map_err(|error| format!("the patch is not base64: {error}"))?;
@@ -164,7 +162,6 @@ impl AdmissionResponse {
         Ok(patch.0)
     }
 
-    /// The object after the patch.
     pub fn patched(&self, object: &Value) -> Result<Value, String> {
         let mut object = object.clone();
         json_patch::patch(&mut object, &self.patch_operations()?).map_err(|error| error.to_string())?;

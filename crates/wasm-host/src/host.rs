@@ -32,7 +32,6 @@ pub enum PolicyHost {
     Interpreted(Interpreter),
 }
 
-/// The response to a guest call, and the host calls that it made.
 #[derive(Debug, Clone)]
 pub struct Called {
     pub response: Result<Vec<u8>, String>,

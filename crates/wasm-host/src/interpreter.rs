@@ -7,7 +7,6 @@ use wasmi::{Caller, Engine, Error, Extern, Linker, Module, Store};
 
 use crate::protocol::{Answer, GUEST_CALL, GuestCall, NO_MEMORY, Random, STARTERS, Side, link_imports};
 
-/// A loaded policy.
 pub struct Interpreter {
     engine: Engine,
     module: Module,

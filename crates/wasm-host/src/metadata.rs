@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use wasm_encoder::Section;
 
-/// Name of the custom section.
 pub const SECTION: &str = "io.kubewarden.metadata";
 /// Annotation with the README.
 pub const USAGE: &str = "io.kubewarden.policy.usage";
@@ -90,7 +89,6 @@ impl Metadata {
         Ok(None)
     }
 
-    /// The wasm with this metadata.
     pub fn annotate(&self, wasm: &[u8]) -> Result<Vec<u8>, String> {
         if Self::from_wasm(wasm)?.is_some() {
             return Err(format!("the wasm already has a section `{SECTION}`: annotate the plain build"));

@@ -7,7 +7,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A call to the guest.
 #[derive(Debug, Clone)]
 pub struct GuestCall {
     pub operation: String,
@@ -41,7 +40,6 @@ pub struct Exchange {
 /// Answers the guest's host calls.
 pub type Answer = Box<dyn FnMut(HostCall) -> Result<Vec<u8>, String> + Send>;
 
-/// The random numbers of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Random {
     /// As in a cluster.

@@ -22,7 +22,6 @@ impl Chart {
         Ok(Self { helm: setup(&["helm"])? })
     }
 
-    /// Runs `helm template` on the chart.
     pub fn template(&self, arguments: &[&str]) -> Result<Output> {
         output(Command::new(&self.helm).args(["template", "headroom", CHART]).args(arguments))
     }
@@ -480,7 +479,6 @@ pub const MANIFESTS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Renders the plain manifests into a folder.
 pub fn render_manifests(folder: &str) -> Result<()> {
     let chart = Chart::new()?;
     std::fs::create_dir_all(folder)?;

@@ -68,7 +68,6 @@ fn check_version(tag: Option<&str>) -> Result<String> {
     Ok(version)
 }
 
-/// A version's section of the changelog.
 fn notes(version: &str) -> Result<String> {
     let changelog = read("CHANGELOG.md")?;
     let mut sections = changelog.split("\n## ").skip(1);

@@ -9,7 +9,6 @@ use headroom_admission::timestamp::Timestamp;
 use headroom_admission::{FetchedObjects, Request, Settings};
 use serde_json::{Map, Value, json};
 
-/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     pub admitted: bool,

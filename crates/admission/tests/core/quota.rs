@@ -9,7 +9,6 @@ mod workloads;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// A quota of a case.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Quota {

@@ -50,7 +50,6 @@ struct Case {
 
     /// The message of a refusal. Without it, the request is admitted.
     refused: Option<String>,
-    /// True if the object is changed.
     changed: Option<bool>,
     /// The requests of `web` for cpu and memory, empty if they are not set.
     requests: Option<[String; 2]>,

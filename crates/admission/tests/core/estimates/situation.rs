@@ -199,7 +199,6 @@ pub fn window(samples: u64, cpu: &str, memory: &str) -> Value {
     json!({"pods": 120, "namespaces": 3, "cpu": usage(cpu), "memory": usage(memory)})
 }
 
-/// A history of windows by their name.
 pub fn history(windows: Value) -> Value {
     json!({"lastSeen": "2026-11-21T04:00:00Z", "oomKills": [], "windows": windows})
 }

@@ -220,7 +220,6 @@ proptest! {
     }
 }
 
-/// Checks a result against the model's.
 fn check(found: &Quantity, expected: &BigInt, family: Family) -> Result<(), TestCaseError> {
     if is_in_range(expected) {
         prop_assert_eq!(found.to_string(), canonical(expected, family));

@@ -118,7 +118,6 @@ impl Case {
         request
     }
 
-    /// The old object with its status.
     fn before(&self, kind: &str, old: &Map<String, Value>) -> Value {
         let replicas = old.get("replicas");
         let mut object = workload(kind, old);

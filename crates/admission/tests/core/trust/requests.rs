@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::listed;
 
-/// A request.
 #[derive(Debug, Clone)]
 pub struct Sent {
     pub kind: Kind,

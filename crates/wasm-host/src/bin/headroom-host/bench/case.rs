@@ -52,7 +52,6 @@ pub struct Cost {
     /// The final size of the guest's memory.
     pub memory: usize,
     pub payload: usize,
-    /// The bytes of all answers of the host.
     pub answers: usize,
     pub host_calls: usize,
     pub work: Work,
@@ -68,7 +67,6 @@ pub struct Times {
     pub evaluation: Spent,
 }
 
-/// A policy, with everything that is needed to run a case.
 pub struct Bench {
     pub host: PolicyHost,
     pub access: Access,

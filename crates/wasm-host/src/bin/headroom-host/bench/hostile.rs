@@ -25,7 +25,6 @@ const MESSAGE_BYTES: usize = 16 << 10;
 const STOP_PER_BYTE: u64 = 1_000;
 const STOP_AT_LEAST: u64 = 1_000_000_000;
 
-/// The budget as text.
 pub fn budget() -> String {
     format!(
         "any request at most {FUEL} fuel and {FUEL_PER_BYTE} a byte, {} KiB of memory and {MEMORY_PER_BYTE} bytes a byte, messages of {} KiB; \
@@ -56,7 +55,6 @@ pub fn run(bench: &Bench) -> Result<Vec<String>, String> {
     Ok(exceeded)
 }
 
-/// The budget of a row.
 #[derive(Debug, Clone, Copy)]
 enum Budget {
     OfSize,

@@ -13,7 +13,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// The creation of an object.
     pub fn create(kind: &Kind) -> Self {
         let group_version = if kind.group.is_empty() { "v1".to_owned() } else { format!("{}/v1", kind.group) };
         let object = json!({
@@ -31,7 +30,6 @@ impl Row {
         Self { review, settings, objects: vec![bounds(), quota()], texts: Vec::new() }
     }
 
-    /// The update of an object or a subresource.
     pub fn update(kind: &Kind, subresource: &str) -> Self {
         let mut row = Self::create(kind);
         let mut old = row.review.get("object").cloned().unwrap_or_default();
@@ -59,7 +57,6 @@ impl Row {
         self
     }
 
-    /// Adds an object to the namespace.
     #[must_use]
     pub fn with_object(mut self, object: Value) -> Self {
         self.objects.push(object);

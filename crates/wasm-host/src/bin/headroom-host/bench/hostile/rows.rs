@@ -280,7 +280,6 @@ impl Size {
         if let Long(length) = self { "x".repeat(length) } else { "x".to_owned() }
     }
 
-    /// The names of the parts.
     fn names(self) -> Vec<String> {
         (0..self.count()).map(|number| format!("{}{number}", self.text())).collect()
     }
