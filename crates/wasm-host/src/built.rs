@@ -3,15 +3,11 @@
 //! The Makefile builds it, for another target. This module only finds it, and refuses it if it is older than its
 //! sources, so that no test runs an outdated policy.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::SystemTime,
-};
-
-use crate::{access::Access, host::PolicyHost, metadata::Metadata};
+use std::{fs, path::Path, time::SystemTime};
 
 use headroom_fixtures::files_below;
+
+use crate::{access::Access, host::PolicyHost, metadata::Metadata};
 
 pub use headroom_fixtures::workspace_file;
 
@@ -20,10 +16,12 @@ pub fn policy() -> Result<(PolicyHost, Access), String> {
     let wasm = workspace_file("policy.wasm");
     let advice = "run `make policy.wasm`";
     let built = modified(&wasm).map_err(|_| format!("there is no policy.wasm: {advice}"))?;
-    if let Some(newer) = newest(&[workspace_file("src"), workspace_file("crates/admission/src")])?
-        .filter(|(_, changed)| *changed > built)
-    {
-        return Err(format!("policy.wasm is older than `{}`: {advice}", newer.0.display()));
+    for folder in ["src", "crates/admission/src"] {
+        for path in files_below(&workspace_file(folder))? {
+            if modified(&path)? > built {
+                return Err(format!("policy.wasm is older than `{}`: {advice}", path.display()));
+            }
+        }
     }
     Ok((PolicyHost::load(&wasm)?, access()?))
 }
@@ -38,18 +36,4 @@ pub fn access() -> Result<Access, String> {
 fn modified(path: &Path) -> Result<SystemTime, String> {
     let metadata = fs::metadata(path).and_then(|metadata| metadata.modified());
     metadata.map_err(|error| format!("cannot look at `{}`: {error}", path.display()))
-}
-
-/// The file changed last in some folders.
-fn newest(folders: &[PathBuf]) -> Result<Option<(PathBuf, SystemTime)>, String> {
-    let mut newest = None;
-    for folder in folders {
-        for path in files_below(folder)? {
-            let changed = modified(&path)?;
-            if newest.as_ref().is_none_or(|(_, latest)| changed > *latest) {
-                newest = Some((path, changed));
-            }
-        }
-    }
-    Ok(newest)
 }

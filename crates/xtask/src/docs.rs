@@ -62,13 +62,14 @@ pub fn check(host: &str, policy: &str) -> Result<()> {
     let lines = read("README.md")?.lines().count();
     faults.check(lines < 130, || format!("README.md has {lines} lines; keep it below 130, and move the rest to docs/"));
 
-    let links = Links::new()?;
+    let url = regex::escape(&crate::release::identity("URL")?);
+    let ours = Regex::new(&format!(r"^{url}/(?:blob|tree)/main/(.+)$"))?;
     let shell = Shell { chart: Chart::new()?, host, policy, makefile: read("Makefile")? };
     let expected = expected_messages()?;
     check_statements(&pages, &expected, &mut faults)?;
     let (mut commands, mut messages) = (0, 0);
     for page in &pages {
-        links.check(page, &mut faults)?;
+        check_links(page, &ours, &mut faults)?;
         for block in &page.blocks {
             let fault = match (block.language.as_str(), block.kind.as_str()) {
                 ("sh", _) => {
@@ -171,71 +172,53 @@ fn check_statements(pages: &[Page], expected: &str, faults: &mut Faults) -> Resu
 
 // --- links --------------------------------------------------------------------------------------------------
 
-struct Links {
-    link: Regex,
-    include: Regex,
-    heading: Regex,
-    ours: Regex,
+/// `ours` is the pattern of a link to a file of this repository.
+fn check_links(page: &Page, ours: &Regex, faults: &mut Faults) -> Result<()> {
+    let link = Regex::new(r"\]\(([^)\s]+)\)")?;
+    let include = Regex::new(r"\{\{#include ([^}]+)\}\}")?;
+    let folder = Path::new(&page.path).parent().unwrap_or(Path::new(""));
+    for found in link.captures_iter(&page.prose) {
+        let (target, anchor) = found[1].split_once('#').unwrap_or((&found[1], ""));
+        let path = if let Some(ours) = ours.captures(target) {
+            PathBuf::from(&ours[1])
+        } else if target.contains(':') {
+            continue;
+        } else if target.is_empty() {
+            PathBuf::from(&page.path)
+        } else {
+            let path = normal(&folder.join(target));
+            let is_inside = page.path == "README.md" || path.starts_with("docs/src");
+            faults.check(is_inside, || {
+                format!("{}: `{target}` leaves the book, so it would be dead there: write the path as code", page.path)
+            });
+            path
+        };
+        if !path.exists() {
+            faults.check(false, || format!("{}: `{target}` is not there", page.path));
+        } else if !anchor.is_empty() && path.extension().is_some_and(|extension| extension == "md") {
+            let has = anchors(&path)?.contains(anchor);
+            faults.check(has, || format!("{}: {} has no heading `{anchor}`", page.path, path.display()));
+        }
+    }
+    for block in &page.blocks {
+        for included in include.captures_iter(&block.body) {
+            let is_there = folder.join(&included[1]).exists();
+            faults.check(is_there, || format!("{}: {} is not there", block.place, &included[1]));
+        }
+    }
+    Ok(())
 }
 
-impl Links {
-    fn new() -> Result<Self> {
-        let url = regex::escape(&crate::release::identity("URL")?);
-        Ok(Self {
-            link: Regex::new(r"\]\(([^)\s]+)\)")?,
-            include: Regex::new(r"\{\{#include ([^}]+)\}\}")?,
-            heading: Regex::new(r"(?m)^#+ (.+)$")?,
-            ours: Regex::new(&format!(r"^{url}/(?:blob|tree)/main/(.+)$"))?,
-        })
-    }
-
-    fn check(&self, page: &Page, faults: &mut Faults) -> Result<()> {
-        let folder = Path::new(&page.path).parent().unwrap_or(Path::new(""));
-        for found in self.link.captures_iter(&page.prose) {
-            let (target, anchor) = found[1].split_once('#').unwrap_or((&found[1], ""));
-            let path = if let Some(ours) = self.ours.captures(target) {
-                PathBuf::from(&ours[1])
-            } else if target.contains(':') {
-                continue;
-            } else if target.is_empty() {
-                PathBuf::from(&page.path)
-            } else {
-                let path = normal(&folder.join(target));
-                let is_inside = page.path == "README.md" || path.starts_with("docs/src");
-                faults.check(is_inside, || {
-                    format!(
-                        "{}: `{target}` leaves the book, so it would be dead there: write the path as code",
-                        page.path
-                    )
-                });
-                path
-            };
-            if !path.exists() {
-                faults.check(false, || format!("{}: `{target}` is not there", page.path));
-            } else if !anchor.is_empty() && path.extension().is_some_and(|extension| extension == "md") {
-                let has = self.anchors(&path)?.contains(anchor);
-                faults.check(has, || format!("{}: {} has no heading `{anchor}`", page.path, path.display()));
-            }
-        }
-        for block in &page.blocks {
-            for included in self.include.captures_iter(&block.body) {
-                let is_there = folder.join(&included[1]).exists();
-                faults.check(is_there, || format!("{}: {} is not there", block.place, &included[1]));
-            }
-        }
-        Ok(())
-    }
-
-    fn anchors(&self, path: &Path) -> Result<HashSet<String>> {
-        let page = Page::read(path.to_string_lossy().into_owned(), &mut Faults::default())?;
-        let linked = Regex::new(r"\[([^]]+)\]\([^)]*\)")?;
-        let headings = self.heading.captures_iter(&page.prose).map(|found| {
-            let plain = linked.replace_all(&found[1], "$1").to_lowercase();
-            let kept = plain.chars().filter(|letter| letter.is_alphanumeric() || "_- ".contains(*letter));
-            kept.collect::<String>().replace(' ', "-")
-        });
-        Ok(headings.collect())
-    }
+fn anchors(path: &Path) -> Result<HashSet<String>> {
+    let page = Page::read(path.to_string_lossy().into_owned(), &mut Faults::default())?;
+    let heading = Regex::new(r"(?m)^#+ (.+)$")?;
+    let linked = Regex::new(r"\[([^]]+)\]\([^)]*\)")?;
+    let headings = heading.captures_iter(&page.prose).map(|found| {
+        let plain = linked.replace_all(&found[1], "$1").to_lowercase();
+        let kept = plain.chars().filter(|letter| letter.is_alphanumeric() || "_- ".contains(*letter));
+        kept.collect::<String>().replace(' ', "-")
+    });
+    Ok(headings.collect())
 }
 
 // --- commands -----------------------------------------------------------------------------------------------

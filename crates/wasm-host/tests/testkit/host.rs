@@ -1,6 +1,6 @@
 //! The host with the wasm of this workspace: it behaves like Kubewarden.
 
-use std::{collections::BTreeSet, fs, path::PathBuf, process::Command, sync::Arc};
+use std::{collections::BTreeSet, fs, process::Command, sync::Arc};
 
 use headroom_fixtures::request::{all_recorded, recorded};
 use headroom_wasm_host::{
@@ -15,12 +15,10 @@ use headroom_wasm_host::{
 };
 use serde_json::json;
 
-#[expect(clippy::unwrap_used, reason = "a file of the workspace is there, or every test fails")]
 fn plain_pod() -> AdmissionRequest {
     AdmissionRequest::from_value(recorded("pod-create-plain")).unwrap()
 }
 
-#[expect(clippy::unwrap_used, reason = "a file of the workspace is there, or every test fails")]
 fn cluster() -> Cluster {
     let files = ["tests/data/demo/limit-range-default.yaml", "tests/data/context/ResourceQuota.json"];
     Cluster::from_files(files.map(workspace_file)).unwrap()
@@ -37,7 +35,7 @@ fn the_policy_has_protocol_v1_and_accepts_empty_settings() {
 #[test]
 fn the_interpreter_answers_as_the_compiler_does() {
     let (compiled, access) = policy().unwrap();
-    let interpreted = PolicyHost::interpreted(&fs::read(workspace_file("policy.wasm")).unwrap()).unwrap();
+    let interpreted = PolicyHost::interpreted(&wasm()).unwrap();
     let settings = json!({"estimates": {"namespace": "headroom", "replayTime": "2026-11-21T06:00:00Z"}});
     let names = all_recorded();
     assert!(names.len() > 10, "too few requests: {names:?}");
@@ -107,7 +105,7 @@ fn an_evaluation_takes_the_same_fuel_each_time_and_responds_as_in_the_host() {
     assert!(called.exchanges.iter().all(|exchange| {
         CallbackRequest::read(&exchange.namespace, &exchange.operation, &exchange.payload).is_ok()
     }));
-    let meter = Compiled::for_fuel(&fs::read(wasm()).unwrap()).unwrap();
+    let meter = Compiled::for_fuel(&wasm()).unwrap();
     let (call, exchanges) = (GuestCall::new("validate", payload), Arc::from(called.exchanges));
     let (one, other) = (meter.measure(&call, &exchanges).unwrap(), meter.measure(&call, &exchanges).unwrap());
     assert!(one.fuel > 0 && one.memory > 0);
@@ -117,7 +115,7 @@ fn an_evaluation_takes_the_same_fuel_each_time_and_responds_as_in_the_host() {
 
 #[test]
 fn an_evaluation_stops_when_its_fuel_is_used_up() {
-    let meter = Compiled::for_fuel(&fs::read(wasm()).unwrap()).unwrap();
+    let meter = Compiled::for_fuel(&wasm()).unwrap();
     let call = GuestCall::new("validate", plain_pod().payload(&json!({})));
     let check = |most_fuel: u64, stops: bool| {
         let no_answer = Box::new(|_: HostCall| Err("no answer".to_owned()));
@@ -139,6 +137,6 @@ fn an_invalid_payload_is_refused_without_a_crash() {
     }
 }
 
-fn wasm() -> PathBuf {
-    workspace_file("policy.wasm")
+fn wasm() -> Vec<u8> {
+    fs::read(workspace_file("policy.wasm")).unwrap()
 }

@@ -9,12 +9,10 @@ use headroom_wasm_host::{
 };
 use serde_json::{Map, Value, json};
 
-#[expect(clippy::unwrap_used, reason = "a file of the workspace is there, or every test fails")]
 fn text(path: &str) -> String {
     fs::read_to_string(workspace_file(path)).unwrap()
 }
 
-#[expect(clippy::unwrap_used, reason = "as above")]
 fn metadata() -> Metadata {
     Metadata::from_yaml(&text("policy-metadata.yaml")).unwrap()
 }

@@ -22,16 +22,10 @@ pub const POD: Kind = ("", "pods");
 const CLAIM: Kind = ("", "persistentvolumeclaims");
 pub const SERVICE: Kind = ("", "services");
 pub const DEVICE_CLAIM: Kind = ("resource.k8s.io", "resourceclaims");
-const REPLICATION_CONTROLLER: Kind = ("", "replicationcontrollers");
-const REPLICA_SET: Kind = ("apps", "replicasets");
 const DEPLOYMENT: Kind = ("apps", "deployments");
-const STATEFUL_SET: Kind = ("apps", "statefulsets");
 const DAEMON_SET: Kind = ("apps", "daemonsets");
 const JOB: Kind = ("batch", "jobs");
 const CRON_JOB: Kind = ("batch", "cronjobs");
-const CONFIG_MAP: Kind = ("", "configmaps");
-const RESOURCE_QUOTA: Kind = ("", "resourcequotas");
-const WIDGET: Kind = ("example.com", "widgets");
 
 impl Sent {
     pub fn review(&self) -> Value {
@@ -53,7 +47,8 @@ impl Sent {
 
 pub fn requests() -> impl Strategy<Value = Sent> {
     let pod = || (metadata(), pod_spec()).prop_map(|(metadata, spec)| json!({"metadata": metadata, "spec": spec}));
-    let other_counted = prop::sample::select(vec![CONFIG_MAP, RESOURCE_QUOTA, WIDGET]);
+    let other_counted =
+        prop::sample::select(vec![("", "configmaps"), ("", "resourcequotas"), ("example.com", "widgets")]);
     prop_oneof![
         4 => pod().prop_map(|pod| create(POD, pod)),
         2 => (pod(), any::<bool>(), past()).prop_map(|(pod, is_bounded, past)| {
@@ -224,10 +219,10 @@ fn device_claim() -> impl Strategy<Value = Value> {
 /// An object that creates pods.
 fn workload() -> impl Strategy<Value = (Kind, Value)> {
     let kinds = prop::sample::select(vec![
-        REPLICATION_CONTROLLER,
-        REPLICA_SET,
+        ("", "replicationcontrollers"),
+        ("apps", "replicasets"),
         DEPLOYMENT,
-        STATEFUL_SET,
+        ("apps", "statefulsets"),
         DAEMON_SET,
         JOB,
         CRON_JOB,
