@@ -54,8 +54,6 @@ fn pod(object: &Value) -> Option<&Value> {
     object.pointer("/spec/template/spec").or_else(|| object.pointer("/spec/jobTemplate/spec/template/spec"))
 }
 
-// --- generated files ----------------------------------------------------------------------------------------
-
 /// Writes the generated files of the chart, or fails if one is out of date.
 pub fn generate(is_written: bool) -> Result<()> {
     let mut generated = vec![readme_with_tables(&Chart::new()?)?];
@@ -187,8 +185,6 @@ fn described_values() -> Result<Vec<(Vec<String>, String)>> {
     }
     Ok(found)
 }
-
-// --- checks -------------------------------------------------------------------------------------------------
 
 /// Checks the chart. The built policy is asked whether it accepts the rendered settings, and the programs whether they
 /// understand their arguments.

@@ -127,8 +127,6 @@ impl Page {
     }
 }
 
-// --- statements ---------------------------------------------------------------------------------------------
-
 /// Checks what several places state: the figures of README.md are measured, Kubewarden's version is that of the
 /// metadata, and the page on annotations and messages has what the code knows and tests expect.
 fn check_statements(pages: &[Page], expected: &str, faults: &mut Faults) -> Result<()> {
@@ -169,8 +167,6 @@ fn check_statements(pages: &[Page], expected: &str, faults: &mut Faults) -> Resu
     }
     Ok(())
 }
-
-// --- links --------------------------------------------------------------------------------------------------
 
 /// `ours` is the pattern of a link to a file of this repository.
 fn check_links(page: &Page, ours: &Regex, faults: &mut Faults) -> Result<()> {
@@ -220,8 +216,6 @@ fn anchors(path: &Path) -> Result<HashSet<String>> {
     });
     Ok(headings.collect())
 }
-
-// --- commands -----------------------------------------------------------------------------------------------
 
 /// The words of the first command of each line, up to a pipe, a redirection or a comment.
 fn split_commands(body: &str) -> Vec<Vec<String>> {
@@ -361,8 +355,6 @@ impl Shell<'_> {
     }
 }
 
-// --- messages -----------------------------------------------------------------------------------------------
-
 /// All texts that scenarios, cases and tests expect.
 fn expected_messages() -> Result<String> {
     let paths = ["tests/scenarios", "tests/conformance", "crates/*/tests/*"];
@@ -371,8 +363,6 @@ fn expected_messages() -> Result<String> {
     let texts = files.map(|file| Ok(String::from_utf8_lossy(&std::fs::read(file)?).into_owned()));
     Ok(texts.collect::<Result<Vec<String>>>()?.join("\n"))
 }
-
-// --- tests --------------------------------------------------------------------------------------------------
 
 /// Checks that the tests exist that the page on tenants names in parentheses at the end of each item.
 fn check_tests(pages: &[Page], shell: &Shell, faults: &mut Faults) -> Result<usize> {

@@ -23,8 +23,6 @@ pub fn dispatch(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-// --- version and identity -----------------------------------------------------------------------------------
-
 /// Places with the version. The changelog has older versions after it.
 const VERSIONS: &[(&str, &str)] = &[
     ("Cargo.toml", r#"(?m)^\[workspace\.package\]\nversion = "([^"]+)""#),

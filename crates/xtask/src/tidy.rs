@@ -143,8 +143,6 @@ pub fn normal(path: &Path) -> PathBuf {
     })
 }
 
-// --- comments -----------------------------------------------------------------------------------------------
-
 /// Lines of doc comments that begin with a noun clause, and of code that nothing would run.
 fn doc_comments(text: &str) -> Vec<(usize, String)> {
     let (mut found, mut is_inside, mut is_code) = (Vec::new(), false, false);
@@ -171,8 +169,6 @@ fn doc_comments(text: &str) -> Vec<(usize, String)> {
     }
     found
 }
-
-// --- modules ------------------------------------------------------------------------------------------------
 
 /// The modules of a crate by their paths, each with its file, its submodules in order, and the items of theirs that it
 /// publishes under its own name.
@@ -294,8 +290,6 @@ fn expand(text: &str) -> (Vec<Vec<String>>, &str) {
         _ => (vec![vec![name]], rest),
     }
 }
-
-// --- crates -------------------------------------------------------------------------------------------------
 
 /// The line of each crate in the drawing of ARCHITECTURE.md.
 fn layers(architecture: &str) -> Result<BTreeMap<String, usize>> {

@@ -218,10 +218,6 @@ impl Registry {
         registry
     }
 
-    fn skopeo(&self, arguments: &[&str]) -> String {
-        run("skopeo", self.work.path(), &[arguments, &["--tls-verify=false"]].concat())
-    }
-
     /// Pushes an OCI layout, and returns the reference by digest.
     fn push(&self, layout: &str, place: &str) -> String {
         let place = format!("{}/{place}", self.host);
@@ -320,7 +316,8 @@ fn the_image_runs_as_it_is_pulled_and_gets_all_tags_or_none() {
     done(&root, &format!("image {second} {platform}={binary}"));
     let two = registry.push(&format!("{second}:v{version}"), "headroom-controller:staged-2");
     let tags = || {
-        let listed = registry.skopeo(&["list-tags", &format!("docker://{}/headroom-controller", registry.host)]);
+        let place = format!("docker://{}/headroom-controller", registry.host);
+        let listed = run("skopeo", &root, &["list-tags", &place, "--tls-verify=false"]);
         serde_json::from_str::<Value>(&listed).unwrap()["Tags"].as_array().unwrap().len()
     };
     // The registry has no TLS.

@@ -98,12 +98,6 @@ impl Recorded<'_> {
     }
 }
 
-/// The cluster of the metered guest, and the host calls.
-struct HostSide {
-    cluster: Cluster,
-    exchanges: Vec<Exchange>,
-}
-
 impl Bench {
     pub fn load(wasm: &[u8], access: &Access, measures_time: bool) -> Result<Self, String> {
         Ok(Self {
@@ -148,19 +142,19 @@ impl Bench {
     }
 
     fn measure(&self, most_fuel: u64, case: &Case) -> Result<(Cost, Vec<Exchange>), String> {
-        let side = Arc::new(Mutex::new(HostSide { cluster: case.cluster.clone(), exchanges: Vec::new() }));
+        let side = Arc::new(Mutex::new((case.cluster.clone(), Vec::<Exchange>::new())));
         let (answering, access) = (Arc::clone(&side), self.access.clone());
         let host = move |call: HostCall| {
-            let mut side = answering.lock().unwrap_or_else(PoisonError::into_inner);
-            let exchange = answer(call, &access, &mut side.cluster);
-            side.exchanges.push(exchange.clone());
+            let (cluster, exchanges) = &mut *answering.lock().unwrap_or_else(PoisonError::into_inner);
+            let exchange = answer(call, &access, cluster);
+            exchanges.push(exchange.clone());
             exchange.answer
         };
         let call = GuestCall::new("validate", case.payload.clone());
         let Measured { fuel, memory, out_of_fuel, response, .. } =
             self.fuel.measure_within(most_fuel, &call, Box::new(host))?;
         let side = Arc::into_inner(side).ok_or("the guest is still running")?;
-        let HostSide { cluster, exchanges } = side.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (cluster, exchanges) = side.into_inner().unwrap_or_else(PoisonError::into_inner);
         let answers = exchanges.iter().map(|exchange| exchange.answer.as_ref().map_or_else(String::len, Vec::len));
         let cost = Cost {
             fuel,
