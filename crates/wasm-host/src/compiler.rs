@@ -102,10 +102,7 @@ impl Compiled {
         let answer = move |call: HostCall| {
             let exchange: &Exchange = exchanges.get(next).ok_or("no recorded exchange is left")?;
             next += 1;
-            if (exchange.namespace.as_str(), exchange.operation.as_str())
-                != (call.namespace.as_str(), call.operation.as_str())
-                || exchange.payload != call.payload
-            {
+            if exchange.call != call {
                 return Err(format!("exchange {next} was recorded for another call"));
             }
             exchange.answer.clone()

@@ -144,8 +144,7 @@ fn asking(ask: mpsc::Sender<PendingCall>) -> Answer {
 /// Checks and answers one host call. Errors have the texts of Kubewarden's callback.
 pub fn answer(call: HostCall, access: &Access, calls: &mut dyn HostCalls) -> Exchange {
     let answer = checked_answer(&call, access, calls);
-    let HostCall { namespace, operation, payload, .. } = call;
-    Exchange { namespace, operation, payload, answer }
+    Exchange { call, answer }
 }
 
 fn checked_answer(

@@ -20,7 +20,7 @@ impl GuestCall {
 }
 
 /// A call of the guest to the host.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct HostCall {
     pub binding: String,
     pub namespace: String,
@@ -28,12 +28,10 @@ pub struct HostCall {
     pub payload: Vec<u8>,
 }
 
-/// One host call with its payload, and the answer to the guest.
+/// One host call, and the answer to the guest.
 #[derive(Debug, Clone)]
 pub struct Exchange {
-    pub namespace: String,
-    pub operation: String,
-    pub payload: Vec<u8>,
+    pub call: HostCall,
     pub answer: Result<Vec<u8>, String>,
 }
 

@@ -6,14 +6,13 @@
 
 mod forgeries;
 mod requests;
-mod rules;
 
 use std::cell::Cell;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use self::requests::Sent;
 use crate::harness::{Outcome, answer};
@@ -26,6 +25,30 @@ static DATA: LazyLock<Value> = LazyLock::new(|| serde_saphyr::from_str(include_s
 /// The values of a list of [`DATA`], by its JSON pointer.
 fn listed(pointer: &str) -> Vec<Value> {
     DATA.pointer(pointer).and_then(Value::as_array).unwrap().clone()
+}
+
+/// The host's answers, by kind.
+fn cluster() -> impl Strategy<Value = Value> {
+    let quotas: Vec<_> = listed("/quotas").into_iter().map(|spec| (Just(spec), any::<bool>(), 0..3_u32)).collect();
+    ([any::<bool>(), any::<bool>()], quotas).prop_map(|(has_ranges, quotas)| {
+        let ranges = listed("/limitRanges").into_iter().zip(has_ranges);
+        let ranges: Vec<Value> = ranges.filter_map(|(range, is_there)| is_there.then_some(range)).collect();
+        let chosen = quotas.into_iter().filter(|(_, is_there, _)| *is_there);
+        let quotas: Vec<Value> =
+            chosen.enumerate().map(|(number, (spec, _, level))| quota(number, spec, level)).collect();
+        let mut lists = DATA["objects"].clone();
+        lists["LimitRange"] = json!({"items": ranges});
+        lists["ResourceQuota"] = json!({"items": quotas});
+        lists["Fresh"] = lists["ResourceQuota"].clone();
+        lists
+    })
+}
+
+fn quota(number: usize, spec: Value, level: u32) -> Value {
+    let names = spec["hard"].as_object().unwrap().keys();
+    let used: Map<String, Value> = names.map(|name| (name.clone(), json!(level.to_string()))).collect();
+    let status = json!({"hard": spec["hard"], "used": used});
+    json!({"metadata": {"name": format!("q{number:02}")}, "spec": spec, "status": status})
 }
 
 /// The outcome of a request, whatever was read for it; of a changed object only the spec, which has the values that we set.
@@ -45,7 +68,7 @@ fn a_forged_field_changes_nothing() {
     let [admitted, refused] = [Cell::new(0), Cell::new(0)];
     let config = Config { cases: CASES, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let evaluated = TestRunner::new(config).run(
-        &(sent, rules::settings(), rules::cluster()),
+        &(sent, prop::sample::select(listed("/settings")), cluster()),
         |((honest, forgeries), settings, cluster)| {
             let expected = outcome(&honest, &settings, &cluster);
             let count = if expected.admitted { &admitted } else { &refused };

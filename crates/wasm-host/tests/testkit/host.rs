@@ -102,9 +102,8 @@ fn an_evaluation_takes_the_same_fuel_each_time_and_responds_as_in_the_host() {
     let (host, access) = policy().unwrap();
     let payload = plain_pod().payload(&json!({}));
     let called = host.call("validate", &payload, &access, &mut cluster());
-    assert!(called.exchanges.iter().all(|exchange| {
-        CallbackRequest::read(&exchange.namespace, &exchange.operation, &exchange.payload).is_ok()
-    }));
+    let is_read = |call: &HostCall| CallbackRequest::read(&call.namespace, &call.operation, &call.payload).is_ok();
+    assert!(called.exchanges.iter().all(|exchange| is_read(&exchange.call)));
     let meter = Compiled::for_fuel(&wasm()).unwrap();
     let (call, exchanges) = (GuestCall::new("validate", payload), Arc::from(called.exchanges));
     let (one, other) = (meter.measure(&call, &exchanges).unwrap(), meter.measure(&call, &exchanges).unwrap());
