@@ -134,9 +134,14 @@ impl Case {
             situation = situation.with_profile(profile);
         }
         situation = self.limits.iter().cloned().fold(situation, Situation::with_limits);
-        (situation.quotas, situation.autoscalers) = (self.quotas.clone(), self.autoscalers.clone());
-        situation.failing = self.unreadable.clone();
-        situation.namespace = self.namespace.clone().unwrap_or(situation.namespace);
+        situation.lists["ResourceQuota"] = json!({"items": self.quotas});
+        situation.lists["HorizontalPodAutoscaler"] = json!({"items": self.autoscalers});
+        if let Some(namespace) = &self.namespace {
+            situation.lists["Namespace"] = json!({"items": [namespace]});
+        }
+        for (kind, problem) in &self.unreadable {
+            situation.lists[kind] = json!(problem);
+        }
         situation
     }
 
@@ -288,7 +293,7 @@ fn a_quarter_points_to_the_page_with_the_entry() {
     };
     let paged = |pages: &str| paged_in(QUARTER, pages);
     let page = |name: &str| {
-        let mut page = nginx("120m", "200Mi").situation().profiles.remove(0);
+        let mut page = nginx("120m", "200Mi").situation().lists["UsageProfile"]["items"][0].take();
         page["metadata"]["name"] = json!(name);
         page
     };

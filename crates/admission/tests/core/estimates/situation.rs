@@ -1,7 +1,5 @@
 //! A request and a cluster as JSON.
 
-use std::collections::BTreeMap;
-
 use headroom_admission::cluster::usage::{Percentile, ProfileName, Root};
 use serde_json::{Value, json};
 
@@ -20,13 +18,8 @@ pub fn web() -> Value {
 pub struct Situation {
     pub request: Value,
     pub settings: Value,
-    pub limit_ranges: Vec<Value>,
-    pub quotas: Vec<Value>,
-    pub namespace: Value,
-    pub profiles: Vec<Value>,
-    pub autoscalers: Vec<Value>,
-    /// Kinds that cannot be read, with the host's error.
-    pub failing: BTreeMap<String, String>,
+    /// The host's answers, as [`answer`] takes them.
+    pub lists: Value,
 }
 
 impl Situation {
@@ -39,12 +32,7 @@ impl Situation {
                 "resource": {"group": "", "version": "v1", "resource": "pods"},
             }),
             settings: plain(json!({})),
-            limit_ranges: Vec::new(),
-            quotas: Vec::new(),
-            namespace: json!({"metadata": {"name": "shop"}}),
-            profiles: Vec::new(),
-            autoscalers: Vec::new(),
-            failing: BTreeMap::new(),
+            lists: json!({"LimitRange": {"items": []}, "UsageProfile": {"items": []}}),
         }
     }
 
@@ -60,16 +48,17 @@ impl Situation {
     }
 
     pub fn with_limits(mut self, limits: Value) -> Self {
-        let metadata = json!({"name": format!("limits-{}", self.limit_ranges.len())});
-        self.limit_ranges.push(json!({"metadata": metadata, "spec": {"limits": limits}}));
+        let ranges = self.lists["LimitRange"]["items"].as_array_mut().unwrap();
+        let metadata = json!({"name": format!("limits-{}", ranges.len())});
+        ranges.push(json!({"metadata": metadata, "spec": {"limits": limits}}));
         self
     }
 
     /// Adds this history to what the same object contains already.
     pub fn with_profile(mut self, mut profile: Value) -> Self {
-        let known = self.profiles.iter_mut().find(|known| known["metadata"] == profile["metadata"]);
-        let Some(known) = known else {
-            self.profiles.push(profile);
+        let profiles = self.lists["UsageProfile"]["items"].as_array_mut().unwrap();
+        let Some(known) = profiles.iter_mut().find(|known| known["metadata"] == profile["metadata"]) else {
+            profiles.push(profile);
             return self;
         };
         for (key, entry) in profile["spec"]["images"].as_object_mut().unwrap() {
@@ -80,15 +69,7 @@ impl Situation {
     }
 
     pub fn evaluate(&self) -> Outcome {
-        let mut lists = json!({
-            "Namespace": {"items": [self.namespace]}, "LimitRange": {"items": self.limit_ranges},
-            "ResourceQuota": {"items": self.quotas}, "HorizontalPodAutoscaler": {"items": self.autoscalers},
-            "UsageProfile": {"items": self.profiles},
-        });
-        for (kind, problem) in &self.failing {
-            lists[kind] = json!(problem);
-        }
-        answer(&self.request, &self.settings, &lists, Some(NOW.parse().unwrap()))
+        answer(&self.request, &self.settings, &self.lists, Some(NOW.parse().unwrap()))
     }
 
     /// Evaluates the resulting object of an earlier evaluation.
