@@ -116,16 +116,11 @@ impl Rule {
                 return Err(format!("a rule has `*` and other values in `{name}`: `*` must be the only one"));
             }
         }
-        match self
-            .operations
-            .iter()
-            .find(|entry| !["CREATE", "UPDATE", "DELETE", "CONNECT", "*"].contains(&entry.as_str()))
-        {
-            Some(unknown) => {
-                Err(format!("a rule has operation `{unknown}`: expected CREATE, UPDATE, DELETE, CONNECT or `*`"))
-            }
-            None => Ok(()),
-        }
+        let known = ["CREATE", "UPDATE", "DELETE", "CONNECT", "*"];
+        let unknown = self.operations.iter().find(|entry| !known.contains(&entry.as_str()));
+        unknown.map_or(Ok(()), |unknown| {
+            Err(format!("a rule has operation `{unknown}`: expected CREATE, UPDATE, DELETE, CONNECT or `*`"))
+        })
     }
 }
 

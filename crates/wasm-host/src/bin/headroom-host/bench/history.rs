@@ -94,30 +94,24 @@ fn manifest(profile: &UsageProfile) -> Value {
     let manager = "headroom-collector";
     let name = profile.metadata.name.as_deref().unwrap_or_default();
     let root = name.split_once('.').map_or(name, |(root, _)| root);
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.extend([
-            ("annotations".to_owned(), json!({ "headroom.dev/store": "0123456789abcdef" })),
-            ("labels".to_owned(), json!({ "app.kubernetes.io/managed-by": manager, "headroom.dev/root": root })),
-            ("creationTimestamp".to_owned(), json!("2026-11-20T00:00:00Z")),
-            ("generation".to_owned(), json!(12)),
-            ("resourceVersion".to_owned(), json!("123456789")),
-            ("uid".to_owned(), json!("0f8fad5b-d9cb-469f-a165-70867728950e")),
-            (
-                "managedFields".to_owned(),
-                json!([{
-                    "apiVersion": API_VERSION, "fieldsType": "FieldsV1", "manager": manager, "operation": "Apply",
-                    "time": "2026-11-20T00:00:00Z",
-                    "fieldsV1": {
-                        "f:metadata": {
-                            "f:annotations": { "f:headroom.dev/store": {} },
-                            "f:labels": { "f:app.kubernetes.io/managed-by": {}, "f:headroom.dev/root": {} },
-                        },
-                        "f:spec": {},
-                    },
-                }]),
-            ),
-        ]);
-    }
+    let metadata = &mut object["metadata"];
+    metadata["annotations"] = json!({ "headroom.dev/store": "0123456789abcdef" });
+    metadata["labels"] = json!({ "app.kubernetes.io/managed-by": manager, "headroom.dev/root": root });
+    metadata["creationTimestamp"] = json!("2026-11-20T00:00:00Z");
+    metadata["generation"] = json!(12);
+    metadata["resourceVersion"] = json!("123456789");
+    metadata["uid"] = json!("0f8fad5b-d9cb-469f-a165-70867728950e");
+    metadata["managedFields"] = json!([{
+        "apiVersion": API_VERSION, "fieldsType": "FieldsV1", "manager": manager, "operation": "Apply",
+        "time": "2026-11-20T00:00:00Z",
+        "fieldsV1": {
+            "f:metadata": {
+                "f:annotations": { "f:headroom.dev/store": {} },
+                "f:labels": { "f:app.kubernetes.io/managed-by": {}, "f:headroom.dev/root": {} },
+            },
+            "f:spec": {},
+        },
+    }]);
     debug_assert_eq!(object.get("kind"), Some(&json!(KIND)));
     object
 }
