@@ -9,24 +9,20 @@ mod workloads;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 struct Quota {
-    #[serde(default = "team")]
+    /// `team` if it is empty.
     name: String,
-    #[serde(default)]
     scopes: Vec<String>,
     hard: Value,
     used: Value,
 }
 
-fn team() -> String {
-    "team".to_owned()
-}
-
 impl Quota {
     fn object(&self) -> Value {
         let Self { name, scopes, hard, used } = self;
+        let name = if name.is_empty() { "team" } else { name };
         let spec = json!({"scopes": scopes, "hard": hard});
         json!({"metadata": {"name": name}, "spec": spec, "status": {"hard": hard, "used": used}})
     }

@@ -77,9 +77,9 @@ impl Case {
 fn at_most_eight_quotas_are_read_again_and_refusing_ones_come_first() {
     let quota = |name: String, hard: u32| Quota {
         name,
-        scopes: Vec::new(),
         hard: json!({"pods": hard.to_string()}),
         used: json!({"pods": "1"}),
+        ..Quota::default()
     };
     let close = (0..20).map(|index| quota(format!("close-{index:02}"), 9));
     let quotas: Vec<Quota> = close.chain([quota("full".to_owned(), 1)]).collect();

@@ -128,10 +128,9 @@ impl Case {
 
     fn lists(&self, kind: &str) -> Value {
         let team = Quota {
-            name: "team".to_owned(),
-            scopes: Vec::new(),
             hard: json!({"requests.cpu": "4"}),
             used: json!({"requests.cpu": self.used.as_deref().unwrap_or("0")}),
+            ..Quota::default()
         };
         let quotas: Vec<Value> = self.quotas.as_ref().unwrap_or(&vec![team]).iter().map(Quota::object).collect();
         let scaled = self.scale.map(|_| {
