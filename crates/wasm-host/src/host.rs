@@ -45,11 +45,8 @@ pub struct SettingsValidation {
     pub message: Option<String>,
 }
 
-/// A host call sent from the guest's thread to the answering thread.
-struct PendingCall {
-    call: HostCall,
-    reply: mpsc::Sender<Result<Vec<u8>, String>>,
-}
+/// A host call sent from the guest's thread to the answering thread, and where the reply goes.
+type PendingCall = (HostCall, mpsc::Sender<Result<Vec<u8>, String>>);
 
 impl PolicyHost {
     /// Loads the wasm of a policy, and compiles it if a compiler is built in.
@@ -87,7 +84,7 @@ impl PolicyHost {
                 Self::Interpreted(interpreter) => interpreter.call(guest_call, asking(ask)),
             });
             // The loop ends when the guest's side of the channel is dropped, with the guest itself.
-            for PendingCall { call, reply } in pending {
+            for (call, reply) in pending {
                 let exchange = answer(call, access, calls);
                 let answer = exchange.answer.clone();
                 exchanges.push(exchange);
@@ -136,7 +133,7 @@ impl PolicyHost {
 fn asking(ask: mpsc::Sender<PendingCall>) -> Answer {
     Box::new(move |call| {
         let (reply, answer) = mpsc::channel();
-        ask.send(PendingCall { call, reply }).map_err(|_| "Error sending request over callback channel")?;
+        ask.send((call, reply)).map_err(|_| "Error sending request over callback channel")?;
         answer.recv().map_err(|_| "Error obtaining response over callback channel")?
     })
 }

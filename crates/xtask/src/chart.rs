@@ -66,14 +66,12 @@ pub fn generate(is_written: bool) -> Result<()> {
     }
     let mut faults = Faults::default();
     for (path, wanted) in generated {
-        if read(&path)? == wanted {
-            continue;
-        }
-        if is_written {
+        let is_current = read(&path)? == wanted;
+        if is_written && !is_current {
             std::fs::write(&path, wanted)?;
             println!("wrote {path}");
         } else {
-            faults.check(false, || format!("{path} is out of date: run `cargo xtask codegen`"));
+            faults.check(is_current, || format!("{path} is out of date: run `cargo xtask codegen`"));
         }
     }
     faults.end("generated files are up to date")

@@ -53,11 +53,9 @@ pub fn check() -> Result<()> {
         let manifest = read(format!("{folder}Cargo.toml"))?;
         unused.retain(|package| !is_used(package, &manifest, &code));
     }
-    for package in unused {
-        faults
-            .0
-            .push(format!("the design card wants `{package}` in use: no crate depends on it and names it in `src`"));
-    }
+    faults.0.extend(unused.iter().map(|package| {
+        format!("the design card wants `{package}` in use: no crate depends on it and names it in `src`")
+    }));
     for file in ours.clone() {
         let text = read(file)?;
         let has_hash = WEAK_HASHES.iter().any(|hash| text.contains(hash)) && !KEYLESS.contains(file);

@@ -21,10 +21,7 @@ fn some_cpu() -> impl Strategy<Value = Option<u32>> {
 }
 
 fn list(cpu: Option<u32>) -> Value {
-    match cpu {
-        Some(milli) => json!({"cpu": format!("{milli}m")}),
-        None => json!({}),
-    }
+    cpu.map_or_else(|| json!({}), |milli| json!({"cpu": format!("{milli}m")}))
 }
 
 prop_compose! {
