@@ -50,10 +50,6 @@ fn read(settings: &Value) -> Result<String, Vec<String>> {
     read.map(|settings| format!("{settings:?}")).map_err(|error| error.problems().to_vec())
 }
 
-fn problems(settings: &Value) -> Vec<String> {
-    read(settings).err().unwrap_or_default()
-}
-
 fn in_backticks(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
@@ -64,7 +60,7 @@ fn known_in(section: &str) -> Vec<String> {
     let unknown = "~".repeat(60);
     let place = if section.is_empty() { unknown.clone() } else { format!("{section}.{unknown}") };
     let prefix = format!("`{}` is not a setting; valid names are ", place.replace("[]", "[0]"));
-    let problems = problems(&with(&place, &json!(1)));
+    let problems = read(&with(&place, &json!(1))).err().unwrap_or_default();
     problems.iter().find_map(|problem| problem.strip_prefix(&prefix)).map(in_backticks).unwrap_or_default()
 }
 
@@ -127,7 +123,7 @@ fn documented_choices_are_the_choices() {
         let choices = in_backticks(&row.values);
         let is_choice = choices.len() > 1 && row.values == format!("`{}`", choices.join("`, `"));
         let wrong = format!("`{}` is wrong: expected ", row.setting.replace("[]", "[0]"));
-        let problems = problems(&with(&row.setting, &json!("~")));
+        let problems = read(&with(&row.setting, &json!("~"))).err().unwrap_or_default();
         let expected = problems.iter().find_map(|problem| problem.strip_prefix(&wrong)?.split_once(", found"));
         if is_choice {
             let (expected, _) = expected.unwrap_or_else(|| panic!("`{}` takes any word", row.setting));

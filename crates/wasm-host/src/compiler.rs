@@ -54,7 +54,6 @@ pub struct Compiled {
     engine: Engine,
     policy: InstancePre<Side>,
     counted: Counted,
-    /// The time to compile the wasm.
     pub compile: Duration,
 }
 

@@ -129,7 +129,6 @@ fn documents(text: &str) -> Result<Vec<Value>> {
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
-/// Output of a program, and whether it succeeded.
 struct Output {
     is_success: bool,
     out: String,

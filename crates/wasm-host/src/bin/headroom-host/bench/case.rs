@@ -49,7 +49,6 @@ pub fn in_namespace(namespace: &str, objects: impl IntoIterator<Item = Value>) -
 pub struct Cost {
     pub fuel: u64,
     pub out_of_fuel: bool,
-    /// The final size of the guest's memory.
     pub memory: usize,
     pub payload: usize,
     pub answers: usize,

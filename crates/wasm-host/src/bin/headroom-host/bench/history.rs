@@ -40,9 +40,7 @@ const IMAGES: [&str; 2] = ["nginx:1.25", "registry.example.com/shop/api:2.4.1"];
 pub fn use_known_images(request: &mut Value) {
     let containers = request.pointer_mut("/object/spec/containers").and_then(Value::as_array_mut);
     for (container, image) in containers.into_iter().flatten().zip(IMAGES.iter().cycle()) {
-        if let Some(name) = container.get_mut("image") {
-            *name = json!(image);
-        }
+        container["image"] = json!(image);
     }
 }
 

@@ -38,8 +38,8 @@ pub fn budget() -> String {
 /// Runs all rows. Returns the exceeded budgets.
 pub fn run(bench: &Bench) -> Result<Vec<String>, String> {
     let mut exceeded = Vec::new();
-    for (places, budget, per_byte) in
-        [(rows::PLACES, Budget::OfSize, STOP_PER_BYTE), (rows::PRODUCTS, Budget::OfProduct, FUEL_PER_BYTE_OF_PRODUCT)]
+    for (places, is_product, per_byte) in
+        [(rows::PLACES, false, STOP_PER_BYTE), (rows::PRODUCTS, true, FUEL_PER_BYTE_OF_PRODUCT)]
     {
         for (place, sizes, row) in places {
             for size in *sizes {
@@ -48,25 +48,19 @@ pub fn run(bench: &Bench) -> Result<Vec<String>, String> {
                 let case = Case { name, payload: row.payload(), cluster: in_namespace(row::NAMESPACE, row.objects()) };
                 let most_fuel = STOP_AT_LEAST.max(per_byte * case.payload.len() as u64);
                 let cost = bench.run_within(most_fuel, &case)?;
-                exceeded.extend(excess(&case.name, &cost, budget));
+                exceeded.extend(excess(&case.name, &cost, is_product));
             }
         }
     }
     Ok(exceeded)
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Budget {
-    OfSize,
-    OfProduct,
-}
-
 /// The exceeded parts of the budget.
-fn excess(name: &str, cost: &Cost, budget: Budget) -> Vec<String> {
+fn excess(name: &str, cost: &Cost, is_product: bool) -> Vec<String> {
     let bytes = cost.bytes();
-    let (most_fuel, most_memory) = match budget {
-        Budget::OfSize => (FUEL + FUEL_PER_BYTE * bytes as u64, MEMORY + MEMORY_PER_BYTE * bytes),
-        Budget::OfProduct => (FUEL_OF_PRODUCT.max(FUEL_PER_BYTE_OF_PRODUCT * bytes as u64), MEMORY_OF_PRODUCT),
+    let (most_fuel, most_memory) = match is_product {
+        false => (FUEL + FUEL_PER_BYTE * bytes as u64, MEMORY + MEMORY_PER_BYTE * bytes),
+        true => (FUEL_OF_PRODUCT.max(FUEL_PER_BYTE_OF_PRODUCT * bytes as u64), MEMORY_OF_PRODUCT),
     };
     let mut excess = Vec::new();
     if cost.fuel > most_fuel {
