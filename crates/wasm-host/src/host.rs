@@ -3,12 +3,7 @@
 //! As in Kubewarden, every call gets a fresh instance. As in the policy server, the guest runs on its own thread and
 //! sends host calls over a channel, so that callers can answer them from a plain `&mut dyn HostCalls`.
 
-use std::{
-    fs,
-    path::Path,
-    sync::{Arc, mpsc},
-    thread,
-};
+use std::{fs, path::Path, sync::mpsc, thread};
 
 use serde::Deserialize;
 use serde_json::Value;
