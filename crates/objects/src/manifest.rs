@@ -82,8 +82,7 @@ fn flatten(origin: &Origin, mut object: Value, into: &mut Vec<Result<Manifest, M
         into.push(Err(Malformed { origin: origin.clone(), problem, is_other_yaml: false }));
         return;
     }
-    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-    let item_kind = kind.strip_suffix("List").map(str::to_owned);
+    let item_kind = text(&object, "/kind").strip_suffix("List").map(str::to_owned);
     let (Some(item_kind), Some(Value::Array(items))) = (item_kind, object.get_mut("items").map(Value::take)) else {
         into.push(Ok(Manifest { origin: origin.clone(), object }));
         return;

@@ -2,15 +2,13 @@ use super::documents::LEAST_BUDGET;
 use super::*;
 use crate::cluster_reader::{ClusterReader, Folder};
 
-fn read(text: &str) -> Result<Vec<(usize, usize, Value)>, String> {
-    let manifests = read_text(Path::new("app.yaml"), text).map_err(|error| error.to_string())?;
-    Ok(manifests.into_iter().map(|found| (found.origin.line, found.origin.document, found.object)).collect())
+fn read(text: &str) -> Result<Vec<Manifest>, String> {
+    read_text(Path::new("app.yaml"), text).map_err(|error| error.to_string())
 }
 
 fn check(text: &str, expected: &[(usize, usize, &str)]) {
     let found = read(text).unwrap();
-    let told =
-        found.iter().map(|(line, document, object)| (*line, *document, object["metadata"]["name"].as_str().unwrap()));
+    let told = found.iter().map(|of| (of.origin.line, of.origin.document, metadata(&of.object, "name")));
     assert_eq!(told.collect::<Vec<_>>(), expected, "{text}");
 }
 
@@ -42,13 +40,13 @@ fn a_list_stands_for_its_items() {
         &[(1, 0, "a"), (1, 0, "b")],
     );
     let found = read("apiVersion: v1\nkind: LimitRangeList\nitems: [{metadata: {name: a}}]\n").unwrap();
-    assert_eq!((&found[0].2["apiVersion"], &found[0].2["kind"]), (&json!("v1"), &json!("LimitRange")));
+    assert_eq!((&found[0].object["apiVersion"], &found[0].object["kind"]), (&json!("v1"), &json!("LimitRange")));
 }
 
 #[test]
 fn a_long_list_is_read_and_a_bomb_of_anchors_is_not() {
     let long = format!("apiVersion: v1\nkind: Pod\nmany: [{}]\n", "0,".repeat(LEAST_BUDGET + 1));
-    assert_eq!(read(&long).unwrap()[0].2["many"].as_array().unwrap().len(), LEAST_BUDGET + 1);
+    assert_eq!(read(&long).unwrap()[0].object["many"].as_array().unwrap().len(), LEAST_BUDGET + 1);
     let mut bomb = "apiVersion: v1\nkind: Pod\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for index in 1..9 {
         let many = vec![format!("*a{}", index - 1); 10].join(", ");

@@ -185,8 +185,7 @@ impl<'t> YamlReader<'t> {
 
     fn mapping(&mut self, depth: usize) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
-        let mut merged: Vec<Map<String, Value>> = Vec::new();
-        let mut has_merge = false;
+        let mut merged: Option<Vec<Map<String, Value>>> = None;
         loop {
             let (event, span) = self.expected()?;
             let (key, is_plain) = match event {
@@ -209,12 +208,11 @@ impl<'t> YamlReader<'t> {
             let value = self.value(event, value_span, depth + 1)?;
             if is_plain && key == "<<" {
                 // kubectl reads in order, so a later `<<` replaces what stands before it.
-                if has_merge || !fields.is_empty() {
+                if merged.is_some() || !fields.is_empty() {
                     return Err(problem(span, "`<<` must be the first key of its mapping, once".to_owned()));
                 }
-                has_merge = true;
-                merged = mappings(value)
-                    .ok_or_else(|| problem(value_span, "`<<` takes a mapping, or a list of mappings".to_owned()))?;
+                let wrong = || problem(value_span, "`<<` takes a mapping, or a list of mappings".to_owned());
+                merged = Some(mappings(value).ok_or_else(wrong)?);
             } else if fields.contains_key(&key) {
                 let text = format!("duplicate key `{key}`, of which kubectl would take the last: remove one");
                 return Err(problem(span, text));
@@ -223,7 +221,7 @@ impl<'t> YamlReader<'t> {
             }
         }
         // The mapping's own fields have precedence, then those of the first merged mapping.
-        for (key, value) in merged.into_iter().flatten() {
+        for (key, value) in merged.into_iter().flatten().flatten() {
             fields.entry(key).or_insert(value);
         }
         Ok(fields)
@@ -261,17 +259,9 @@ fn problem(span: Span, text: String) -> Problem {
 }
 
 fn mappings(value: Value) -> Option<Vec<Map<String, Value>>> {
-    match value {
-        Value::Object(fields) => Some(vec![fields]),
-        Value::Array(items) => items
-            .into_iter()
-            .map(|item| match item {
-                Value::Object(fields) => Some(fields),
-                _ => None,
-            })
-            .collect(),
-        _ => None,
-    }
+    let items = if let Value::Array(items) = value { items } else { vec![value] };
+    let mapping = |item| if let Value::Object(fields) = item { Some(fields) } else { None };
+    items.into_iter().map(mapping).collect()
 }
 
 /// The handle of YAML's own tags, such as `!!str`.
@@ -326,10 +316,6 @@ fn scalar(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<V
     }
 }
 
-fn is_null(text: &str) -> bool {
-    matches!(text, "" | "~" | "null" | "Null" | "NULL")
-}
-
 /// The value of a plain scalar that is not text.
 fn resolved(text: &str) -> Result<Option<Value>, String> {
     // In lower case, in upper case, or with a first letter in upper case.
@@ -338,7 +324,7 @@ fn resolved(text: &str) -> Result<Option<Value>, String> {
             && (text.chars().skip(1).all(|letter| letter.is_ascii_lowercase())
                 || text.chars().all(|letter| letter.is_ascii_uppercase()))
     };
-    if is_null(text) {
+    if matches!(text, "" | "~" | "null" | "Null" | "NULL") {
         Ok(Some(Value::Null))
     } else if is(["true", "yes", "y", "on"]) {
         Ok(Some(Value::Bool(true)))
