@@ -89,7 +89,7 @@ impl WorkloadEntry {
 
     /// The images of its containers, as far as the place of its template is known.
     pub fn images(&self) -> Vec<String> {
-        self.of_containers("image")
+        images_of(&self.object.value())
     }
 
     /// True for the patch of a kustomization, which has containers and leaves their images to what it patches.
@@ -99,11 +99,7 @@ impl WorkloadEntry {
 
     /// The names of its containers, likewise.
     pub fn containers(&self) -> Vec<String> {
-        self.of_containers("name")
-    }
-
-    fn of_containers(&self, field: &str) -> Vec<String> {
-        of_containers(&self.object.value(), field)
+        of_containers(&self.object.value(), "name")
     }
 
     /// The reason why the API server refuses pods at present, by the object of the entry.
@@ -133,8 +129,7 @@ impl WorkloadEntry {
 
     /// The node of a static pod, which the API server only mirrors.
     pub fn static_on(object: &Value) -> Option<String> {
-        let annotations = object.pointer("/metadata/annotations");
-        let is_mirror = annotations.is_some_and(|all| all.get("kubernetes.io/config.mirror").is_some());
+        let is_mirror = object.pointer("/metadata/annotations/kubernetes.io~1config.mirror").is_some();
         let owner = Owner::of(object).filter(|owner| owner.kind == "Node").map(|owner| owner.name);
         let node = object.pointer("/spec/nodeName").and_then(Value::as_str).map(str::to_owned);
         (is_mirror || owner.is_some()).then(|| node.or(owner).unwrap_or_default())
@@ -233,7 +228,7 @@ impl Inventory {
         Ok(is_cut)
     }
 
-    pub fn add_event(&mut self, event: &Value) {
+    fn add_event(&mut self, event: &Value) {
         let Some((made_by, refusal)) = PodRefusal::of_event(event).filter(|(_, refusal)| refusal.is_a_decision())
         else {
             return;

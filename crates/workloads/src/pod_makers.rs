@@ -34,7 +34,7 @@
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::kinds::{DEPLOYMENT, REPLICA_SET};
 use headroom_objects::kinds::{ApiKind, items, lifecycle, metadata};
@@ -235,9 +235,8 @@ impl PodMaker {
         if has_any(&self.suspended) {
             return made;
         }
-        if let Some(why) =
-            self.not_counted.as_ref().filter(|_| self.not_counted_if.is_empty() || has_any(&self.not_counted_if))
-        {
+        let is_counted = !self.not_counted_if.is_empty() && !has_any(&self.not_counted_if);
+        if let Some(why) = self.not_counted.as_ref().filter(|_| !is_counted) {
             return doubt(why.clone());
         }
         let mut is_found = false;
@@ -567,6 +566,8 @@ fn searched(object: &Value, kind: &ApiKind) -> MadePods {
 fn search(value: &Value, at: &str, (replicas, counts): (u64, &mut Vec<String>), found: &mut Vec<PodTemplate>) {
     let replicas = multiplied(value, replicas);
     let before = found.len();
+    // Lists of containers without an image are patches.
+    let has_image = |of: &Value| items(of, "/spec/containers").any(|of| of.get("image").is_some_and(Value::is_string));
     for (name, path, part) in parts(value, at) {
         // A status repeats the spec of some kinds.
         if found.len() == MAX || at.is_empty() && name != "spec" {
@@ -606,19 +607,11 @@ fn multiplied(value: &Value, replicas: u64) -> u64 {
     COUNTS.iter().fold(replicas, |all, field| all.saturating_mul(count(field)))
 }
 
-/// A template has containers that are objects. Where nothing says that it is one, one of them has an image: lists of
-/// containers without one are patches.
+/// A template has containers that are objects.
 fn is_template(value: &Value) -> bool {
     let containers = value.pointer("/spec/containers").and_then(Value::as_array);
-    containers.is_some_and(|containers| !containers.is_empty() && containers.iter().all(is_object))
-}
-
-fn has_image(value: &Value) -> bool {
-    items(value, "/spec/containers").filter_map(|container| container.get("image")).any(Value::is_string)
-}
-
-fn is_object(value: &Value) -> bool {
-    value.as_object().is_some_and(|fields: &Map<String, Value>| !fields.is_empty())
+    let is_container = |of: &Value| of.as_object().is_some_and(|fields| !fields.is_empty());
+    containers.is_some_and(|containers| !containers.is_empty() && containers.iter().all(is_container))
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub fn pods(workload: &Value, cluster: &mut dyn ClusterReader) -> Vec<(u64, Valu
         return found.into_values().filter_map(|pods| Some((pods.len() as u64, pods.into_iter().next()?))).collect();
     }
     let [_, present] = counts(&ApiKind::of(workload)).unwrap_or_default();
-    let present = workload.pointer(present).and_then(Value::as_u64).unwrap_or(0);
+    let present = number(workload, present).unwrap_or(0);
     pod_of(workload).filter(|_| present > 0).map(|pod| (present, pod)).into_iter().collect()
 }
 
@@ -117,7 +117,7 @@ pub fn earlier_template(deployment: &Value, cluster: &mut dyn ClusterReader) -> 
     let (pods, current) = (listed(deployment, cluster), plain(deployment.pointer("/spec/template")));
     let count = |set: &Value| {
         let listed = pods.get(&WorkloadRef::of(set)).map(|pods| pods.len() as u64);
-        set.pointer("/status/replicas").and_then(Value::as_u64).or(listed).unwrap_or(0)
+        number(set, "/status/replicas").or(listed).unwrap_or(0)
     };
     let sets = replica_sets(deployment, cluster).into_iter();
     let earlier = sets.filter(|set| plain(set.pointer("/spec/template")) != current);
@@ -154,13 +154,12 @@ pub fn refusal(workload: &Value, cluster: &mut dyn ClusterReader) -> Option<PodR
     let this = WorkloadRef::of(workload);
     let mut found: Option<PodRefusal> = None;
     // Without Events, only the forecast is known.
-    let _ = cluster.visit_events(events_of(Some(&this.namespace), MAX_EVENTS), &mut |event| match (
-        PodRefusal::of_event(&event).filter(|(made_by, _)| *made_by == this),
-        &mut found,
-    ) {
-        (Some((_, refusal)), Some(before)) => before.add(refusal),
-        (Some((_, refusal)), none) => *none = Some(refusal),
-        (None, _) => {}
+    let _ = cluster.visit_events(events_of(Some(&this.namespace), MAX_EVENTS), &mut |event| {
+        let Some((_, refusal)) = PodRefusal::of_event(&event).filter(|(of, _)| *of == this) else { return };
+        match &mut found {
+            Some(before) => before.add(refusal),
+            none => *none = Some(refusal),
+        }
     });
     found
 }

@@ -116,7 +116,13 @@ impl Classifier {
         for entry in &mut entries {
             entry.managed_by = top_owners.above(entry, cluster);
         }
-        let notes = [top_owners.problem, finished(self.ended), scaled_to_zero(self.scaled_to_zero)];
+        let ended = told(self.ended, "finished pod or Job skipped", "finished pods or Jobs skipped");
+        let scaled_to_zero = told(
+            self.scaled_to_zero,
+            "workload is scaled to 0; its recommendation saves nothing until it runs",
+            "workloads are scaled to 0; their recommendations save nothing until they run",
+        );
+        let notes = [top_owners.problem, ended, scaled_to_zero];
         let pods = PodOwners { owners: self.owners, ..PodOwners::default() };
         let notes = notes.into_iter().flatten().collect();
         let mut inventory = Inventory { entries, pods, notes, ..Inventory::default() };
@@ -138,20 +144,8 @@ impl Classifier {
     }
 }
 
-fn finished(count: u64) -> Option<String> {
-    match count {
-        0 => None,
-        1 => Some("1 finished pod or Job skipped".to_owned()),
-        count => Some(format!("{count} finished pods or Jobs skipped")),
-    }
-}
-
-fn scaled_to_zero(count: u64) -> Option<String> {
-    match count {
-        0 => None,
-        1 => Some("1 workload is scaled to 0; its recommendation saves nothing until it runs".to_owned()),
-        count => Some(format!("{count} workloads are scaled to 0; their recommendations save nothing until they run")),
-    }
+fn told(count: u64, one: &str, several: &str) -> Option<String> {
+    (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { several }))
 }
 
 /// True if an object asks for pods; a Rollout's older ReplicaSets are scaled to 0.
