@@ -135,21 +135,18 @@ fn checked_bounds<'d>(
     context: &Context<'d>,
     settings: &'d Settings<'d>,
 ) -> Result<Bounds, Malformed> {
+    let is_unreadable = decision.violations.iter().any(|violation| matches!(violation, Violation::Unreadable(_)));
     match (&decision.pod, request.object) {
         (Some(pod), _) => {
             let ranges = limit_rules::applicable(request, Some(pod), context, settings)?;
             Ok(bounds::of_pod(pod, &ranges))
         }
         // An object that cannot be read is already rejected, so its bounds are not checked.
-        (None, Some(claim)) if request.is("", "persistentvolumeclaims", "") && !is_unreadable(decision) => {
+        (None, Some(claim)) if request.is("", "persistentvolumeclaims", "") && !is_unreadable => {
             bounds::of_claim(&claim, &limit_rules::applicable(request, None, context, settings)?)
         }
         _ => Ok(Vec::new()),
     }
-}
-
-fn is_unreadable(decision: &Decision<'_>) -> bool {
-    decision.violations.iter().any(|violation| matches!(violation, Violation::Unreadable(_)))
 }
 
 fn changed(decision: &Decision<'_>, request: &Request<'_>) -> Result<Option<Value>, String> {

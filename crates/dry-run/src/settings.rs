@@ -27,11 +27,8 @@ pub fn in_text(file: &Path, text: &str) -> Result<Value, String> {
     };
     let policies: Vec<&Manifest> = manifests.iter().filter(is_policy).collect();
     // The mutating policy has the settings that matter for pods.
-    let mutating: Vec<&Manifest> = policies
-        .iter()
-        .copied()
-        .filter(|policy| policy.object.pointer("/spec/mutating") == Some(&json!(true)))
-        .collect();
+    let is_mutating = |policy: &&Manifest| policy.object.pointer("/spec/mutating") == Some(&json!(true));
+    let mutating: Vec<&Manifest> = policies.iter().copied().filter(is_mutating).collect();
     match (mutating.as_slice(), policies.as_slice()) {
         ([policy], _) | ([], [policy]) => {
             Ok(policy.object.pointer("/spec/settings").cloned().unwrap_or_else(|| json!({})))
@@ -43,11 +40,8 @@ pub fn in_text(file: &Path, text: &str) -> Result<Value, String> {
         (several, all) => {
             let several = if several.is_empty() { all } else { several };
             let names: Vec<&str> = several.iter().map(|policy| metadata(&policy.object, "name")).collect();
-            Err(format!(
-                "`{}` holds several policies ({}): leave the one whose settings count",
-                file.display(),
-                names.join(", ")
-            ))
+            let (file, names) = (file.display(), names.join(", "));
+            Err(format!("`{file}` holds several policies ({names}): leave the one whose settings count"))
         }
     }
 }

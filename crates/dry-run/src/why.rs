@@ -196,11 +196,8 @@ impl Search<'_> {
 
     /// A text of the cluster, if there is one.
     fn said(&self, object: &Value, at: &str) -> Vec<String> {
-        Some(text(object, at))
-            .filter(|text| !text.is_empty())
-            .map(|text| on_one_line(text, LONGEST))
-            .into_iter()
-            .collect()
+        let said = Some(text(object, at)).filter(|text| !text.is_empty());
+        said.map(|text| on_one_line(text, LONGEST)).into_iter().collect()
     }
 
     /// `deployment/web`, as kubectl takes it.

@@ -32,7 +32,7 @@ pub fn files(play: &Play) -> Result<Files, String> {
         decision = Some(run.evaluate(&manifest.object));
     }
     let decision = decision.filter(|_| play.from < manifests.len()).ok_or("there is no such object")?;
-    let name = file_name(&decision);
+    let name = file_name(&decision.kind.kind, &decision.name);
     let mut files = vec![
         File { name: format!("{name}.request.json"), text: text(&decision.request) },
         File { name: format!("{name}.session.yml"), text: session::text(&decision.exchanges) },

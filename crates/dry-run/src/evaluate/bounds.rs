@@ -7,8 +7,7 @@ use headroom_admission::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_admission::json::Malformed;
 use headroom_admission::limit_rules::Range;
 use headroom_admission::limits::{self, BoundTarget, Breach, LimitFault};
-use headroom_admission::request::{Container, Object, pod_totals};
-use headroom_admission::request::{Pod, Requirement};
+use headroom_admission::request::{Object, Pod, Requirement, pod_totals};
 use serde::Serialize;
 
 /// Bounds, each with its container; none for the pod in total, and for a claim.
@@ -68,10 +67,20 @@ pub fn of_pod(pod: &Pod<'_>, ranges: &[Range<'_>]) -> Bounds {
             match item.kind.as_ref() {
                 CONTAINER => {
                     for container in pod.containers.iter().filter(|container| range.applies_to(container)) {
-                        checked.extend(of_container(container, range, item, &breaches.first));
+                        let amount = |of, resource: &str| container.resources.quantity(of, resource).cloned();
+                        let subject = BoundTarget::Container(container.name.clone());
+                        checked.extend(each(item, range, &subject, amount, &breaches.first));
                     }
                 }
-                POD => checked.extend(of_total(pod, range, item, &breaches.first)),
+                POD => {
+                    let total = |requirement| pod_totals::as_limit_ranges_see_it(pod, requirement);
+                    let (requests, limits) = (total(Requirement::Request), total(Requirement::Limit));
+                    let amount = |requirement, resource: &str| match requirement {
+                        Requirement::Request => requests.get(resource).cloned(),
+                        Requirement::Limit => limits.get(resource).cloned(),
+                    };
+                    checked.extend(each(item, range, &BoundTarget::Pod, amount, &breaches.first));
+                }
                 _ => {}
             }
         }
@@ -98,22 +107,6 @@ pub fn of_claim<'d>(claim: &Object<'d>, ranges: &[Range<'d>]) -> Result<Bounds, 
     // A claim has no limit, so a ratio says nothing of it.
     checked.retain(|(_, bound)| bound.edge != Edge::Ratio);
     Ok(checked)
-}
-
-fn of_container(container: &Container<'_>, range: &Range<'_>, item: &Item<'_>, breaches: &[Breach<'_>]) -> Bounds {
-    let amount = |requirement, resource: &str| container.resources.quantity(requirement, resource).cloned();
-    let subject = BoundTarget::Container(container.name.clone());
-    each(item, range, &subject, amount, breaches)
-}
-
-fn of_total(pod: &Pod<'_>, range: &Range<'_>, item: &Item<'_>, breaches: &[Breach<'_>]) -> Bounds {
-    let requests = pod_totals::as_limit_ranges_see_it(pod, Requirement::Request);
-    let limits = pod_totals::as_limit_ranges_see_it(pod, Requirement::Limit);
-    let amount = |requirement, resource: &str| match requirement {
-        Requirement::Request => requests.get(resource).cloned(),
-        Requirement::Limit => limits.get(resource).cloned(),
-    };
-    each(item, range, &BoundTarget::Pod, amount, breaches)
 }
 
 fn each(

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::bounds::{CheckedBound, Edge};
 use super::session::Exchange;
-use headroom_objects::kinds::{ApiKind, items, metadata};
+use headroom_objects::kinds::{ApiKind, items, text};
 
 /// The decision on one object. As JSON it is what `check` and `why` print, and what the page shows.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -301,23 +301,18 @@ fn step_name<S: Serializer>(set_by: &SetBy, serializer: S) -> Result<S::Ok, S::E
 impl ObjectDecision {
     /// An evaluation that has yet to be made.
     pub(super) fn of(request: Value) -> Self {
-        let text = |field: &str| request.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let object = request.get("object").unwrap_or(&Value::Null);
-        let part = |place: &str| request.pointer(place).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (group, version, kind) = (part("/kind/group"), part("/kind/version"), part("/kind/kind"));
-        let plural = part("/resource/resource");
-        let namespace = text("namespace");
-        let name = [text("name"), metadata(object, "name").to_owned(), metadata(object, "generateName").to_owned()]
-            .into_iter()
-            .find(|name| !name.is_empty())
-            .unwrap_or_default();
+        let part = |place: &str| text(&request, place).to_owned();
+        let [group, version, kind] = ["/kind/group", "/kind/version", "/kind/kind"].map(part);
+        let (plural, namespace) = (part("/resource/resource"), part("/namespace"));
+        let names = ["/name", "/object/metadata/name", "/object/metadata/generateName"].map(part);
+        let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
         let kind = ApiKind { group, version, kind, plural, is_namespaced: !namespace.is_empty() };
         Self {
             object: kind.object_name(&name),
             kind,
             namespace,
             name,
-            operation: if text("operation") == "UPDATE" { Operation::Update } else { Operation::Create },
+            operation: if part("/operation") == "UPDATE" { Operation::Update } else { Operation::Create },
             verdict: Verdict::Admitted,
             request,
             ..Self::default()
@@ -545,14 +540,10 @@ impl ObjectCharge {
     pub(super) fn times_count(&self, count: u64) -> Self {
         let mut all = self.clone();
         for amount in &mut all.added {
-            let read = |text: &str| text.parse::<Quantity>();
-            // OK because they are amounts that the core has written.
-            if let (Ok(added), Ok(before), Ok(hard)) = (read(&amount.added), read(&amount.before), read(&amount.hard)) {
-                let added = added.times_count(count);
-                let used = before.plus(&added);
-                amount.left = hard.minus(&used).to_string();
-                (amount.added, amount.used) = (added.to_string(), used.to_string());
-            }
+            let added = parsed(&amount.added).times_count(count);
+            let used = parsed(&amount.before).plus(&added);
+            amount.left = parsed(&amount.hard).minus(&used).to_string();
+            (amount.added, amount.used) = (added.to_string(), used.to_string());
         }
         all
     }
@@ -572,6 +563,11 @@ impl ObjectCharge {
             added: charge.added.iter().map(amount).collect(),
         }
     }
+}
+
+/// An amount that the core has written.
+pub(super) fn parsed(amount: &str) -> Quantity {
+    amount.parse().unwrap_or(Quantity::ZERO)
 }
 
 fn values_of(pod: &Pod<'_>) -> Vec<ContainerValues> {

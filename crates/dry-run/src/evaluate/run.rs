@@ -23,7 +23,7 @@ use crate::overlay::tenants::TENANT_QUOTA;
 use autoscaled::Autoscaled;
 use headroom_objects::cluster_reader::folder::{amount_of, in_namespace};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject};
-use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
+use headroom_objects::kinds::{ApiKind, lifecycle, metadata, text};
 use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET, pod_at};
 use headroom_workloads::pod_makers::{self, MadePods, PodMaker, PodTemplate, Update};
 use headroom_workloads::pod_of;
@@ -92,9 +92,8 @@ impl Run {
         } else {
             let charges = tenant_quotas::charges(&decision.request, &object, &mut self.cluster)?;
             decision.charges.extend(charges);
-            decision
-                .reasons
-                .extend(outcome.refusals.into_iter().map(|parts| RejectionReason::new(Topic::Quota, parts)));
+            let refusals = outcome.refusals.into_iter().map(|parts| RejectionReason::new(Topic::Quota, parts));
+            decision.reasons.extend(refusals);
             return Ok(());
         }
         if decision.pod_charges.iter().any(|charge| charge.is_tenant) {
@@ -175,8 +174,7 @@ impl Run {
 
     /// Evaluates an object over the one that is there, which is looked for if it is not given.
     fn preview_over(&mut self, object: &Value, there: Option<Value>) -> ObjectDecision {
-        let api_version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        let kind = self.cluster.kind(api_version, object.get("kind").and_then(Value::as_str).unwrap_or_default());
+        let kind = self.cluster.kind(text(object, "/apiVersion"), text(object, "/kind"));
         let mut object =
             if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
         if let Some(of) = PodKind::of(&kind.group, &kind.plural) {

@@ -5,7 +5,7 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::quota::forecast::most_that_hold;
 use headroom_admission::request::controllers::{Rollout, Template};
 
-use super::object_decision::ObjectCharge;
+use super::object_decision::{ObjectCharge, parsed};
 
 /// The pods of each template that are created, and the old ones that are removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,9 +72,4 @@ impl Settled {
             })
         })
     }
-}
-
-/// An amount that the core has written.
-fn parsed(amount: &str) -> Quantity {
-    amount.parse().unwrap_or(Quantity::ZERO)
 }

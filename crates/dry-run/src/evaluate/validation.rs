@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use super::object_decision::ObjectDecision;
 use headroom_objects::document;
-use headroom_objects::kinds::{ApiKind, lifecycle, metadata};
+use headroom_objects::kinds::{ApiKind, items, lifecycle, metadata};
 use headroom_workloads::pod_makers::PodTemplate;
 
 /// At most this many problems are named.
@@ -62,9 +62,8 @@ pub fn problems_after(admission: &ObjectDecision, release: Option<u16>) -> Vec<S
 /// True for a workload that lacks what only its base has: a selector and a container with an image.
 fn is_patch(object: &Value, kind: &ApiKind) -> bool {
     let Some((pod, _)) = pod_in(object, kind).filter(|_| kind.plural != "pods") else { return false };
-    let containers = pod.and_then(|pod| pod.pointer("/spec/containers")).and_then(Value::as_array);
-    let has_image = containers.into_iter().flatten().any(|container| container.get("image").is_some());
-    !has_image && object.pointer("/spec/selector").is_none()
+    let has_image = |pod| items(pod, "/spec/containers").any(|container| container.get("image").is_some());
+    !pod.is_some_and(has_image) && object.pointer("/spec/selector").is_none()
 }
 
 /// The problems of a LimitRange, a ResourceQuota or a TenantQuota; none for other kinds.
@@ -72,26 +71,24 @@ pub fn problems_of_bounds(object: &Value) -> Vec<String> {
     // OK because what serde_json wrote can be read.
     let Ok(document) = document(object) else { return Vec::new() };
     let texts = |problems: Vec<FieldProblem>| -> Vec<String> { problems.iter().map(ToString::to_string).collect() };
+    let mut problems = LimitRangeProblems::default();
     let read = match ApiKind::of(object).qualified().as_str() {
-        "limitranges" => LimitRange::read(document.root()).map(|mut range| {
-            range.imply_defaults();
-            texts(range.problems("spec.limits"))
-        }),
-        "resourcequotas" => ResourceQuota::read(document.root()).map(|quota| texts(validate::quota(&quota))),
+        "limitranges" => {
+            for (index, item) in items(object, "/spec/limits").enumerate() {
+                problems.of_fields(Some(item), &format!("spec.limits[{index}]"), &LIMIT_RANGE_ITEM);
+            }
+            LimitRange::read(document.root()).map(|mut range| {
+                range.imply_defaults();
+                texts(range.problems("spec.limits"))
+            })
+        }
+        "resourcequotas" => {
+            problems.of_fields(object.get("spec"), "spec", &["hard", "scopeSelector", "scopes"]);
+            ResourceQuota::read(document.root()).map(|quota| texts(validate::quota(&quota)))
+        }
         "tenantquotas.headroom.dev" => TenantQuota::read(document.root()).map(|quota| texts(quota.problems())),
         _ => Ok(Vec::new()),
     };
-    let mut problems = LimitRangeProblems::default();
-    match ApiKind::of(object).qualified().as_str() {
-        "limitranges" => {
-            let items = object.pointer("/spec/limits").and_then(Value::as_array);
-            for (index, item) in items.into_iter().flatten().enumerate() {
-                problems.of_fields(Some(item), &format!("spec.limits[{index}]"), &LIMIT_RANGE_ITEM);
-            }
-        }
-        "resourcequotas" => problems.of_fields(object.get("spec"), "spec", &["hard", "scopeSelector", "scopes"]),
-        _ => {}
-    }
     let mut texts = problems.texts();
     texts.extend(read.unwrap_or_else(|malformed| vec![malformed.to_string()]));
     texts
@@ -280,8 +277,8 @@ impl LimitRangeProblems {
             self.add(format!("{path}.containers: Required value"));
         }
         for list in ["containers", "initContainers"] {
-            let containers = spec.get(list).and_then(Value::as_array).into_iter().flatten().enumerate();
-            for (index, resources) in containers.filter_map(|(index, one)| Some((index, one.get("resources")?))) {
+            for (index, container) in items(spec, &format!("/{list}")).enumerate() {
+                let Some(resources) = container.get("resources") else { continue };
                 let path = format!("{path}.{list}[{index}].resources");
                 self.of_fields(Some(resources), &path, &["claims", "limits", "requests"]);
                 self.of_resources(resources, &path, Owner::Container);
@@ -368,7 +365,9 @@ impl LimitRangeProblems {
                     // Beyond what Headroom reads, which the core says.
                     Err(None) => {}
                     Err(Some(problem)) => {
-                        let advice = match meant(value).join(" or ") {
+                        let parsed = value.as_str().map(str::parse::<Quantity>).and_then(Result::err);
+                        let meant = parsed.map(|error| error.meant()).unwrap_or_default();
+                        let advice = match meant.join(" or ") {
                             meant if !meant.is_empty() => format!("did you mean {meant}?"),
                             _ if name == "cpu" => "write for example 500m or 2".to_owned(),
                             _ => "write for example 512Mi or 2Gi".to_owned(),
@@ -395,12 +394,6 @@ struct Amount<'v> {
     list: &'static str,
     name: &'v str,
     quantity: Quantity,
-}
-
-/// Guesses the quantity that was meant by something that is not one.
-fn meant(value: &Value) -> Vec<String> {
-    let parsed = value.as_str().map(str::parse::<Quantity>);
-    parsed.and_then(Result::err).map(|error| error.meant()).unwrap_or_default()
 }
 
 /// True for a whole number of pages of this size.

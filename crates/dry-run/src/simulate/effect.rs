@@ -10,7 +10,9 @@ use serde_json::Value;
 
 use super::subjects::{Subject, Subjects};
 use crate::Overlay;
-use crate::evaluate::{Admission, ObjectDecision, ObjectWarning, RejectionReason, Verdict, request, tenant_quotas};
+use crate::evaluate::{
+    Admission, ObjectDecision, ObjectWarning, RejectionReason, ResourceValue, Verdict, request, tenant_quotas,
+};
 use crate::overlay::tenants::TENANT_QUOTA;
 use crate::quota_levels::{QuotaKey, QuotaLevel, QuotaLevels, some_text, text};
 use headroom_objects::cluster_reader::ClusterReader;
@@ -286,58 +288,42 @@ fn requests(object: &Value) -> ResourceList<'static> {
 
 /// The values that differ, as they stand in the pods.
 fn value_changes(now: &ObjectDecision, then: &ObjectDecision) -> Vec<ValueChange> {
-    let values = |evaluation: &ObjectDecision| {
-        let mut values: Vec<ValueNow> = Vec::new();
-        for container in &evaluation.containers {
-            values.extend(container.values.iter().filter_map(|value| {
-                Some(ValueNow {
-                    container: container.title(),
-                    field: value.field.clone(),
-                    quantity: value.value.clone()?,
-                    reason: value.reason.clone(),
-                })
-            }));
-        }
-        by_text(&mut values, |value| &value.field);
-        by_text(&mut values, |value| &value.container);
-        values
-    };
-    let (now, then) = (values(now), values(then));
+    let (now, then) = (values_set(now), values_set(then));
     let mut changes = Vec::new();
     let (mut olds, mut news) = (now.iter().peekable(), then.iter().peekable());
     loop {
         let order = match (olds.peek(), news.peek()) {
-            (Some(old), Some(new)) => old.order(new),
+            (Some((in_old, old)), Some((in_new, new))) => {
+                order(in_old, in_new).then_with(|| order(&old.field, &new.field))
+            }
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
             (None, None) => return changes,
         };
         let old = if order.is_le() { olds.next() } else { None };
         let new = if order.is_ge() { news.next() } else { None };
-        let (now, then) = (old.map(|value| &value.quantity), new.map(|value| &value.quantity));
-        let Some(either) = new.or(old).filter(|_| now != then) else { continue };
+        let [now, then] = [old, new].map(|of| of.and_then(|(_, value)| value.value.clone()));
+        let Some((container, value)) = new.or(old).filter(|_| now != then) else { continue };
         changes.push(ValueChange {
-            container: either.container.clone(),
-            field: either.field.clone(),
-            now: now.cloned(),
-            then: then.cloned(),
-            reason: new.map_or_else(|| "no longer set".to_owned(), |value| value.reason.clone()),
+            container: container.clone(),
+            field: value.field.clone(),
+            now,
+            then,
+            reason: new.map_or_else(|| "no longer set".to_owned(), |(_, value)| value.reason.clone()),
         });
     }
 }
 
-/// A value of a container.
-struct ValueNow {
-    container: String,
-    field: String,
-    quantity: String,
-    reason: String,
-}
-
-impl ValueNow {
-    fn order(&self, other: &Self) -> Ordering {
-        order(&self.container, &other.container).then_with(|| order(&self.field, &other.field))
+/// The values that are set, each with its container, in the order of both.
+fn values_set(evaluation: &ObjectDecision) -> Vec<(String, &ResourceValue)> {
+    let mut values: Vec<(String, &ResourceValue)> = Vec::new();
+    for container in &evaluation.containers {
+        let set = container.values.iter().filter(|value| value.value.is_some());
+        values.extend(set.map(|value| (container.title(), value)));
     }
+    by_text(&mut values, |(_, value)| &value.field);
+    by_text(&mut values, |(container, _)| container);
+    values
 }
 
 impl Effects {

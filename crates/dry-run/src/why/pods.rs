@@ -11,7 +11,7 @@ use headroom_objects::kinds::metadata;
 use headroom_objects::shell::ShellCommand;
 use serde_json::{Value, json};
 
-use super::{LONGEST, Search, Severity, items, text};
+use super::{LONGEST, Search, Severity, items, number, text};
 use headroom_workloads::nodes::LargestNode;
 use headroom_workloads::running;
 
@@ -43,8 +43,8 @@ struct PodGroup {
 }
 
 impl Trouble {
-    fn of_pod(what: &str) -> Self {
-        Self { severity: Severity::Warning, container: String::new(), what: what.to_owned() }
+    fn of_pod(severity: Severity, what: &str) -> Self {
+        Self { severity, container: String::new(), what: what.to_owned() }
     }
 }
 
@@ -54,7 +54,7 @@ impl Search<'_> {
         for pod in self.pods() {
             for (trouble, of_pod) in self.troubles(&pod) {
                 let group = groups.entry(trouble).or_default();
-                group.pods.extend(of_pod.pods);
+                group.pods.push(metadata(&pod, "name").to_owned());
                 group.restarts += of_pod.restarts;
                 if group.command.is_empty() {
                     (group.details, group.since, group.command) = (of_pod.details, of_pod.since, of_pod.command);
@@ -83,14 +83,14 @@ impl Search<'_> {
     }
 
     fn troubles(&mut self, pod: &Value) -> Vec<(Trouble, PodGroup)> {
-        let name = metadata(pod, "name").to_owned();
+        let name = metadata(pod, "name");
         let describe = self.kubectl(&["describe", &format!("pod/{name}")]);
         let mut found = Vec::new();
         let mut add =
             |severity, container: &str, what: &str, details: Vec<String>, since: &str, command: &ShellCommand| {
                 let trouble = Trouble { severity, container: container.to_owned(), what: what.to_owned() };
                 let (since, command) = (since.to_owned(), command.to_owned());
-                found.push((trouble, PodGroup { pods: vec![name.clone()], restarts: 0, details, since, command }));
+                found.push((trouble, PodGroup { details, since, command, ..PodGroup::default() }));
             };
         let (phase, deleted) = (text(pod, "/status/phase"), metadata(pod, "deletionTimestamp"));
         if phase == "Failed" {
@@ -105,7 +105,7 @@ impl Search<'_> {
                     ("OOM-killed".to_owned(), self.headroom(&["recommend", &self.this()]))
                 }
                 (_, Some(of)) => {
-                    let command = self.kubectl(&["logs", &name, "-c", container]);
+                    let command = self.kubectl(&["logs", name, "-c", container]);
                     (format!("ended with exit code {}", code(of)), command)
                 }
                 (reason, None) => (reason.to_owned(), describe.clone()),
@@ -174,24 +174,21 @@ impl Search<'_> {
             found.extend(self.not_started(pod));
         }
         if found.is_empty() && phase == "Pending" && node.is_empty() {
-            let trouble = Trouble { severity: Severity::Critical, ..Trouble::of_pod("no scheduler has placed it") };
-            found.push((
-                trouble,
-                PodGroup { pods: vec![name.clone()], command: describe.clone(), ..PodGroup::default() },
-            ));
+            let trouble = Trouble::of_pod(Severity::Critical, "no scheduler has placed it");
+            found.push((trouble, PodGroup { command: describe.clone(), ..PodGroup::default() }));
         }
         if found.is_empty() && !is_ready && self.age(&not_ready_since) > SOON {
-            let group = PodGroup { pods: vec![name], since: not_ready_since, command: describe, ..PodGroup::default() };
-            found.push((Trouble::of_pod("is not ready"), group));
+            let group = PodGroup { since: not_ready_since, command: describe, ..PodGroup::default() };
+            found.push((Trouble::of_pod(Severity::Warning, "is not ready"), group));
         }
         found
     }
 
     /// The trouble that a container suffers from most.
     fn trouble_of_container(&mut self, pod: &Value, status: &Value, container: &Value) -> Option<(Trouble, PodGroup)> {
-        let (pod_name, name) = (metadata(pod, "name").to_owned(), text(status, "/name").to_owned());
+        let (pod_name, name) = (metadata(pod, "name"), text(status, "/name"));
         let describe = self.kubectl(&["describe", &format!("pod/{pod_name}")]);
-        let restarts = status.pointer("/restartCount").and_then(Value::as_u64).unwrap_or(0);
+        let restarts = number(status, "/restartCount").unwrap_or(0);
         let (waiting, ended) = (text(status, "/state/waiting/reason"), ["/lastState", "/state"]);
         let ended = ended.iter().filter_map(|at| status.pointer(&format!("{at}/terminated"))).next_back();
         let ended_with = |field: &str| ended.map_or("", |ended| text(ended, field));
@@ -203,6 +200,8 @@ impl Search<'_> {
             true => Severity::Warning,
             false => Severity::Note,
         };
+        let is_running = status.pointer("/state/running").is_some();
+        let is_init = items(pod, "/spec/initContainers").any(|container| text(container, "/name") == name);
         let mut details = self.said(status, "/state/waiting/message");
         let (severity, what, restarts, command) = match waiting {
             _ if ended_with("/reason") == "OOMKilled" => {
@@ -213,7 +212,7 @@ impl Search<'_> {
             }
             "CrashLoopBackOff" => {
                 details = ended.map(|ended| self.said(ended, "/message")).unwrap_or_default();
-                let command = self.kubectl(&["logs", &pod_name, "-c", &name, "--previous"]);
+                let command = self.kubectl(&["logs", pod_name, "-c", name, "--previous"]);
                 (weight, format!("ends again and again (CrashLoopBackOff), exit code {code}"), restarts, command)
             }
             "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" | "ErrImageNeverPull" | "ImageInspectError" => {
@@ -224,32 +223,32 @@ impl Search<'_> {
                 (Severity::Critical, format!("cannot start ({waiting})"), 0, describe)
             }
             _ if restarts >= MANY_RESTARTS && code != 0 => {
-                let command = self.kubectl(&["logs", &pod_name, "-c", &name, "--previous"]);
+                let command = self.kubectl(&["logs", pod_name, "-c", name, "--previous"]);
                 (weight, format!("ended with exit code {code}"), restarts, command)
             }
-            _ if is_init(pod, &name) && status.pointer("/state/running").is_some() => {
+            _ if is_init && is_running => {
                 let is_sidecar = text(container, "/restartPolicy") == "Always";
                 if is_sidecar || status.pointer("/ready") == Some(&json!(true)) {
                     return None;
                 }
-                let command = self.kubectl(&["logs", &pod_name, "-c", &name]);
+                let command = self.kubectl(&["logs", pod_name, "-c", name]);
                 (Severity::Warning, "the pod waits for this init container to end".to_owned(), 0, command)
             }
             _ if status.pointer("/ready") == Some(&json!(false))
-                && status.pointer("/state/running").is_some()
+                && is_running
                 && ["readinessProbe", "startupProbe"].iter().any(|probe| container.get(probe).is_some()) =>
             {
-                details = self.event("Unhealthy", &pod_name).into_iter().collect();
+                details = self.event("Unhealthy", pod_name).into_iter().collect();
                 (Severity::Warning, "is not ready: its probe fails".to_owned(), 0, describe)
             }
             _ => return None,
         };
-        let trouble = Trouble { severity, container: name, what };
+        let trouble = Trouble { severity, container: name.to_owned(), what };
         let since = if ended.is_some() { "" } else { text(status, "/state/running/startedAt") }.to_owned();
         if !ended_with("/finishedAt").is_empty() {
             details.push(format!("last at {}", ended_with("/finishedAt")));
         }
-        Some((trouble, PodGroup { pods: vec![pod_name], restarts, details, since, command }))
+        Some((trouble, PodGroup { restarts, details, since, command, ..PodGroup::default() }))
     }
 
     /// A pod that a node has taken, and whose containers do not exist yet.
@@ -259,8 +258,8 @@ impl Search<'_> {
             ("FailedAttachVolume", "its volumes cannot be attached"),
             ("FailedCreatePodSandBox", "its node cannot create it"),
         ];
-        let name = metadata(pod, "name").to_owned();
-        let reported = REASONS.iter().find_map(|(reason, what)| Some((*what, self.event(reason, &name)?)));
+        let name = metadata(pod, "name");
+        let reported = REASONS.iter().find_map(|(reason, what)| Some((*what, self.event(reason, name)?)));
         let since = text(pod, "/status/startTime").to_owned();
         let (what, details) = match reported {
             Some((what, message)) => (what, vec![message]),
@@ -268,8 +267,8 @@ impl Search<'_> {
             None => return None,
         };
         let command = self.kubectl(&["describe", &format!("pod/{name}")]);
-        let trouble = Trouble { severity: Severity::Critical, ..Trouble::of_pod(what) };
-        Some((trouble, PodGroup { pods: vec![name], restarts: 0, details, since, command }))
+        let group = PodGroup { details, since, command, ..PodGroup::default() };
+        Some((Trouble::of_pod(Severity::Critical, what), group))
     }
 
     /// The last Event of a reason about a pod.
@@ -303,13 +302,9 @@ impl Search<'_> {
 
     /// A claim of a pod that has no volume yet.
     fn unbound_claim(&mut self, pod: &Value) -> Option<String> {
-        let names: Vec<&str> =
-            items(pod, "/spec/volumes").map(|volume| text(volume, "/persistentVolumeClaim/claimName")).collect();
-        let claims = if names.iter().all(|name| name.is_empty()) {
-            Vec::new()
-        } else {
-            self.list("v1", "PersistentVolumeClaim")
-        };
+        let names = items(pod, "/spec/volumes").map(|volume| text(volume, "/persistentVolumeClaim/claimName"));
+        let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+        let claims = if names.is_empty() { Vec::new() } else { self.list("v1", "PersistentVolumeClaim") };
         let pending = claims.iter().filter(|claim| text(claim, "/status/phase") == "Pending");
         pending.map(|claim| metadata(claim, "name")).find(|name| names.contains(name)).map(str::to_owned)
     }
@@ -332,7 +327,3 @@ impl Search<'_> {
 /// The statuses of containers, and the containers.
 const STATUSES: [(&str, &str); 2] =
     [("/status/initContainerStatuses", "/spec/initContainers"), ("/status/containerStatuses", "/spec/containers")];
-
-fn is_init(pod: &Value, name: &str) -> bool {
-    items(pod, "/spec/initContainers").any(|container| text(container, "/name") == name)
-}

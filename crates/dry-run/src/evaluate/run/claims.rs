@@ -8,7 +8,7 @@ use headroom_admission::quota::forecast::most_that_hold;
 use serde_json::{Value, json};
 
 use super::Run;
-use crate::evaluate::object_decision::{ChargedAmount, ObjectCharge, ObjectDecision, ObjectWarning, Topic};
+use crate::evaluate::object_decision::{ChargedAmount, ObjectCharge, ObjectDecision, ObjectWarning, Topic, parsed};
 use crate::evaluate::request;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, items, metadata, text};
@@ -107,11 +107,8 @@ impl Run {
                         .push(format!("its resource claims are not counted: there is no ResourceClaimTemplate {name}")),
                     Some((version, template)) => {
                         let claim = claim([version, "ResourceClaim"], namespace, template);
-                        claims.push(Claims {
-                            name: format!("ResourceClaimTemplate {name}"),
-                            count: pods.replicas,
-                            claim,
-                        });
+                        let name = format!("ResourceClaimTemplate {name}");
+                        claims.push(Claims { name, count: pods.replicas, claim });
                     }
                 }
             }
@@ -131,11 +128,6 @@ fn claim([api_version, kind]: [&str; 2], namespace: &str, template: &Value) -> V
 
 /// The number of claims, at most `count`, that fit under a bound by which one fits.
 fn fitting(amount: &ChargedAmount, count: u64) -> u64 {
-    let parsed = |text: &str| text.parse::<Quantity>().ok();
-    let (Some(one), Some(before), Some(hard)) = (parsed(&amount.added), parsed(&amount.before), parsed(&amount.hard))
-    else {
-        return count;
-    };
-    let room = hard.minus(&before);
+    let (one, room) = (parsed(&amount.added), parsed(&amount.hard).minus(&parsed(&amount.before)));
     most_that_hold(count, |claims| one.times_count(claims) <= room)
 }
