@@ -18,7 +18,7 @@ use super::{ObjectDecision, ObjectWarning, evaluate};
 use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
-use headroom_objects::kinds::{items, labels_of, metadata};
+use headroom_objects::kinds::{items, labels_of, metadata, text};
 
 const KUBEWARDEN: &str = "policies.kubewarden.io/v1";
 /// Kubewarden's kinds of policies: cluster-wide and in a namespace, alone and in groups.
@@ -279,7 +279,7 @@ impl Policy {
             return None;
         }
         if let Some((member, _)) = member {
-            let expression = spec.get("expression").and_then(Value::as_str).unwrap_or_default();
+            let expression = text(spec, "/expression");
             if !requires(expression, member) {
                 notes.push(format!(
                     "policy group {name} does not count: whether `{expression}` rejects is not known here"
@@ -287,15 +287,15 @@ impl Policy {
                 return None;
             }
         }
-        for condition in spec.get("matchConditions").and_then(Value::as_array).into_iter().flatten() {
-            match condition.get("expression").and_then(Value::as_str).map(str::trim) {
-                Some("true") => {}
-                Some("false") => {
+        for condition in items(spec, "/matchConditions") {
+            match text(condition, "/expression").trim() {
+                "true" => {}
+                "false" => {
                     notes.push(format!("policy {name} does not count: its matchCondition is `false`"));
                     return None;
                 }
                 _ => {
-                    let condition = condition.get("name").and_then(Value::as_str).unwrap_or_default();
+                    let condition = text(condition, "/name");
                     notes.push(format!("matchCondition `{condition}` of policy {name} is taken to be true"));
                 }
             }
@@ -311,7 +311,7 @@ impl Policy {
 
     /// True if the policy is asked about a request, or about the pods that its object makes.
     fn matches(&self, request: &Value, cluster: &mut dyn ClusterReader) -> bool {
-        let text = |path: &str| request.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let text = |path: &str| text(request, path);
         let namespace = text("/namespace");
         // An AdmissionPolicy matches requests in its own namespace alone.
         if !matches!(self.namespace(), own if own.is_empty() || own == namespace) {
@@ -345,12 +345,9 @@ impl Policy {
             exempt::by_object(request, request.pod()?.as_ref(), None, &settings)
         };
         let is_exempt = Request::read(read.root()).and_then(|request| of_request(&request));
-        let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
-        let by_labels = settings
-            .exempt
-            .namespace_labels
-            .as_ref()
-            .is_some_and(|selector| selector.matches(&labels_of(&labelled(namespace, cluster))));
+        let selector = settings.exempt.namespace_labels.as_ref();
+        let by_labels =
+            selector.is_some_and(|of| of.matches(&labels_of(&labelled(text(request, "/namespace"), cluster))));
         Ok(by_labels || is_exempt.map_err(|malformed| malformed.to_string())?)
     }
 
@@ -440,26 +437,19 @@ mod tests {
     #[test]
     fn only_an_active_policy_that_protects_and_matches_fills_in_values() {
         const FILLS: &str = "in-tree plugins and Headroom (policies: p)";
-        check(&[], Verdict::Rejected, "in-tree plugins only; no Headroom policy in --cluster-dir");
+        const NONE: &str = "in-tree plugins only; no Headroom policy in --cluster-dir";
+        check(&[], Verdict::Rejected, NONE);
         check(&[policy("p", json!({}))], Verdict::Changed, FILLS);
         check(&[policy("p", json!({"settings": {"role": "mutate"}}))], Verdict::Changed, FILLS);
-        check(
-            &[policy("p", json!({"mode": "monitor"}))],
-            Verdict::Rejected,
-            "in-tree plugins; Headroom only monitors (policies: p)",
-        );
+        let monitoring = policy("p", json!({"mode": "monitor"}));
+        check(&[monitoring], Verdict::Rejected, "in-tree plugins; Headroom only monitors (policies: p)");
         check(&[policy("p", json!({"settings": {"estimates": {"mode": "never"}}}))], Verdict::Rejected, FILLS);
-        check(&[policy("p", json!({"mutating": false}))], Verdict::Rejected, FILLS);
-        check(
-            &[policy("p", json!({"mutating": false})), policy("q", json!({}))],
-            Verdict::Changed,
-            "in-tree plugins and Headroom (policies: p, q)",
-        );
-        check(
-            &[policy("p", json!({"module": "registry://ghcr.io/kubewarden/policies/pod-privileged:v1"}))],
-            Verdict::Rejected,
-            "in-tree plugins only; no Headroom policy in --cluster-dir",
-        );
+        let validating = policy("p", json!({"mutating": false}));
+        check(&[validating.clone()], Verdict::Rejected, FILLS);
+        let both = [validating, policy("q", json!({}))];
+        check(&both, Verdict::Changed, "in-tree plugins and Headroom (policies: p, q)");
+        let other = json!({"module": "registry://ghcr.io/kubewarden/policies/pod-privileged:v1"});
+        check(&[policy("p", other)], Verdict::Rejected, NONE);
         let selects = |label: &str, value: &str| {
             let expressions = json!([{"key": label, "operator": "In", "values": [value]}]);
             policy("p", json!({"namespaceSelector": {"matchExpressions": expressions}}))
@@ -481,11 +471,7 @@ mod tests {
         check(&[policy("p", json!({"rules": rules}))], Verdict::Rejected, FILLS);
         let mut pending = policy("p", json!({}));
         pending["status"] = json!({"policyStatus": "pending"});
-        check(
-            &[pending],
-            Verdict::Rejected,
-            "in-tree plugins only; no Headroom policy in --cluster-dir; policy p does not count: it is pending",
-        );
+        check(&[pending], Verdict::Rejected, &format!("{NONE}; policy p does not count: it is pending"));
         let group = |expression: &str| {
             let members = json!({"a": {"module": "headroom:v1"}, "b": {"module": "other:v1"}});
             let spec = json!({"module": null, "mutating": null, "policies": members, "expression": expression});
@@ -495,25 +481,15 @@ mod tests {
             group
         };
         check(&[group("a() && b()")], Verdict::Rejected, "in-tree plugins and Headroom (policies: g)");
-        check(
-            &[group("a() || b()")],
-            Verdict::Rejected,
-            "in-tree plugins only; no Headroom policy in --cluster-dir; policy group g does not count: whether `a() || b()` rejects \
-             is not known here",
-        );
+        let unknown = "policy group g does not count: whether `a() || b()` rejects is not known here";
+        check(&[group("a() || b()")], Verdict::Rejected, &format!("{NONE}; {unknown}"));
         let conditions =
             |expression: &str| policy("p", json!({"matchConditions": [{"name": "c", "expression": expression}]}));
         check(&[conditions("true")], Verdict::Changed, FILLS);
-        check(
-            &[conditions("false")],
-            Verdict::Rejected,
-            "in-tree plugins only; no Headroom policy in --cluster-dir; policy p does not count: its matchCondition is `false`",
-        );
-        check(
-            &[conditions("request.userInfo.username != 'ci'")],
-            Verdict::Changed,
-            "in-tree plugins and Headroom (policies: p); matchCondition `c` of policy p is taken to be true",
-        );
+        let never = "policy p does not count: its matchCondition is `false`";
+        check(&[conditions("false")], Verdict::Rejected, &format!("{NONE}; {never}"));
+        let perhaps = format!("{FILLS}; matchCondition `c` of policy p is taken to be true");
+        check(&[conditions("request.userInfo.username != 'ci'")], Verdict::Changed, &perhaps);
         let mut namespaced = policy("p", json!({}));
         namespaced["kind"] = json!("AdmissionPolicy");
         namespaced["metadata"]["namespace"] = json!("other");

@@ -134,17 +134,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_without_a_request_becomes_one() {
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "db-"}, "spec": {"containers": [
-            {"name": "a", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}},
-            {"name": "b"}]}});
+    fn a_limit_without_a_request_becomes_one_and_a_template_stays_as_it_is_written() {
+        let resources = json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}});
+        let spec = json!({"containers": [{"name": "a", "resources": resources}, {"name": "b"}]});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "db-"}, "spec": spec});
         let request = create(pod, &ApiKind::new("v1", "Pod"), "shop");
-        assert_eq!(
-            request["object"]["spec"]["containers"][0]["resources"]["requests"],
-            json!({"cpu": "500m", "memory": "1Gi"})
-        );
+        let completed = &request["object"]["spec"]["containers"][0]["resources"]["requests"];
+        assert_eq!(*completed, json!({"cpu": "500m", "memory": "1Gi"}));
         assert_eq!((&request["namespace"], &request["operation"]), (&json!("shop"), &json!("CREATE")));
         assert_eq!(request["resource"], json!({"group": "", "version": "v1", "resource": "pods"}));
+        let workload = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": spec}}});
+        let request = create(workload.clone(), &ApiKind::new("apps/v1", "Deployment"), "shop");
+        assert_eq!(request["object"], workload);
     }
 
     #[test]
@@ -175,14 +176,5 @@ mod tests {
             drop_node_ports(&mut new, &there);
             assert_eq!(new, service(kind, left));
         }
-    }
-
-    #[test]
-    fn a_template_stays_as_it_is_written() {
-        let resources = json!({"limits": {"cpu": "1"}});
-        let template = json!({"spec": {"containers": [{"name": "a", "resources": resources}]}});
-        let workload = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": template}});
-        let request = create(workload.clone(), &ApiKind::new("apps/v1", "Deployment"), "shop");
-        assert_eq!(request["object"], workload);
     }
 }

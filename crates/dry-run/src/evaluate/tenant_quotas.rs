@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 
 use headroom_admission::amount::ResourceList;
+use headroom_admission::cluster::label_selector::Labels;
 use headroom_admission::cluster::resource_quota::ResourceQuota;
-use headroom_admission::cluster::tenant_quota::NEVER_CHARGED;
+use headroom_admission::cluster::tenant_quota::{NEVER_CHARGED, TenantQuota};
 use headroom_admission::json::{Document, Malformed};
 use headroom_admission::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_admission::quota::{Bounds, forecast};
@@ -28,6 +29,7 @@ use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::cluster_reader::folder::amounts;
 use headroom_objects::kinds::{amounts_at, metadata, shares_at};
 use headroom_objects::{clock, document};
+use headroom_workloads::kinds::served;
 
 /// The outcome of checking a request against TenantQuotas.
 #[derive(Debug, Default)]
@@ -39,11 +41,8 @@ pub struct TenantOutcome {
 
 /// Returns true if there are TenantQuotas; those without a status are counted.
 pub fn prepare(cluster: &mut Overlay) -> Result<bool, String> {
-    let quotas = match cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)) {
-        Ok(quotas) => quotas,
-        Err(error) if error.is_unknown_kind() => Vec::new(),
-        Err(problem) => return Err(format!("TenantQuotas are not checked: {problem}")),
-    };
+    let quotas = served(cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)));
+    let quotas = quotas.map_err(|problem| format!("TenantQuotas are not checked: {problem}"))?.unwrap_or_default();
     let is_counted = |quota: &Value| quota.pointer("/status/used").is_some_and(Value::is_object);
     if !quotas.iter().all(is_counted) {
         let counted = count(&quotas, cluster)?;
@@ -60,13 +59,7 @@ pub fn prepare(cluster: &mut Overlay) -> Result<bool, String> {
 /// The status of each quota as the ledger would write it; none of one that is not valid.
 fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>, String> {
     let quotas = read(objects)?;
-    let mut namespaces = Vec::new();
-    let listed = cluster.list(("v1", "Namespace", None))?;
-    let named = quotas.iter().flat_map(|quota| quota.names.iter().map(AsRef::as_ref));
-    let names = listed.iter().map(|namespace| metadata(namespace, "name")).chain(named);
-    for name in names.filter(|name| !NEVER_CHARGED.contains(name)) {
-        namespaces.push((name.to_owned(), labels(name, cluster)?));
-    }
+    let namespaces = chargeable(&quotas, cluster)?;
     let mut statuses = vec![None; objects.len()];
     for tree in trees(&quotas).0 {
         let plan = Plan::of_tree(&tree, &namespaces);
@@ -81,20 +74,23 @@ fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>,
     Ok(statuses)
 }
 
+/// The namespaces that there are and those that quotas name, as far as any may be charged, with their labels.
+fn chargeable(quotas: &[TenantQuota<'_>], cluster: &mut Overlay) -> Result<Vec<(String, Labels)>, String> {
+    let listed = cluster.list(("v1", "Namespace", None))?;
+    let named = quotas.iter().flat_map(|quota| quota.names.iter().map(AsRef::as_ref));
+    let names = listed.iter().map(|namespace| metadata(namespace, "name")).chain(named);
+    names
+        .filter(|name| !NEVER_CHARGED.contains(name))
+        .map(|name| Ok((name.to_owned(), labels(name, cluster)?)))
+        .collect()
+}
+
 /// These namespaces, and those that are charged to a tree of quotas together with one of them.
 pub fn charged_together(namespaces: &[String], cluster: &mut Overlay) -> Result<Vec<String>, String> {
     // Who may not read TenantQuotas cannot size them either.
     let objects = cluster.list((TENANT_QUOTA.0, TENANT_QUOTA.1, None)).unwrap_or_default();
     let mut found: BTreeSet<String> = namespaces.iter().cloned().collect();
-    let mut all = Vec::new();
-    if !objects.is_empty() {
-        let listed = cluster.list(("v1", "Namespace", None))?;
-        let names =
-            listed.iter().map(|namespace| metadata(namespace, "name")).filter(|name| !NEVER_CHARGED.contains(name));
-        all.extend(
-            names.map(|name| Ok((name.to_owned(), labels(name, cluster)?))).collect::<Result<Vec<_>, String>>()?,
-        );
-    }
+    let all = if objects.is_empty() { Vec::new() } else { chargeable(&[], cluster)? };
     for tree in trees(&read(&objects)?).0 {
         let plan = Plan::of_tree(&tree, &all);
         if plan.namespaces.keys().any(|name| namespaces.contains(name)) {
@@ -157,9 +153,9 @@ fn charge_devices(
     reservation: &mut ReservationRequest,
     cluster: &mut Overlay,
 ) -> Result<(), String> {
-    let mut list = |kind: &str, namespace: Option<&str>| match cluster.list(("resource.k8s.io/v1", kind, namespace)) {
-        Err(error) if error.is_unknown_kind() => document(&json!({"items": []})),
-        objects => document(&json!({"items": objects?})),
+    let mut list = |kind: &str, namespace: Option<&str>| {
+        let objects = served(cluster.list(("resource.k8s.io/v1", kind, namespace)))?;
+        document(&json!({"items": objects.unwrap_or_default()}))
     };
     let classes = list("DeviceClass", None)?;
     let claims = list("ResourceClaim", Some(&request.namespace))?;
@@ -368,17 +364,9 @@ mod tests {
         let mut quota = tenant_quota("payments", None, "1", status);
         quota["spec"]["namespaces"] = json!({"selector": {}});
         let mut run = run(vec![quota]);
-        assert_eq!(outcome(&run.evaluate(&pod("shop", "a"))).0, Verdict::Rejected);
-        for namespace in ["web", "kube-public"] {
-            assert_eq!(outcome(&run.evaluate(&pod(namespace, "a"))), (Verdict::Admitted, Vec::new()));
-            let mut deployment = deployment(5);
-            deployment["metadata"]["namespace"] = json!(namespace);
-            let decision = run.evaluate(&deployment);
-            assert!(
-                !decision.warnings.iter().any(|warning| warning.text.contains("payments")),
-                "{:?}",
-                decision.warnings
-            );
+        let all = [("shop", Verdict::Rejected), ("web", Verdict::Admitted), ("kube-public", Verdict::Admitted)];
+        for (namespace, verdict) in all {
+            assert_eq!(run.evaluate(&pod(namespace, "a")).verdict, verdict, "{namespace}");
         }
     }
 
