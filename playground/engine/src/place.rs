@@ -59,10 +59,6 @@ mod tests {
         check("`quotas` is wrong", 2);
         check("no path", 2);
         assert_eq!(of_setting("{", "`a` is wrong"), 1);
-    }
-
-    #[test]
-    fn settings_are_found_within_a_policy() {
         let policy = "kind: ClusterAdmissionPolicy\nspec:\n  settings:\n    mutateTemplates: 3\n";
         assert_eq!(of_setting(policy, "`mutateTemplates` is wrong"), 4);
     }

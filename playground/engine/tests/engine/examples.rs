@@ -65,35 +65,6 @@ fn what_can_be_read_is_evaluated_and_the_rest_is_a_problem_at_its_line() {
 }
 
 #[test]
-fn a_limit_range_that_the_api_server_would_refuse_is_a_problem() {
-    let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: a}\nspec:\n  limits:\n  - {type: Container, min: {cpu: 2}, max: {cpu: 1}}\n";
-    let outcome = play(&[(Panel::Objects, POD), (Panel::LimitRanges, range)]);
-    let text = outcome["problems"][0]["text"].as_str().unwrap();
-    assert!(text.contains("spec.limits[0].min[cpu]"), "{text}");
-}
-
-#[test]
-fn several_namespaces_are_evaluated_each_by_its_own_limits() {
-    let range = |namespace: &str, max: &str| {
-        format!(
-            "apiVersion: v1\nkind: LimitRange\nmetadata: {{name: a, namespace: {namespace}}}\nspec: {{limits: [{{type: Container, max: {{cpu: {max}}}}}]}}\n"
-        )
-    };
-    let pod = |namespace: &str| {
-        format!(
-            "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: {namespace}}}\nspec: {{containers: [{{name: a, image: a, resources: {{limits: {{cpu: 2}}}}}}]}}\n"
-        )
-    };
-    let outcome = play(&[
-        (Panel::Objects, &[pod("shop"), pod("lab")].join("---\n")),
-        (Panel::LimitRanges, &[range("shop", "1"), range("lab", "4")].join("---\n")),
-        (Panel::Settings, "estimates: {mode: never}"),
-    ]);
-    let rows = outcome["rows"].as_array().unwrap();
-    assert_eq!((&rows[0]["verdict"], &rows[1]["verdict"]), (&json!("rejected"), &json!("admitted")));
-}
-
-#[test]
 fn unknown_kinds_pass_with_a_note() {
     let outcome = play(&[(Panel::Objects, "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\n")]);
     assert_eq!(outcome["rows"][0]["verdict"], "not checked");
