@@ -87,11 +87,8 @@ impl Run {
         }
         let object = decision.outcome().clone();
         let outcome = tenant_quotas::evaluate(&decision.request, &object, &mut self.cluster)?;
-        if outcome.refusals.is_empty() {
-            decision.charges.extend(outcome.charges);
-        } else {
-            let charges = tenant_quotas::charges(&decision.request, &object, &mut self.cluster)?;
-            decision.charges.extend(charges);
+        decision.charges.extend(outcome.charges);
+        if !outcome.refusals.is_empty() {
             let refusals = outcome.refusals.into_iter().map(|parts| RejectionReason::new(Topic::Quota, parts));
             decision.reasons.extend(refusals);
             return Ok(());

@@ -36,6 +36,7 @@ use headroom_workloads::kinds::served;
 pub struct TenantOutcome {
     /// In the quota server's words: each refusal, and the advice on it.
     pub refusals: Vec<Vec<String>>,
+    /// Also those that there is no room for.
     pub charges: Vec<ObjectCharge>,
 }
 
@@ -102,20 +103,6 @@ pub fn charged_together(namespaces: &[String], cluster: &mut Overlay) -> Result<
 
 /// Decides like the quota server on a request whose object admission changes to `object`. Needs [`prepare`] first.
 pub fn evaluate(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<TenantOutcome, String> {
-    evaluate_if(request, object, cluster, false)
-}
-
-/// The charges of a request to TenantQuotas, whether there is room for it or not.
-pub fn charges(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Vec<ObjectCharge>, String> {
-    Ok(evaluate_if(request, object, cluster, true)?.charges)
-}
-
-fn evaluate_if(
-    request: &Value,
-    object: &Value,
-    cluster: &mut Overlay,
-    may_exceed: bool,
-) -> Result<TenantOutcome, String> {
     let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default().to_owned();
     if namespace.is_empty() {
         return Ok(TenantOutcome::default());
@@ -126,10 +113,10 @@ fn evaluate_if(
     }
     let document = document(&as_reviewed(request, object))?;
     let request = Request::read(document.root()).map_err(|error| error.to_string())?;
-    let Some(reservation) = ReservationRequest::of(&request, String::new).map_err(|error| error.to_string())? else {
+    let Some(mut reservation) = ReservationRequest::of(&request, String::new).map_err(|error| error.to_string())?
+    else {
         return Ok(TenantOutcome::default());
     };
-    let mut reservation = ReservationRequest { may_exceed, ..reservation };
     if reservation.key.kind == RESOURCE_CLAIMS {
         charge_devices(&request, &mut reservation, cluster)?;
     }
@@ -230,10 +217,10 @@ fn add(
     let used: Vec<ResourceList<'static>> = plan.nodes.iter().map(|node| held(&node.quota, objects)).collect();
     let name = headroom_admission::truncate::shortened(&reservation.key.name).into_owned();
     let mut faults = reservation_request::faults(request, plan)?;
-    if let (Some(first), false) = (faults.first_mut(), reservation.may_exceed) {
+    let is_faulty = !faults.is_empty();
+    if let Some(first) = faults.first_mut() {
         first.insert_str(0, &format!("{} \"{name}\" is forbidden: ", reservation.key.kind));
         outcome.refusals.push(faults);
-        return Ok(());
     }
     let mut open = OpenLedger::new(plan, State { used: used.clone(), ..State::default() });
     let consumers = |quota: &str, name: &str| {
@@ -241,12 +228,14 @@ fn add(
         let of = |at: &str| Consumers::shares(object.into_iter().flat_map(|object| shares_at(object, at, name)));
         Consumers { namespaces: of("/status/namespaces"), children: of("/status/children") }
     };
-    match open.reserve(reservation) {
+    let exceeding = ReservationRequest { may_exceed: true, ..reservation.clone() };
+    match open.reserve(if is_faulty { &exceeding } else { reservation }) {
         LedgerVerdict::Granted => {}
         LedgerVerdict::Refused(refusal) => {
             outcome.refusals.push(message::refusal_parts("tenant quota", &reservation.key, plan, &refusal, &consumers));
+            open.reserve(&exceeding);
         }
-        LedgerVerdict::TooLarge(_) if reservation.may_exceed => {}
+        LedgerVerdict::TooLarge(_) if is_faulty => {}
         LedgerVerdict::TooLarge(too_large) => {
             outcome.refusals.push(vec![message::too_large(&reservation.key, &too_large)])
         }
