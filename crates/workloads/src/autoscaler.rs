@@ -103,7 +103,6 @@ impl HorizontalAutoscaler {
         }
     }
 
-    /// The HorizontalPodAutoscaler that KEDA makes for a ScaledObject.
     fn of_scaled_object(object: &Value) -> Self {
         let target = |(place, trigger): (usize, &Value)| {
             let text = |path: &str| trigger.pointer(path).and_then(Value::as_str);
@@ -184,7 +183,6 @@ impl ScalingProblem {
     }
 }
 
-/// A VerticalPodAutoscaler.
 #[derive(Debug, Clone)]
 pub struct VerticalAutoscaler {
     pub name: String,

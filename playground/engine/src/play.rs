@@ -6,7 +6,7 @@ use std::path::Path;
 
 use headroom_admission::amount::Quantity;
 use headroom_dry_run::Overlay;
-use headroom_dry_run::evaluate::{self, Admission, ObjectDecision, Run, Verdict, in_order};
+use headroom_dry_run::evaluate::{self, Admission, ObjectDecision, Operation, Run, Verdict, in_order};
 use headroom_dry_run::quota_levels::{QuotaLevel, QuotaLevels, share, text};
 use headroom_dry_run::settings;
 use headroom_objects::cluster_reader::folder::in_namespace;
@@ -128,8 +128,6 @@ pub struct Scene {
     pub problems: Vec<Problem>,
 }
 
-const DEFAULT_NAMESPACE: &str = "default";
-
 impl Play {
     pub fn evaluate(&self) -> Outcome {
         self.evaluate_again(&mut Memo::default())
@@ -161,7 +159,7 @@ impl Play {
     }
 
     pub fn namespace(&self) -> &str {
-        if self.namespace.is_empty() { DEFAULT_NAMESPACE } else { &self.namespace }
+        if self.namespace.is_empty() { "default" } else { &self.namespace }
     }
 
     /// Reads the panels. What can be read of them counts, even if something else cannot.
@@ -233,7 +231,7 @@ impl Row {
             object: decision.object.clone(),
             namespace: decision.namespace.clone(),
             verdict: decision.verdict,
-            is_update: decision.operation == headroom_dry_run::evaluate::Operation::Update,
+            is_update: decision.operation == Operation::Update,
             line,
             warnings: decision.warnings.len(),
         }
@@ -243,7 +241,7 @@ impl Row {
 impl Detail {
     fn of(row: usize, decision: ObjectDecision, pod: Option<ObjectDecision>, object: &Value, namespace: &str) -> Self {
         let sent = decision.request.get("object").unwrap_or(object);
-        let is_update = decision.operation == headroom_dry_run::evaluate::Operation::Update;
+        let is_update = decision.operation == Operation::Update;
         let written = if is_update { sent.clone() } else { in_namespace(object.clone(), namespace) };
         let pod_diff = pod.as_ref().filter(|pod| pod.verdict == Verdict::Changed).map(|pod| {
             let made = headroom_workloads::pod_of(object).unwrap_or_default();
@@ -263,22 +261,17 @@ impl Detail {
 /// A note on an object that is admitted because nothing bounds its kind.
 fn note(decision: &ObjectDecision) -> Option<String> {
     let kind = &decision.kind;
-    let is_bounded = headroom_workloads::pod_of(decision.outcome()).is_some()
-        || matches!(
-            kind.qualified().as_str(),
-            "pods" | "services" | "persistentvolumeclaims" | "resourceclaims.resource.k8s.io"
-        );
-    let counts = matches!(kind.qualified().as_str(), "limitranges" | "resourcequotas" | "namespaces");
-    if is_bounded {
-        None
-    } else if counts {
-        Some(format!("This {} counts for all objects here.", kind.kind))
-    } else {
-        Some(format!(
-            "No LimitRange applies to the kind {}; only a quota for count/{} counts it.",
-            kind.kind,
-            kind.qualified()
-        ))
+    let qualified = kind.qualified();
+    match qualified.as_str() {
+        _ if headroom_workloads::pod_of(decision.outcome()).is_some() => None,
+        "pods" | "services" | "persistentvolumeclaims" | "resourceclaims.resource.k8s.io" => None,
+        "limitranges" | "resourcequotas" | "namespaces" => {
+            Some(format!("This {} counts for all objects here.", kind.kind))
+        }
+        qualified => Some(format!(
+            "No LimitRange applies to the kind {}; only a quota for count/{qualified} counts it.",
+            kind.kind
+        )),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use headroom_dry_run::settings;
 use headroom_objects::manifest::{documents, yaml};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The policy objects as people deploy them.
 const POLICIES: &str = include_str!("../../../deploy/charts/headroom/files/policies.yaml");
@@ -19,23 +19,16 @@ pub fn manifest(settings: &str) -> Result<String, String> {
     }
     let texts = policies.into_iter().map(|mut policy| {
         if let Some(settings) = policy.pointer_mut("/spec/settings") {
-            *settings = Value::Object(merged(settings, &wanted));
+            let (mut merged, role) = (wanted.clone(), settings.get("role").cloned());
+            merged.remove("role");
+            // A validating policy does not accept the setting that changes templates.
+            if role == Some(json!("validate")) {
+                merged.remove("mutateTemplates");
+            }
+            merged.extend(role.map(|role| ("role".to_owned(), role)));
+            *settings = Value::Object(merged);
         }
         yaml::write(&policy)
     });
     Ok(texts.collect::<Vec<_>>().join("---\n"))
-}
-
-/// The wanted settings with the role of this policy object.
-fn merged(own: &Value, wanted: &Map<String, Value>) -> Map<String, Value> {
-    let mut settings = wanted.clone();
-    settings.remove("role");
-    if let Some(role) = own.get("role") {
-        settings.insert("role".to_owned(), role.clone());
-        // A validating policy does not accept the setting that changes templates.
-        if *role == json!("validate") {
-            settings.remove("mutateTemplates");
-        }
-    }
-    settings
 }

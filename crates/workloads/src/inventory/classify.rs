@@ -10,7 +10,7 @@ use crate::kinds::{self, POD, POD_KINDS, comes_and_goes};
 use crate::owner::{Owner, Owners, PodOwners, WorkloadRef};
 use crate::running;
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, without_bookkeeping};
-use headroom_objects::kinds::metadata;
+use headroom_objects::kinds::{metadata, number};
 
 /// Collects objects, and decides in the end which are workloads.
 #[derive(Default)]
@@ -34,23 +34,19 @@ impl Classifier {
         if let Some(owner) = &owner {
             self.owners.add_owner(&key, owner);
         }
-        let is_made = comes_and_goes(kind);
+        let (is_made, is_scaled) = (comes_and_goes(kind), number(&object, "/spec/replicas") != Some(0));
         match owner {
             // Its maker is read, or will be.
-            Some(owner) if is_made && owner.is_read() => return,
-            _ if is_made && has_ended(&object) => return self.ended += 1,
-            Some(owner) if is_made => {
-                if is_scaled(&object) {
-                    self.add_made(owner, object);
-                }
-                return;
+            Some(owner) if is_made && owner.is_read() => {}
+            _ if is_made && has_ended(&object) => self.ended += 1,
+            Some(owner) if is_made && is_scaled => self.add_made(owner, object),
+            // A Rollout's older ReplicaSets are scaled to 0.
+            Some(_) if is_made => {}
+            owner => {
+                self.scaled_to_zero += u64::from(!is_scaled);
+                self.add(key, owner.filter(|owner| owner.kind != "Node"), object);
             }
-            _ => {}
         }
-        if !is_scaled(&object) {
-            self.scaled_to_zero += 1;
-        }
-        self.add(key, owner.filter(|owner| owner.kind != "Node"), object);
     }
 
     fn add(&mut self, key: WorkloadRef, managed_by: Option<Owner>, mut object: Value) {
@@ -146,11 +142,6 @@ impl Classifier {
 
 fn told(count: u64, one: &str, several: &str) -> Option<String> {
     (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { several }))
-}
-
-/// True if an object asks for pods; a Rollout's older ReplicaSets are scaled to 0.
-fn is_scaled(object: &Value) -> bool {
-    object.pointer("/spec/replicas").and_then(Value::as_u64) != Some(0)
 }
 
 /// A pod or a job that will never ask for anything again.
