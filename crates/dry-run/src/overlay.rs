@@ -321,6 +321,7 @@ mod tests {
     use super::*;
     use headroom_admission::cluster::lookup::Lookup;
     use headroom_objects::cluster_reader::folder::in_namespace;
+    use headroom_objects::kinds::text;
     use serde_json::json;
 
     fn folder(objects: Vec<Value>) -> Folder {
@@ -334,6 +335,10 @@ mod tests {
             "spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": cpu}}}]}})
     }
 
+    fn cpu(pod: &Value) -> &str {
+        text(pod, "/spec/containers/0/resources/requests/cpu")
+    }
+
     fn quota(name: &str, status: Value) -> Value {
         json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name},
             "spec": {"hard": {"requests.cpu": "4", "pods": "5", "count/widgets.example.com": "3"}}, "status": status})
@@ -343,19 +348,12 @@ mod tests {
     fn files_stand_instead_of_what_is_below_them() {
         let below = folder(vec![pod("a", "1"), pod("b", "1")]);
         let mut overlay = Overlay::new(folder(vec![pod("b", "2"), pod("c", "3")]), Some(Box::new(below)));
-        let told: Vec<String> = overlay
-            .list(("v1", "Pod", Some("shop")))
-            .unwrap()
-            .iter()
-            .map(|pod| {
-                pod["metadata"]["name"].as_str().unwrap().to_owned()
-                    + pod.pointer("/spec/containers/0/resources/requests/cpu").unwrap().as_str().unwrap()
-            })
-            .collect();
-        assert_eq!(told, ["a1", "b2", "c3"]);
-        let cpu = |pod: Value| pod.pointer("/spec/containers/0/resources/requests/cpu").cloned();
-        assert_eq!(overlay.get(("v1", "Pod", Some("shop")), "b").unwrap().and_then(cpu), Some(json!("2")));
-        assert_eq!(overlay.get(("v1", "Pod", Some("shop")), "a").unwrap().and_then(cpu), Some(json!("1")));
+        let listed = overlay.list(("v1", "Pod", Some("shop"))).unwrap();
+        let told: Vec<_> = listed.iter().map(|pod| (metadata(pod, "name"), cpu(pod))).collect();
+        assert_eq!(told, [("a", "1"), ("b", "2"), ("c", "3")]);
+        for (name, amount) in [("b", "2"), ("a", "1")] {
+            assert_eq!(cpu(&overlay.get(("v1", "Pod", Some("shop")), name).unwrap().unwrap()), amount);
+        }
     }
 
     #[test]
@@ -425,10 +423,9 @@ mod tests {
     #[test]
     fn an_object_is_taken_back_alone_or_with_all_since_a_mark() {
         let mut overlay = Overlay::new(folder(vec![pod("a", "1")]), None);
-        let cpu = |overlay: &mut Overlay| {
+        let cpu = |overlay: &mut Overlay| -> Value {
             let pods = overlay.list(("v1", "Pod", Some("shop"))).unwrap();
-            let cpu = |pod: &Value| pod.pointer("/spec/containers/0/resources/requests/cpu").cloned();
-            pods.iter().filter_map(cpu).collect::<Value>()
+            pods.iter().map(cpu).collect()
         };
         let mark = overlay.mark();
         for (name, amount) in [("a", "2"), ("a", "3"), ("b", "4"), ("c", "5")] {

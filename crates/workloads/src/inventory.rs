@@ -421,6 +421,8 @@ mod tests {
             json!({"status": {"phase": "Running", "containerStatuses": [{"name": "a", "restartCount": restarts,
                 "lastState": {"terminated": {"reason": reason}}}]}})
         };
+        let [node_pool, kafka] =
+            [("NodePool", "events"), ("Kafka", "all")].map(|(kind, name)| Some(("kafka.example.com/v1", kind, name)));
         let inventory = inventory(vec![
             owned("Deployment", "apps/v1", "web", None, scaled(2)),
             owned("ReplicaSet", "apps/v1", "web-1", Some(("apps/v1", "Deployment", "web")), scaled(2)),
@@ -429,14 +431,8 @@ mod tests {
             owned("ReplicaSet", "apps/v1", "canary-1", Some(("argoproj.io/v1alpha1", "Rollout", "canary")), scaled(0)),
             owned("ReplicaSet", "apps/v1", "canary-2", Some(("argoproj.io/v1alpha1", "Rollout", "canary")), scaled(1)),
             owned("Pod", "v1", "canary-2-a", Some(("apps/v1", "ReplicaSet", "canary-2")), json!({})),
-            owned("StatefulSet", "apps/v1", "events", Some(("kafka.example.com/v1", "NodePool", "events")), scaled(1)),
-            owned(
-                "NodePool",
-                "kafka.example.com/v1",
-                "events",
-                Some(("kafka.example.com/v1", "Kafka", "all")),
-                json!({}),
-            ),
+            owned("StatefulSet", "apps/v1", "events", node_pool, scaled(1)),
+            owned("NodePool", "kafka.example.com/v1", "events", kafka, json!({})),
             owned("Pod", "v1", "set-0", Some(("example.com/v1", "PodSet", "set")), json!({})),
             owned("CronJob", "batch/v1", "night", None, json!({})),
             owned("Job", "batch/v1", "night-1", Some(("batch/v1", "CronJob", "night")), json!({})),
