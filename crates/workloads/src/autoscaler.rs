@@ -24,7 +24,7 @@ const MOST_OF_KEDA: u64 = 100;
 const TOLERANCE: u64 = 100;
 
 /// A HorizontalPodAutoscaler, or the one that KEDA makes for a ScaledObject.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct HorizontalAutoscaler {
     pub api_version: String,
     pub name: String,
@@ -122,12 +122,9 @@ impl HorizontalAutoscaler {
             target_api_version,
             least: number(object, "/spec/minReplicaCount").unwrap_or(0),
             most: Some(number(object, "/spec/maxReplicaCount").unwrap_or(MOST_OF_KEDA)),
-            current: None,
-            wanted: None,
-            metrics: Value::Null,
             by_utilization: items(object, "/spec/triggers").enumerate().filter_map(target).collect(),
             tolerance: [TOLERANCE; 2],
-            problems: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -18,7 +18,7 @@ use headroom_admission::json::Node;
 use headroom_objects::kinds::{ApiKind, metadata};
 
 /// The name of a workload, or of another object that owns pods.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct WorkloadRef {
     pub namespace: String,
     pub kind: String,

@@ -241,16 +241,14 @@ impl PodMaker {
         }
         let mut is_found = false;
         for pods in &self.pods {
-            let other = match pods.from.as_ref().zip(pods.name.as_ref()) {
-                None => None,
-                Some((kind, path)) => {
-                    let name = field(object, path, &PathPlace::default()).and_then(Value::as_str).unwrap_or_default();
-                    match find(kind, name) {
-                        Some(other) => Some(other),
-                        None => return doubt(format!("there is no {kind} {name}")),
-                    }
+            let mut other = None;
+            if let Some((kind, path)) = pods.from.as_ref().zip(pods.name.as_ref()) {
+                let name = field(object, path, &PathPlace::default()).and_then(Value::as_str).unwrap_or_default();
+                other = find(kind, name);
+                if other.is_none() {
+                    return doubt(format!("there is no {kind} {name}"));
                 }
-            };
+            }
             let mut places = places_of(other.as_ref().unwrap_or(object), &pods.at);
             places.truncate(MAX);
             for place in places {

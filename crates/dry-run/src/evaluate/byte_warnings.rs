@@ -109,12 +109,9 @@ mod tests {
 
     #[test]
     fn claims_are_read_too() {
-        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {"resources": {"requests": {"storage": "1m"}}}});
-        assert_eq!(
-            byte_warnings(&claim, &[]),
-            [
-                "spec.resources.requests[storage]: fractional byte value \"1m\" is invalid, must be an integer; did you mean 1Mi?"
-            ]
-        );
+        let spec = json!({"resources": {"requests": {"storage": "1m"}}});
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec});
+        let told = "fractional byte value \"1m\" is invalid, must be an integer; did you mean 1Mi?";
+        assert_eq!(byte_warnings(&claim, &[]), [format!("spec.resources.requests[storage]: {told}")]);
     }
 }

@@ -4,6 +4,7 @@
 //! goes, and the rest stays: what the API server filled in, and what others wrote.
 
 use headroom_objects::cluster_reader::folder::amount_of;
+use headroom_objects::kinds::{items, text};
 use serde_json::{Map, Value};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -31,13 +32,11 @@ pub fn applied(manifest: &Value, there: &Value, before: Option<Value>) -> Value 
 /// The fields of the object that the tool which applies it manages, without their values, and whether that is server-side
 /// apply; none if nothing was applied.
 fn managed_by_applier(there: &Value) -> Option<(Value, bool)> {
-    let entries = there.pointer("/metadata/managedFields")?.as_array()?;
-    let text = |entry: &Value, field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let is_server_side = |entry: &Value| text(entry, "operation") == "Apply";
-    let managed = entries.iter().filter_map(|entry| {
+    let is_server_side = |entry: &Value| text(entry, "/operation") == "Apply";
+    let managed = items(there, "/metadata/managedFields").filter_map(|entry| {
         // Helm 3 merges by itself, and sends the outcome as an update.
-        let is_applied = is_server_side(entry) || text(entry, "manager") == "helm";
-        let is_whole = text(entry, "subresource").is_empty();
+        let is_applied = is_server_side(entry) || text(entry, "/manager") == "helm";
+        let is_whole = text(entry, "/subresource").is_empty();
         Some((without_values(entry.get("fieldsV1")?.as_object()?), is_server_side(entry)))
             .filter(|_| is_applied && is_whole)
     });

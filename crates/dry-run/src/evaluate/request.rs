@@ -100,9 +100,7 @@ pub fn round_amounts(object: &mut Value, kind: &ApiKind) {
 
 fn round(resources: &mut Value) {
     for list in ["requests", "limits"] {
-        for amount in
-            resources.get_mut(list).and_then(Value::as_object_mut).into_iter().flat_map(|list| list.values_mut())
-        {
+        for (_, amount) in resources.get_mut(list).and_then(Value::as_object_mut).into_iter().flatten() {
             let Some(Ok(read)) = amount.as_str().map(str::parse::<Quantity>) else { continue };
             let rounded = read.rounded_up_to_milli();
             if rounded != read {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::admission::Admission;
 use super::byte_warnings::byte_warnings;
-use super::object_decision::{ObjectCharge, ObjectDecision, ObjectWarning, Operation, RejectionReason, Topic, Verdict};
+use super::object_decision::{ObjectCharge, ObjectDecision, ObjectWarning, RejectionReason, Topic, Verdict};
 use super::{kubectl_apply, request, tenant_quotas, validation};
 use crate::Overlay;
 use crate::overlay::tenants::TENANT_QUOTA;
@@ -386,10 +386,8 @@ impl Run {
             // Of pods that are not created there are no claims.
             self.charge(&decision.namespace, &charge.times_count(pods.min(*count)), Quantity::plus)?;
         }
-        let is_quota = decision.kind.kind == "ResourceQuota" && decision.kind.group.is_empty();
-        if is_quota {
-            let there = decision.request.pointer("/oldObject/status/used").cloned();
-            let used = there.filter(|_| decision.operation == Operation::Update);
+        if decision.kind.qualified() == "resourcequotas" {
+            let used = decision.request.pointer("/oldObject/status/used");
             let status = used.map(|used| json!({"hard": object.pointer("/spec/hard"), "used": used}));
             if let Value::Object(fields) = &mut object {
                 fields.insert("status".to_owned(), status.unwrap_or_else(|| json!({})));

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use headroom_admission::annotations::OURS;
 use headroom_admission::annotations::limit_ranger::LIMIT_RANGER;
+use headroom_admission::request::Role;
 use serde_json::Value;
 
-use crate::evaluate::{Admission, ContainerValues, SetBy, request};
+use crate::evaluate::{Admission, ContainerValues, ResourceValue, SetBy, request};
 use headroom_objects::cluster_reader::{ClusterReader, List};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_workloads::kinds::{self, POD, POD_KINDS, comes_and_goes};
@@ -51,12 +52,9 @@ impl Subjects {
         admission: &Admission,
     ) -> Self {
         let mut subjects = Self::default();
-        match namespaces {
-            None => subjects.look_into(None, cluster, is_wanted, admission),
-            Some(namespaces) => {
-                let each = namespaces.iter();
-                each.for_each(|namespace| subjects.look_into(Some(namespace), cluster, is_wanted, admission));
-            }
+        let each = namespaces.map_or(vec![None], |some| some.iter().map(|of| Some(of.as_str())).collect());
+        for namespace in each {
+            subjects.look_into(namespace, cluster, is_wanted, admission);
         }
         subjects.found.sort_by(|a, b| (&a.key.namespace, &a.name).cmp(&(&b.key.namespace, &b.name)));
         subjects
@@ -136,16 +134,12 @@ impl Subject {
 
 /// Removes values that no author set.
 fn take_back(pod: &mut Value, container: &ContainerValues) {
-    let list = match container.role {
-        headroom_admission::request::Role::Main => "/spec/containers",
-        _ => "/spec/initContainers",
-    };
+    let list = if container.role == Role::Main { "/spec/containers" } else { "/spec/initContainers" };
     let containers = pod.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
     let same = containers.filter(|have| have.get("name").and_then(Value::as_str) == Some(&container.name));
     for resources in same.filter_map(|container| container.get_mut("resources")) {
-        let others =
-            container.values.iter().filter(|value| matches!(value.set_by, SetBy::LimitRanger | SetBy::Earlier));
-        for value in others {
+        let is_ours = |value: &&ResourceValue| matches!(value.set_by, SetBy::LimitRanger | SetBy::Earlier);
+        for value in container.values.iter().filter(is_ours) {
             if let Some(Value::Object(list)) = resources.get_mut(value.requirement.field()) {
                 list.remove(&value.resource);
             }
