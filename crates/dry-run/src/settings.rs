@@ -69,7 +69,6 @@ impl ParsedSettings {
         Settings::read(Some(document.root())).map_err(|error| error.to_string())
     }
 
-    /// `estimates.replayTime`, if set.
     pub fn replay_time(&self) -> Option<Timestamp> {
         self.read().ok()?.estimates.replay_time
     }

@@ -112,7 +112,6 @@ pub fn of(run: &mut Run, workload: &Value, suffixes: &Suffixes, now: Option<Time
     search.why
 }
 
-/// A search in progress.
 struct Search<'s> {
     run: &'s mut Run,
     workload: &'s Value,

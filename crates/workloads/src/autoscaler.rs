@@ -243,7 +243,6 @@ impl Autoscalers {
         Ok(())
     }
 
-    /// Adds VerticalPodAutoscalers of a namespace, or of all.
     pub fn add_vertical(&mut self, cluster: &mut dyn ClusterReader, namespace: Option<&str>) -> Result<(), ReadError> {
         let listed = served(cluster.list(("autoscaling.k8s.io/v1", VERTICAL, namespace)))?;
         for autoscaler in listed.iter().flatten().map(VerticalAutoscaler::of) {

@@ -146,7 +146,6 @@ fn of_containers(object: &Value, field: &str) -> Vec<String> {
     containers.flatten().collect()
 }
 
-/// The images of an object's pods.
 pub fn images_of(object: &Value) -> Vec<String> {
     of_containers(object, "image")
 }
@@ -278,7 +277,6 @@ impl Inventory {
         self.entries.splice(0..0, wanted);
     }
 
-    /// The namespaces of the entries, each once.
     pub fn namespaces(&self) -> Vec<String> {
         let mut namespaces: Vec<String> = self.entries.iter().map(|entry| entry.key.namespace.clone()).collect();
         namespaces.sort();

@@ -8,7 +8,6 @@ use headroom_objects::cluster_reader::{List, ReadError};
 use headroom_objects::kinds::ApiKind;
 use serde_json::Value;
 
-/// The kinds that create pods.
 pub fn makers() -> impl Iterator<Item = &'static PodKind> {
     POD_KINDS.iter().filter(|kind| kind.growth != Growth::Pod)
 }
@@ -22,7 +21,6 @@ pub fn of_api(kind: &ApiKind) -> Option<&'static PodKind> {
     PodKind::of(&kind.group, &kind.plural)
 }
 
-/// The kind as lists name it.
 pub fn list<'n>(kind: &PodKind, namespace: Option<&'n str>) -> List<'n> {
     (kind.api_version, kind.kind, namespace)
 }

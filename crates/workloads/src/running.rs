@@ -124,7 +124,6 @@ pub fn earlier_template(deployment: &Value, cluster: &mut dyn ClusterReader) -> 
     earlier.max_by_key(count).filter(|set| count(set) > 0).map(|set| plain(set.pointer("/spec/template")))
 }
 
-/// The ReplicaSets of a Deployment.
 fn replica_sets(workload: &Value, cluster: &mut dyn ClusterReader) -> Vec<Value> {
     let this = WorkloadRef::of(workload);
     let mut sets = Vec::new();

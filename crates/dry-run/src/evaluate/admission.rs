@@ -29,7 +29,6 @@ const KINDS: [(&str, bool); 4] = [
     ("AdmissionPolicyGroup", false),
 ];
 
-/// The admission of a cluster.
 #[derive(Debug)]
 pub struct Admission {
     policies: Vec<Policy>,

@@ -9,7 +9,6 @@ use headroom_objects::kinds::{ApiKind, items, metadata};
 /// No real request has it. Equal to no object's own, which would make it an audit scanner's request.
 pub const UID: &str = "00000000-0000-4000-8000-000000000000";
 
-/// The user of requests made here.
 const USER: &str = "kubectl-headroom";
 
 /// The request to create an object; `namespace` is that of namespaced objects without one.
@@ -26,7 +25,6 @@ pub fn audit(mut object: Value, kind: &ApiKind) -> Value {
     create(object, kind, "")
 }
 
-/// The request to replace an object.
 pub fn update(object: Value, old: Value, kind: &ApiKind, namespace: &str) -> Value {
     request(object, Some(old), kind, namespace)
 }

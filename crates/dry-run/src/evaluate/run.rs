@@ -30,7 +30,6 @@ use headroom_workloads::pod_of;
 use headroom_workloads::running;
 pub use pods::{Blocked, FITS_NOW};
 
-/// A run over several objects.
 pub struct Run {
     pub cluster: Overlay,
     admission: Admission,
@@ -424,7 +423,6 @@ impl Run {
     }
 }
 
-/// Kind, namespace and name of an object.
 fn key_of(kind: &ApiKind, object: &Value) -> (String, String, String) {
     (kind.qualified(), metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
 }

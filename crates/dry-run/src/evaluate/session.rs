@@ -50,7 +50,6 @@ impl Exchange {
         text
     }
 
-    /// The lines of the call.
     fn request(&self) -> String {
         let Self { api_version, kind, namespace, name, field_masks, is_live, .. } = self;
         let operation = match namespace {

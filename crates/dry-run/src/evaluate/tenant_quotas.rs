@@ -31,7 +31,6 @@ use headroom_objects::kinds::{amounts_at, metadata, shares_at};
 use headroom_objects::{clock, document};
 use headroom_workloads::kinds::served;
 
-/// The outcome of checking a request against TenantQuotas.
 #[derive(Debug, Default)]
 pub struct TenantOutcome {
     /// In the quota server's words: each refusal, and the advice on it.
@@ -128,7 +127,6 @@ pub fn evaluate(request: &Value, object: &Value, cluster: &mut Overlay) -> Resul
     Ok(outcome)
 }
 
-/// The objects of a plan's quotas.
 fn objects_of(plan: &Plan, cluster: &mut Overlay) -> Result<Vec<Value>, String> {
     let get = |node: &PlanNode| cluster.get((TENANT_QUOTA.0, TENANT_QUOTA.1, None), &node.quota).transpose();
     Ok(plan.nodes.iter().filter_map(get).collect::<Result<_, _>>()?)

@@ -94,7 +94,6 @@ pub fn problems_of_bounds(object: &Value) -> Vec<String> {
     texts
 }
 
-/// The fields of each object's `metadata`.
 const METADATA: [&str; 15] = [
     "annotations",
     "creationTimestamp",
@@ -117,7 +116,6 @@ const METADATA: [&str; 15] = [
 const WITH_STATUS: [&str; 5] =
     ["horizontalpodautoscalers.autoscaling", "persistentvolumeclaims", "pods", "resourcequotas", "services"];
 
-/// The fields of an item of a LimitRange.
 const LIMIT_RANGE_ITEM: [&str; 6] = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min", "type"];
 
 #[derive(Default)]
@@ -389,7 +387,6 @@ pub(super) fn pod_in<'o>(object: &'o Value, kind: &ApiKind) -> Option<(Option<&'
     Some((pod.filter(|pod| pod.get("spec").is_some()), path.join(".")))
 }
 
-/// A request or limit.
 struct Amount<'v> {
     list: &'static str,
     name: &'v str,

@@ -28,7 +28,6 @@ pub struct Simulation {
     quotas: QuotaLevels,
 }
 
-/// A subject evaluated.
 struct Looked {
     evaluation: ObjectDecision,
     /// The amounts that one adds to quotas.
@@ -336,7 +335,6 @@ impl Effects {
         }
     }
 
-    /// The number of subjects that a change concerns.
     pub fn count(&self, change: EffectKind) -> usize {
         self.subjects.iter().filter(|effect| effect.change == change).count()
     }

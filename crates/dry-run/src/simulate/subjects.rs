@@ -29,7 +29,6 @@ pub struct Subject {
     /// `deployment.apps/web`
     pub name: String,
     pub key: WorkloadRef,
-    /// The number that runs.
     pub count: u64,
     /// The object that would be sent to make one: a pod as its author wrote it, or a claim.
     pub object: Value,

@@ -324,6 +324,5 @@ impl Search<'_> {
     }
 }
 
-/// The statuses of containers, and the containers.
 const STATUSES: [(&str, &str); 2] =
     [("/status/initContainerStatuses", "/spec/initContainers"), ("/status/containerStatuses", "/spec/containers")];

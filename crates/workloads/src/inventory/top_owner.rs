@@ -35,7 +35,6 @@ impl TopOwners {
         Some(top)
     }
 
-    /// The controller of an object.
     fn next(&mut self, api_version: &str, key: &WorkloadRef, cluster: &mut dyn ClusterReader) -> Option<Owner> {
         if let Some(known) = self.above.get(key) {
             return known.clone();

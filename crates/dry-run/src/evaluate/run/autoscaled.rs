@@ -11,7 +11,6 @@ use headroom_workloads::autoscaler::{HORIZONTAL, HorizontalAutoscaler};
 use headroom_workloads::kinds::REPLICA_SET;
 use headroom_workloads::{WorkloadRef, pod_makers, pod_of};
 
-/// The decision of an autoscaler's target.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Autoscaled {
     /// The warnings at the largest number of replicas that the target does not cause at its present number.
