@@ -1,6 +1,4 @@
-use std::fs;
-use std::path::{Path, PathBuf};
-
+use headroom_fixtures::{files_below, workspace_file};
 use serde_json::json;
 
 use super::*;
@@ -79,29 +77,15 @@ fn mappings_are_what_the_general_reader_makes_of_them() {
     texts.iter().for_each(|text| check(text));
 }
 
-/// The YAML files of some folders of the repository.
-fn files(folder: &Path, into: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, into);
-        } else if path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml") {
-            into.push(path);
-        }
-    }
-}
-
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test may read the repository")]
 fn the_repositorys_yaml_is_what_the_general_reader_makes_of_it() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut found = Vec::new();
-    ["tests/scenarios", "docs/examples", "tests/data", "crates/cli/tests/commands/describe"]
-        .iter()
-        .for_each(|folder| files(&root.join(folder), &mut found));
+    let folders = ["tests/scenarios", "docs/examples", "tests/data", "crates/cli/tests/commands/describe"];
+    let mut files: Vec<_> = folders.iter().flat_map(|folder| files_below(&workspace_file(folder)).unwrap()).collect();
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml"));
     let mut count = 0;
-    for path in found {
-        let text = fs::read_to_string(&path).unwrap();
+    for path in files {
+        let text = std::fs::read_to_string(&path).unwrap();
         for (_, part) in super::super::documents::parts(&text) {
             check(part);
             let ours = read(part, MANY.max(part.len())).unwrap();
