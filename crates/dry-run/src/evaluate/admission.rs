@@ -316,8 +316,8 @@ impl Policy {
         if !matches!(self.namespace(), own if own.is_empty() || own == namespace) {
             return false;
         }
-        // What it exempts is left to the in-tree plugins. What cannot be read is reported by the evaluation.
-        if self.exempts(request, cluster).unwrap_or(false) {
+        // What it exempts is left to the in-tree plugins.
+        if self.exempts(request, cluster) {
             return false;
         }
         let (group, resource) = (text("/resource/group"), text("/resource/resource"));
@@ -334,20 +334,18 @@ impl Policy {
             })
     }
 
-    fn exempts(&self, request: &Value, cluster: &mut dyn ClusterReader) -> Result<bool, String> {
-        let settings = self.parsed.read()?;
-        let read = document(request)?;
-        let of_request = |request: &Request<'_>| -> Result<bool, Malformed> {
-            if exempt::by_namespace_name(request, &settings) {
-                return Ok(true);
-            }
-            exempt::by_object(request, request.pod()?.as_ref(), None, &settings)
+    /// False for what cannot be read, which the evaluation reports.
+    fn exempts(&self, request: &Value, cluster: &mut dyn ClusterReader) -> bool {
+        let (Ok(settings), Ok(read)) = (self.parsed.read(), document(request)) else { return false };
+        let of_request = |request: Request<'_>| -> Result<bool, Malformed> {
+            let by_name = exempt::by_namespace_name(&request, &settings);
+            Ok(by_name || exempt::by_object(&request, request.pod()?.as_ref(), None, &settings)?)
         };
-        let is_exempt = Request::read(read.root()).and_then(|request| of_request(&request));
+        let is_exempt = Request::read(read.root()).and_then(of_request);
         let selector = settings.exempt.namespace_labels.as_ref();
         let by_labels =
             selector.is_some_and(|of| of.matches(&labels_of(&labelled(text(request, "/namespace"), cluster))));
-        Ok(by_labels || is_exempt.map_err(|malformed| malformed.to_string())?)
+        by_labels || is_exempt.unwrap_or(false)
     }
 
     fn has_rule(&self, group: &str, resource: &str, operation: &str) -> bool {

@@ -63,48 +63,43 @@ impl Run {
             request = unfinished;
         }
         let is_blocked = decision.warnings.iter().any(|warning| warning.blocks_pods.is_some());
-        // OK because what cannot be read was reported with the object.
-        let waits = self.waits_for_termination(&request, is_blocked).unwrap_or_default();
-        decision.warnings.extend(waits.map(ObjectWarning::from));
+        decision.warnings.extend(self.waits_for_termination(&request, is_blocked).map(ObjectWarning::from));
         decision.rollouts.push(request);
     }
 
     /// Says by how much a rollout is slower because the pods that it removes hold the quota until they have terminated, which no
     /// Deployment waits for. For one that stops, that of the advice: without a surge.
-    fn waits_for_termination(&mut self, request: &Value, is_blocked: bool) -> Result<Option<String>, String> {
-        let (Some(object), Some(old)) = (request.get("object"), request.get("oldObject").filter(|old| old.is_object()))
-        else {
-            return Ok(None);
-        };
-        let read = document(request)?;
-        let read = Request::read(read.root()).and_then(|request| rollout::rollout(&request));
-        let Some(mut rollout) = read.map_err(|malformed| malformed.to_string())? else { return Ok(None) };
-        let Controller::Deployment { surge, unavailable, .. } = &mut rollout.controller else { return Ok(None) };
+    fn waits_for_termination(&mut self, request: &Value, is_blocked: bool) -> Option<String> {
+        let (object, old) = (request.get("object")?, request.get("oldObject").filter(|old| old.is_object())?);
+        // OK because what cannot be read was reported with the object.
+        let read = document(request).ok()?;
+        let mut rollout = Request::read(read.root()).and_then(|request| rollout::rollout(&request)).ok()??;
+        let Controller::Deployment { surge, unavailable, .. } = &mut rollout.controller else { return None };
         if is_blocked {
             (*surge, *unavailable) = (0, 1);
         }
         let removed_at_once = *unavailable;
-        let (Some(new), Some(before)) = (pod_of(object), pod_of(old)) else { return Ok(None) };
+        let (new, before) = (pod_of(object)?, pod_of(old)?);
         let wanted = rollout.wanted.saturating_sub(rollout.current);
         let grace = before.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_u64).unwrap_or(30);
         // So long if each waited for the one before it.
         if wanted.saturating_mul(grace) < WORTH_TELLING {
-            return Ok(None);
+            return None;
         }
         let ((are_created, of_new), (_, of_old)) = (self.charges_of(new), self.charges_of(before));
         let of_new = are_created.then_some(&of_new);
         let [freed, held] = [Removed::Frees, Removed::Holds].map(|removed| settle(&rollout, of_new, &of_old, removed));
         if freed.new < wanted || held.new >= wanted {
-            return Ok(None);
+            return None;
         }
         let waiting = wanted - held.new;
         let total = waiting.div_ceil(held.new.max(removed_at_once).max(1)).saturating_mul(grace);
         if total < WORTH_TELLING {
-            return Ok(None);
+            return None;
         }
         let time = |seconds: u64| if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) };
         let waits = object.pointer("/spec/podReplacementPolicy") == Some(&json!("TerminationComplete"));
-        Ok(Some(format!(
+        Some(format!(
             "{}: {waiting} of {wanted} new pods have to wait until old ones have terminated, which hold the quota for up to {} each, \
              {} in all{}",
             if is_blocked {
@@ -115,7 +110,7 @@ impl Run {
             time(grace),
             time(total),
             if waits { "" } else { "; until then they are refused and tried again with back-off" },
-        )))
+        ))
     }
 
     /// Adds the overhead of a pod's RuntimeClass, as the API server does when the pod is created; `path` leads to the pod.
