@@ -14,7 +14,7 @@ use headroom_admission::request::kinds::PodKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{ObjectDecision, ObjectWarning, evaluate};
+use super::{ObjectDecision, evaluate};
 use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
@@ -152,8 +152,8 @@ impl Admission {
         let (settings, monitoring) = self.settings_for(&request, cluster);
         let monitored = monitoring.map(|settings| evaluate(request.clone(), settings, cluster).warnings);
         let mut evaluation = evaluate(request, settings, cluster);
-        // kubectl prints what a monitoring policy would set.
-        let of_estimates = monitored.into_iter().flatten().filter(ObjectWarning::is_about_estimate);
+        // kubectl prints the estimates that a monitoring policy would set.
+        let of_estimates = monitored.into_iter().flatten().filter(|warning| warning.about.starts_with("container "));
         evaluation.warnings.extend(of_estimates);
         evaluation
     }

@@ -507,11 +507,6 @@ impl ObjectWarning {
         self.of_policy.as_ref().unwrap_or(&self.text)
     }
 
-    /// True if it is about a value that an estimate sets, or would.
-    pub(super) fn is_about_estimate(&self) -> bool {
-        self.about.starts_with("container ")
-    }
-
     /// A warning that some pods of an object cannot be created.
     pub(super) fn blocking(topic: Topic, text: String) -> Self {
         Self { blocks_pods: Some(topic), ..text.into() }

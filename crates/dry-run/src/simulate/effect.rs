@@ -136,7 +136,12 @@ impl Simulation {
         for ((subject, now), then) in self.subjects.found.iter().zip(&self.now).zip(&then) {
             let effect = Effect::of(subject, &now.evaluation, &then.evaluation);
             if effect.change == EffectKind::Changed {
-                effects.charge_requests(&now.evaluation, &then.evaluation, subject.count);
+                for (name, more) in requests(then.evaluation.outcome()).iter() {
+                    effects.requests.add(name, &more.times_count(subject.count));
+                }
+                for (name, less) in requests(now.evaluation.outcome()).iter() {
+                    effects.requests.add(name, &Quantity::ZERO.minus(&less.times_count(subject.count)));
+                }
             }
             effects.subjects.push(effect);
         }
@@ -326,15 +331,6 @@ fn values_set(evaluation: &ObjectDecision) -> Vec<(String, &ResourceValue)> {
 }
 
 impl Effects {
-    fn charge_requests(&mut self, now: &ObjectDecision, then: &ObjectDecision, count: u64) {
-        for (name, more) in requests(then.outcome()).iter() {
-            self.requests.add(name, &more.times_count(count));
-        }
-        for (name, less) in requests(now.outcome()).iter() {
-            self.requests.add(name, &Quantity::ZERO.minus(&less.times_count(count)));
-        }
-    }
-
     pub fn count(&self, change: EffectKind) -> usize {
         self.subjects.iter().filter(|effect| effect.change == change).count()
     }
