@@ -75,7 +75,6 @@ fn kubectl_reads_the_same_values() {
     let mut random = fastrand::Rng::with_seed(seed as u64);
     let pieces: Vec<&str> = PIECES.split('|').chain(["|", "|-", "|+", "|2"]).collect();
     let (mut both, mut only_kubectl, mut only_ours, mut differing) = (0, 0, 0, Vec::new());
-    let shows_refused = std::env::var_os("HEADROOM_YAML_REFUSED").is_some();
     for first in (0..count).step_by(500) {
         let folder = tempfile::tempdir().unwrap();
         let snippets: Vec<String> =
@@ -92,12 +91,7 @@ fn kubectl_reads_the_same_values() {
                 (Some(ours), Some(theirs)) if ours != theirs => differing.push((snippet, ours, theirs)),
                 (Some(_), Some(_)) => both += 1,
                 (Some(_), None) => only_ours += 1,
-                (None, Some(_)) => {
-                    only_kubectl += 1;
-                    if shows_refused {
-                        println!("{snippet:?}: {}", read_text(Path::new("snippet.yaml"), &snippet).unwrap_err());
-                    }
-                }
+                (None, Some(_)) => only_kubectl += 1,
                 (None, None) => {}
             }
         }
