@@ -8,7 +8,7 @@ use headroom_admission::settings::SettingsError;
 use headroom_admission::timestamp::Timestamp;
 use serde_json::{Value, json};
 
-use headroom_objects::kinds::metadata;
+use headroom_objects::kinds::{self, metadata};
 use headroom_objects::manifest::{self, Manifest, documents};
 use headroom_objects::{clock, document};
 
@@ -21,10 +21,8 @@ pub fn in_text(file: &Path, text: &str) -> Result<Value, String> {
         return Ok(bare.clone());
     }
     let manifests = manifest::read_text(file, text).map_err(|malformed| malformed.to_string())?;
-    let is_policy = |manifest: &&Manifest| {
-        let kind = manifest.object.get("kind").and_then(Value::as_str);
-        matches!(kind, Some("ClusterAdmissionPolicy" | "AdmissionPolicy"))
-    };
+    let is_policy =
+        |of: &&Manifest| matches!(kinds::text(&of.object, "/kind"), "ClusterAdmissionPolicy" | "AdmissionPolicy");
     let policies: Vec<&Manifest> = manifests.iter().filter(is_policy).collect();
     // The mutating policy has the settings that matter for pods.
     let is_mutating = |policy: &&Manifest| policy.object.pointer("/spec/mutating") == Some(&json!(true));

@@ -190,8 +190,8 @@ pub struct VerticalAutoscaler {
 
 impl VerticalAutoscaler {
     fn of(object: &Value) -> Self {
-        let mode = object.pointer("/spec/updatePolicy/updateMode").and_then(Value::as_str);
-        let mode = mode.filter(|mode| !mode.is_empty()).unwrap_or("Auto").to_owned();
+        let mode = Some(text(object, "/spec/updatePolicy/updateMode")).filter(|mode| !mode.is_empty());
+        let mode = mode.unwrap_or("Auto").to_owned();
         Self { name: metadata(object, "name").to_owned(), target: target_of(object, "/spec/targetRef", "").0, mode }
     }
 
@@ -204,11 +204,8 @@ impl VerticalAutoscaler {
 /// The workload that an object refers to, with its version.
 fn target_of(object: &Value, at: &str, default_kind: &str) -> (WorkloadRef, String) {
     let text = |field: &str| object.pointer(&format!("{at}/{field}")).and_then(Value::as_str);
-    let target = WorkloadRef::new(
-        metadata(object, "namespace"),
-        text("kind").unwrap_or(default_kind),
-        text("name").unwrap_or_default(),
-    );
+    let (kind, name) = (text("kind").unwrap_or(default_kind), text("name").unwrap_or_default());
+    let target = WorkloadRef::new(metadata(object, "namespace"), kind, name);
     (target, text("apiVersion").unwrap_or(DEPLOYMENT.api_version).to_owned())
 }
 

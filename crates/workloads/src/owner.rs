@@ -15,7 +15,7 @@ use crate::kinds::{
 };
 use headroom_admission::cluster::usage::workload::{HASH, RANDOM, is_generated, is_minute, is_ordinal};
 use headroom_admission::json::Node;
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata, text};
 
 /// The name of a workload, or of another object that owns pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -32,8 +32,7 @@ impl WorkloadRef {
 
     /// The name of an object.
     pub fn of(object: &Value) -> Self {
-        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-        Self::new(metadata(object, "namespace"), kind, metadata(object, "name"))
+        Self::new(metadata(object, "namespace"), text(object, "/kind"), metadata(object, "name"))
     }
 
     /// `shop/Deployment/web`, which [`Self::at`] reads.
@@ -82,8 +81,7 @@ pub struct Owner {
 impl Owner {
     /// The controller among an object's owners.
     pub fn of(object: &Value) -> Option<Self> {
-        let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
-        let owner = owners.iter().find(|owner| owner["controller"] == true)?;
+        let owner = items(object, "/metadata/ownerReferences").find(|owner| owner["controller"] == true)?;
         let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
         Some(Self { api_version: text("apiVersion"), kind: text("kind"), name: text("name") })
     }

@@ -12,7 +12,7 @@ use headroom_dry_run::simulate::report::{Report, report};
 use headroom_dry_run::simulate::{Simulation, Subjects, put};
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader, Folder};
-use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};
+use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata, text};
 use headroom_objects::manifest::{self, Manifest, yaml};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -66,8 +66,7 @@ impl OpenedSnapshot {
     /// Opens what `kubectl headroom snapshot` wrote, or any objects.
     pub fn open(snapshot: &str) -> Result<(Self, Overview), String> {
         let mut manifests = manifest::read_text(Path::new("snapshot"), snapshot).map_err(|error| error.to_string())?;
-        let is_about = |manifest: &Manifest| manifest.object.get("kind").and_then(Value::as_str) == Some(SNAPSHOT.1);
-        let about = manifests.extract_if(.., |manifest| is_about(manifest)).last();
+        let about = manifests.extract_if(.., |of| text(&of.object, "/kind") == SNAPSHOT.1).last();
         let settings = about.and_then(|mut about| about.object.pointer_mut("/spec/settings").map(Value::take));
         let settings = settings.filter(|settings| !settings.is_null()).unwrap_or_else(|| json!({}));
         if manifests.is_empty() {

@@ -4,7 +4,7 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::request::kinds::PodKind;
 use serde_json::{Value, json};
 
-use headroom_objects::kinds::{ApiKind, items, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata, text};
 
 /// No real request has it. Equal to no object's own, which would make it an audit scanner's request.
 pub const UID: &str = "00000000-0000-4000-8000-000000000000";
@@ -110,9 +110,7 @@ fn round(resources: &mut Value) {
 
 /// Takes the node ports out of a service that has no more use for those that it had, as the API server does.
 pub fn drop_node_ports(service: &mut Value, there: &Value) {
-    let has_use = |service: &Value| {
-        matches!(service.pointer("/spec/type").and_then(Value::as_str), Some("NodePort" | "LoadBalancer"))
-    };
+    let has_use = |service: &Value| matches!(text(service, "/spec/type"), "NodePort" | "LoadBalancer");
     if has_use(service) || !has_use(there) {
         return;
     }
