@@ -62,7 +62,6 @@ fn decide_on(
     cluster: &mut dyn ClusterReader,
     evaluation: &mut ObjectDecision,
 ) -> Result<(), String> {
-    let mut exchanges = Vec::new();
     // In the envelope that the policy gets, so that paths in messages are the same.
     let text = format!("{{\"request\":{}}}", evaluation.request);
     let document = Document::own(text.into_bytes()).map_err(|error| error.to_string())?;
@@ -76,8 +75,7 @@ fn decide_on(
         };
     let settings = settings.read()?;
     let fetched = FetchedObjects::default();
-    let (decision, context) = decide(&request, &settings, &fetched, cluster, &mut exchanges);
-    evaluation.exchanges.extend(exchanges);
+    let (decision, context) = decide(&request, &settings, &fetched, cluster, &mut evaluation.exchanges);
     evaluation.take(&decision, changed(&decision, &request)?);
     if let Some(object) = request.object.filter(|_| !decision.is_admitted()) {
         let filled = decision.filled_object(object.node).map_err(|malformed| malformed.to_string())?;
