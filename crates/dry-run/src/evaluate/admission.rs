@@ -441,9 +441,8 @@ mod tests {
         let monitoring = policy("p", json!({"mode": "monitor"}));
         check(&[monitoring], Verdict::Rejected, "in-tree plugins; Headroom only monitors (policies: p)");
         check(&[policy("p", json!({"settings": {"estimates": {"mode": "never"}}}))], Verdict::Rejected, FILLS);
-        let validating = policy("p", json!({"mutating": false}));
-        check(&[validating.clone()], Verdict::Rejected, FILLS);
-        let both = [validating, policy("q", json!({}))];
+        let both = [policy("p", json!({"mutating": false})), policy("q", json!({}))];
+        check(&both[..1], Verdict::Rejected, FILLS);
         check(&both, Verdict::Changed, "in-tree plugins and Headroom (policies: p, q)");
         let other = json!({"module": "registry://ghcr.io/kubewarden/policies/pod-privileged:v1"});
         check(&[policy("p", other)], Verdict::Rejected, NONE);
