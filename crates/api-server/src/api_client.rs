@@ -22,14 +22,12 @@ use crate::retry::Retry;
 
 /// The timeout of one request. After that, the result of a write is unknown.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// The timeout of one page of a list.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The timeout of the first request: an API server that does not answer is reported soon.
 const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 const VERSION: ApiPath = ApiPath::new("/version");
 /// Objects in a page. Larger pages of pods permanently increase memory by tens of megabytes.
 const PAGE_SIZE: u32 = 100;
-/// Objects in a page if only metadata is read.
 const METADATA_PAGE_SIZE: u32 = 500;
 /// A page with more bytes is read again with fewer objects. Users choose how large objects are, up to the 1.5 MiB that etcd
 /// accepts.
@@ -51,7 +49,6 @@ pub struct ApiClient {
     pages: Arc<Semaphore>,
 }
 
-/// A failed request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     #[error("not found")]
@@ -93,7 +90,6 @@ pub enum ApiError {
 pub enum Missing {
     Object,
     Namespace,
-    /// The API server does not serve the kind.
     Kind,
 }
 
@@ -144,7 +140,6 @@ impl ApiError {
         matches!(self, Self::Unavailable { .. } | Self::Unreachable { .. } | Self::TimedOut(_))
     }
 
-    /// Returns true if the namespace of the object was deleted, or is being deleted.
     pub fn is_namespace_gone(&self) -> bool {
         matches!(self, Self::NotFound(Missing::Namespace) | Self::NamespaceTerminating { .. })
     }
@@ -159,7 +154,6 @@ fn is_by_authorizer(message: &str) -> bool {
 
 pub type ApiResult<T> = Result<T, ApiError>;
 
-/// Options of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct ListOptions<'a> {
     pub page_size: u32,
@@ -174,7 +168,6 @@ pub struct ListOptions<'a> {
 }
 
 impl ListOptions<'_> {
-    /// Whole objects.
     pub const WHOLE: Self = ListOptions {
         page_size: PAGE_SIZE,
         label_selector: "",
@@ -183,10 +176,8 @@ impl ListOptions<'_> {
         most: usize::MAX,
         from: "",
     };
-    /// Nothing but metadata.
     pub const METADATA: Self = ListOptions { page_size: METADATA_PAGE_SIZE, only_metadata: true, ..Self::WHOLE };
 
-    /// The selectors as parameters of a query.
     pub(crate) fn selectors(&self) -> String {
         let selector = |name: &str, selector: &str| match selector {
             "" => String::new(),
@@ -204,13 +195,11 @@ pub struct Listed {
     pub next: String,
 }
 
-/// Options of a server-side apply.
 #[derive(Debug, Clone, Copy)]
 pub struct ApplyOptions<'a> {
     pub manager: &'a str,
     /// Takes over fields that other managers own.
     pub force: bool,
-    /// Stores nothing.
     pub dry_run: bool,
 }
 
@@ -228,7 +217,6 @@ struct Message<'a> {
     body: Option<&'a Value>,
     content_type: &'a str,
     accept: &'a str,
-    /// The longest answer in bytes.
     most_bytes: u64,
 }
 
@@ -243,7 +231,6 @@ impl ApiClient {
         Self { pages: Arc::new(Semaphore::new(pages)), ..self }
     }
 
-    /// Sets the timeout of requests, and of each page of a list.
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, page_timeout: timeout, ..self }
     }
@@ -285,7 +272,6 @@ impl ApiClient {
         }
     }
 
-    /// Like [`Self::get`], but leaves out everything except metadata.
     pub async fn get_metadata(&self, path: &ApiPath) -> ApiResult<Value> {
         self.get_as(path, METADATA).await
     }
@@ -307,7 +293,6 @@ impl ApiClient {
         self.write(Method::PUT, path.as_str(), object, JSON).await
     }
 
-    /// Like [`Self::replace`], but returns only metadata.
     pub async fn replace_for_metadata(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {
         let message = Message { method: Method::PUT, body: Some(object), ..Message::get(path.as_str(), METADATA) };
         self.send(&message, self.timeout).await
@@ -334,13 +319,11 @@ impl ApiClient {
             .ok_or_else(|| ApiError::Other("the API server does not say what time it is".to_owned()))
     }
 
-    /// Server-side apply.
     pub async fn apply(&self, path: &ApiPath, object: &Value, options: ApplyOptions<'_>) -> ApiResult<Value> {
         let force = if options.force { "&force=true" } else { "" };
         self.write(Method::PATCH, &options.at(path, force), object, "application/apply-patch+yaml").await
     }
 
-    /// A JSON patch.
     pub async fn patch(&self, path: &ApiPath, operations: &Value, options: ApplyOptions<'_>) -> ApiResult<Value> {
         self.write(Method::PATCH, &options.at(path, ""), operations, "application/json-patch+json").await
     }
@@ -376,7 +359,6 @@ impl ApiClient {
         Ok(self.for_each(path, options, |_| {}).await?.revision)
     }
 
-    /// Calls `each` for the objects of a collection, page by page.
     pub async fn for_each(
         &self,
         path: &ApiPath,
@@ -463,7 +445,6 @@ impl ApiClient {
     }
 }
 
-/// Reads an answer, unless it has more bytes.
 async fn read_whole(mut answer: impl AsyncBufRead + Unpin, most: u64) -> ApiResult<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {
@@ -494,7 +475,6 @@ impl<'a> Message<'a> {
     }
 }
 
-/// An object as a value.
 pub fn value(object: Node<'_>) -> Option<Value> {
     serde_json::from_str(object.text()).ok()
 }
@@ -523,12 +503,10 @@ fn shallow(text: &[u8]) -> Vec<u8> {
     shallow
 }
 
-/// `metadata.resourceVersion` as a number.
 pub fn revision_in(object: Node<'_>) -> Option<u64> {
     object.at(&["metadata", "resourceVersion"]).ok()??.str().ok()?.parse().ok()
 }
 
-/// `metadata.resourceVersion` as a number.
 pub fn revision_of(object: &Value) -> Option<u64> {
     object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
 }

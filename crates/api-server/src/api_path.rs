@@ -46,7 +46,6 @@ impl ApiPath {
         Self(format!("{self}/{segment}").into())
     }
 
-    /// The same path for a write that stores nothing.
     pub fn dry_run(&self) -> Self {
         Self(format!("{self}?dryRun=All").into())
     }
@@ -62,7 +61,6 @@ impl fmt::Display for ApiPath {
     }
 }
 
-/// Text encoded as the value of a query parameter.
 pub(crate) fn query_value(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

@@ -22,9 +22,7 @@ use crate::kept_lists::{KeptList, KeptLists};
 use crate::kubeconfig::{self, Chosen};
 use crate::proxy;
 
-/// Objects in a page of a list.
 const PAGE_SIZE: u32 = 500;
-/// Lists that are read at the same time.
 const CONCURRENCY: usize = 8;
 /// Kept lists that are brought up to date at the same time: that is mostly waiting.
 const KEPT_CONCURRENCY: usize = 32;
@@ -35,7 +33,6 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct LiveCluster {
     runtime: Runtime,
     api: ApiClient,
-    /// The address of the API server.
     server: String,
     /// The minor version of the API server; none before [`Self::greet`].
     release: Option<u16>,
@@ -398,7 +395,6 @@ fn cleaned(item: Node<'_>, (api_version, kind): (&str, &str), unread: &LeftOut) 
     text
 }
 
-/// The path of a collection.
 fn path_of(kind: &ApiKind, namespace: Option<&str>) -> ApiPath {
     ApiPath::of_version(&kind.api_version()).collection(namespace, &kind.plural)
 }

@@ -23,7 +23,6 @@ pub enum EventType {
     Warning,
 }
 
-/// Writes events of one program.
 #[derive(Clone)]
 pub struct Recorder {
     pub api: ApiClient,

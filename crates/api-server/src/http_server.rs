@@ -237,7 +237,6 @@ impl Drop for Held {
 /// When the client has to have sent its first request, or read its answer; none in between.
 type Deadline = watch::Sender<Option<Instant>>;
 
-/// Ends when a deadline has passed.
 async fn passed(deadlines: &mut watch::Receiver<Option<Instant>>) {
     loop {
         let deadline = *deadlines.borrow_and_update();

@@ -49,7 +49,6 @@ impl KeptLists {
         Self { lists: Arc::default(), unread }
     }
 
-    /// Takes a list as it was read last.
     pub fn take(&self, path: &ApiPath) -> Option<KeptList> {
         locked(&self.lists).remove(path.as_str())
     }
@@ -85,7 +84,6 @@ impl KeptLists {
 }
 
 impl KeptList {
-    /// The objects with their namespaces and names.
     pub fn objects(&self) -> impl Iterator<Item = (&str, &str, &CompressedObject)> {
         let all = self.objects.iter().flat_map(|(namespace, within)| within.iter().map(move |of| (namespace, of)));
         all.map(|(namespace, (name, object))| (namespace.as_str(), name.as_str(), object))

@@ -62,7 +62,6 @@ impl Chosen {
         ShellCommand::default().words(self.arguments().into_iter().flat_map(|(name, value)| [name.to_owned(), value]))
     }
 
-    /// As kubectl takes it.
     pub fn arguments(&self) -> Vec<(&'static str, String)> {
         let file = self.kubeconfig.as_ref().map(|file| file.display().to_string());
         let named = [("--context", self.context_name()), ("--kubeconfig", file), ("--as", self.user.clone())];

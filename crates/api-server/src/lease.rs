@@ -24,7 +24,6 @@ use crate::parts::{BRIEF, Parts, locked};
 /// The longest wait for the API server, with all attempts.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// The duration of a Lease, and how often it is renewed and observed.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
     pub duration: Duration,
@@ -38,7 +37,6 @@ impl Timing {
     }
 }
 
-/// The identity of a holder.
 #[derive(Debug, Clone)]
 pub struct Holder {
     pub name: String,
@@ -59,7 +57,6 @@ pub enum Turn {
     },
 }
 
-/// A failed request about a Lease.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {verb} the Lease: {error}")]
 pub struct LeaseError {

@@ -11,10 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// The MIME type of the OpenMetrics text format.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The label of a counter by result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Ending {
     pub result: &'static str,
@@ -35,7 +33,6 @@ pub trait Labels: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'st
 
 impl<L: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static> Labels for L {}
 
-/// Registers families.
 pub struct Families<'r>(pub &'r mut Registry);
 
 impl Families<'_> {

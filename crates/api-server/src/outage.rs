@@ -10,7 +10,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 struct Outage {
-    /// When a failure was last logged.
     logged_at: Option<Instant>,
     is_away: bool,
 }

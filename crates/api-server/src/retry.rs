@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable as _};
 
-/// The number of attempts, and the waits between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     pub attempts: u32,

@@ -16,7 +16,6 @@ use crate::state::{ClaimEntry, ObjectKey};
 /// The maximum number of remembered uids of deleted objects: enough for all objects that are claimed at one time.
 const MAX_DELETED: usize = 8192;
 
-/// A stored object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CachedObject {
     pub uid: String,
@@ -116,7 +115,6 @@ impl Cache {
         self.kinds.remove(kind);
     }
 
-    /// Adds or replaces an object.
     pub fn put(&mut self, key: ObjectKey, mut stored: CachedObject) {
         self.advance(&key.kind, stored.version);
         self.remove_object(&key, Some(&stored.uid));
@@ -140,7 +138,6 @@ impl Cache {
         kind.objects.insert((key.namespace, key.name), stored);
     }
 
-    /// Removes an object that was deleted at a revision.
     pub fn remove(&mut self, key: &ObjectKey, revision: u64) {
         self.remove_object(key, None);
         self.advance(&key.kind, revision);
@@ -178,7 +175,6 @@ impl Cache {
         self.kinds.get(kind).map(|kind| kind.revision)
     }
 
-    /// Returns true if the objects of a kind can be counted.
     fn is_countable(&self, kind: &str) -> bool {
         self.kinds.contains_key(kind) && (kind != RESOURCE_CLAIMS || self.kinds.contains_key(DEVICE_CLASSES))
     }
@@ -236,7 +232,6 @@ impl Cache {
         is_its.then(|| devices::share(amounts, &stored.footprint.amounts))
     }
 
-    /// Returns true if an object with this uid was stored and has been deleted.
     pub fn was_deleted(&self, uid: &str) -> bool {
         self.deleted.contains(uid)
     }

@@ -8,7 +8,6 @@ use std::fmt::{self, Write};
 
 use headroom_admission::amount::{Family, Quantity, ResourceList};
 
-/// A line that cannot be read, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     pub line: String,
@@ -55,7 +54,6 @@ fn is_plain(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/')
 }
 
-/// Reverses [`escape`].
 pub fn unescape(word: &str) -> Result<String, Unreadable> {
     if !word.contains('%') {
         return Ok(word.to_owned());
@@ -81,7 +79,6 @@ pub fn max_amount() -> Quantity {
     Quantity::from_units(10_000_000_000).times_count(10_000_000_000)
 }
 
-/// The amount, but at most [`max_amount`].
 pub fn capped(amount: Quantity) -> Quantity {
     if is_small(&amount) {
         return amount;
@@ -146,7 +143,6 @@ pub fn read_amounts(line: &str) -> Result<ResourceList<'static>, Unreadable> {
     line.split_whitespace().map(|word| read_amount(word).map(|(name, amount)| (name.into(), amount))).collect()
 }
 
-/// A whole number such as a resourceVersion.
 pub fn read_number(word: &str) -> Result<u64, Unreadable> {
     word.parse().map_err(|_| Unreadable::new(word, "expected a whole number"))
 }

@@ -62,7 +62,6 @@ impl Footprint {
         Self { amounts, scopes: BTreeMap::new() }
     }
 
-    /// The footprint of a stored object.
     pub fn of_stored(kind: &str, node: Node<'_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
         let stored = headroom_admission::quota::stored::Stored::read(ChargedKind::from_qualified(kind), node)?;
         Self::of(&stored.object(), now)

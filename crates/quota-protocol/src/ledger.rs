@@ -92,7 +92,6 @@ pub struct Refusal {
     pub waits_for: Vec<String>,
 }
 
-/// A quota that refuses the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shortage {
     pub node: usize,

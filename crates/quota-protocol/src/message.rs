@@ -24,7 +24,6 @@ impl Consumers {
     }
 }
 
-/// The maximum number of consumers that a message names.
 const MAX_NAMED: usize = 3;
 
 /// The message of a refused request. `noun` is the type of the plan's quotas, such as `tenant quota`. `consumers`
@@ -129,7 +128,6 @@ pub fn too_large(key: &ObjectKey, too_large: &TooLarge) -> String {
     format!("{} \"{}\" is invalid: {problem}", key.kind, shortened(&key.name))
 }
 
-/// The message of a request that must be retried.
 pub fn retry(plan: &Plan, key: &ObjectKey, retry: Retry) -> String {
     let quota = plan.root_of(&key.namespace).unwrap_or_default();
     let why = match retry {

@@ -159,7 +159,6 @@ impl Plan {
         self.nodes.iter().enumerate().filter(|(_, node)| node.parent.is_none()).map(|(at, _)| at)
     }
 
-    /// The names of the quotas without a parent.
     pub fn names_of_roots(&self) -> impl Iterator<Item = &str> {
         self.roots().filter_map(|root| self.nodes.get(root)).map(|node| node.quota.as_str())
     }

@@ -20,7 +20,6 @@ use crate::footprint::Footprint;
 use crate::plan::{Plan, PlanNode};
 use crate::state::{Attempt, ObjectKey};
 
-/// A request to reserve room for one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationRequest {
     pub key: ObjectKey,
@@ -41,7 +40,6 @@ pub struct ReservationRequest {
 /// The objects that decide how the devices of a resource claim are charged.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceObjects<'d> {
-    /// The list of DeviceClasses.
     pub classes: Json<'d>,
     /// The pod that [`owner_in`] names.
     pub pod: Option<Json<'d>>,

@@ -36,7 +36,6 @@ impl ObjectKey {
         self.name.starts_with(MARK)
     }
 
-    /// Returns true if this owner has written the spare.
     pub fn is_spare_of(&self, owner: &str) -> bool {
         self.name.strip_prefix(MARK).and_then(|name| name.split_once('/')).is_some_and(|(of, _)| of == owner)
     }

@@ -89,7 +89,6 @@ impl fmt::Display for ObjectKey {
 }
 
 impl State {
-    /// Every entry with its key.
     pub fn entries(&self) -> impl Iterator<Item = (&ObjectKey, &ClaimEntry)> {
         self.claims.iter().flat_map(|(key, claim)| claim.entries.iter().map(move |entry| (key, entry)))
     }

@@ -11,7 +11,6 @@ pub const MAX_LEVELS: usize = 8;
 /// The maximum number of quotas of a tree: all of them are stored in one object.
 pub const MAX_QUOTAS: usize = 64;
 
-/// A tree of quotas.
 #[derive(Debug, Clone)]
 pub struct Tree<'q> {
     /// The root first, children after their parents. With the index of the parent.

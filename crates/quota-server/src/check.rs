@@ -15,7 +15,6 @@ use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_api_server::watch::WatchUpdate;
 
-/// The result of the check.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LedgerCheck {
     pub ledgers: usize,

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 /// Amounts by name, such as `requests.cpu`.
 pub type Amounts = BTreeMap<String, String>;
 
-/// The status of a TenantQuota.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TenantQuotaStatus {

@@ -83,7 +83,6 @@ fn of_a_pod(claim: Node<'_>) -> Option<Value> {
 }
 
 impl DeviceReads {
-    /// Charges the reservation for the devices.
     pub fn charge(&self, request: &Request<'_>, reservation: &mut ReservationRequest) -> Result<(), Malformed> {
         fn read(text: &str) -> Option<Document<'_>> {
             // Printed by this program from what it had read.

@@ -106,7 +106,6 @@ impl LedgerCache {
         locked(&self.inner)
     }
 
-    /// Notifies about each change of a ledger.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -175,7 +174,6 @@ impl LedgerCache {
         last.max(active).unwrap_or_default()
     }
 
-    /// Plans that were replaced.
     pub fn stale_plans(&self) -> HashSet<(String, u64)> {
         let inner = self.inner();
         let stale = inner.plans.iter().flat_map(|(ledger, plans)| {

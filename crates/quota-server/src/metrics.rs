@@ -38,7 +38,6 @@ pub struct QuotaServerMetrics {
     shown: Mutex<HashSet<QuotaLabels>>,
 }
 
-/// The labels of an amount of a quota.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct QuotaLabels {
     pub quota: String,
@@ -88,7 +87,6 @@ impl QuotaServerMetrics {
         self.review_seconds.observe(took.as_secs_f64());
     }
 
-    /// The number of reviews with this result.
     pub fn reviews(&self, result: &'static str) -> u64 {
         self.reviews.get_or_create(&Ending { result }).get()
     }
@@ -114,7 +112,6 @@ impl QuotaServerMetrics {
     }
 }
 
-/// The text that a scrape reads.
 impl fmt::Display for QuotaServerMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         encode(f, &self.registry)

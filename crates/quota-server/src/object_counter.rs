@@ -150,7 +150,6 @@ impl Collection {
     }
 }
 
-/// A kind that was not found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfound {
     /// True if a retry would fail too.
@@ -227,7 +226,6 @@ impl Counter {
         kinds.iter().all(|kind| inner.is_known(kind))
     }
 
-    /// Starts to watch a kind.
     async fn begin(self: &Arc<Self>, api: &ApiClient, kind: &str) -> Result<(), Unfound> {
         let collection = match Collection::find(api, kind).await {
             Ok(collection) => collection,

@@ -26,7 +26,6 @@ pub const PLAN_LABEL: &str = "headroom.dev/plan";
 /// On the object of a plan: the name of its ledger.
 pub const LEDGER_LABEL: &str = "headroom.dev/ledger";
 
-/// The parsed content of a QuotaLedger object.
 #[derive(Debug)]
 pub enum LedgerContent {
     Plan {
@@ -42,7 +41,6 @@ pub enum LedgerContent {
     AlreadyRead,
 }
 
-/// The path of all ledgers.
 pub fn ledgers(namespace: &str) -> ApiPath {
     ApiPath::of_version(API_VERSION).collection(Some(namespace), "quotaledgers")
 }
@@ -88,7 +86,6 @@ pub fn read_value(object: &Value) -> Result<LedgerContent, Unreadable> {
     read(document(object).map_err(|_| Unreadable::new(metadata(object, "name"), "expected an object"))?.root())
 }
 
-/// The string at a path, if there is one.
 pub fn text_at<'d>(object: Node<'d>, path: &[&str]) -> Option<Cow<'d, str>> {
     object.at(path).ok()??.str().ok()
 }

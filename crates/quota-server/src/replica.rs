@@ -22,7 +22,6 @@ use crate::tenants::Tenants;
 use crate::tls::Certificate;
 use crate::writer::Writers;
 
-/// The options of a replica.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The namespace of ledgers, the Lease and the Secret.
@@ -67,7 +66,6 @@ impl Options {
     }
 }
 
-/// The address at which API servers reach the replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
     /// The name of the Service in our own namespace.
@@ -158,7 +156,6 @@ impl Replica {
         time
     }
 
-    /// Returns true if the replica can answer reviews.
     pub fn is_ready(&self) -> bool {
         self.problem().is_none()
     }

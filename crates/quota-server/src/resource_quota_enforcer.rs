@@ -20,7 +20,6 @@ use headroom_api_server::event::EventType;
 /// The interval of probes of the API server, and the pause after a failed probe.
 const ASKED_AGAIN: Duration = Duration::from_secs(3600);
 const RETRY: Duration = Duration::from_secs(5);
-/// The interval at which statuses are written.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The plugin notices a new quota after a short delay, and after a longer one on a busy machine.
 const TRIES: u32 = 4;

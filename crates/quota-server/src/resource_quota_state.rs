@@ -35,7 +35,6 @@ impl ResourceQuotaState {
         locked(&self.0)
     }
 
-    /// Returns true if the API server has been probed.
     pub fn was_asked(&self) -> bool {
         self.inner().is_ours.is_some()
     }

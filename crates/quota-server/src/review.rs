@@ -54,7 +54,6 @@ impl Denial {
         Self { code: 429, reason: "TooManyRequests", message }
     }
 
-    /// The object itself is invalid.
     fn invalid(message: String) -> Self {
         Self { code: 422, reason: "Invalid", message }
     }
@@ -229,7 +228,6 @@ impl Review<'_, '_> {
         Ok(())
     }
 
-    /// Charges a resource claim for its devices.
     async fn charge_devices(&self, reservation: &mut ReservationRequest) -> Result<(), Denial> {
         let version = self.node.at(&["resource", "version"]).ok().flatten().and_then(|version| version.str().ok());
         let busy = |why: String| Denial::busy(format!("device classes and pods: {why}; retry"));

@@ -61,7 +61,6 @@ impl Replica {
         self.parts.run("leader", BRIEF, &self.stop, leader::lead(Arc::clone(self)))
     }
 
-    /// Watches ledgers, quotas and namespaces.
     fn follow(self: &Arc<Self>) {
         let (ledgers, known) = (Arc::clone(&self.ledgers), Arc::clone(&self.ledgers));
         let read = move |object: Node<'_>| known.read(object);

@@ -55,7 +55,6 @@ struct Spare {
     until: Instant,
 }
 
-/// A spare, and the create that took it.
 struct Taken {
     spare: ObjectKey,
     by: ReservationRequest,
@@ -66,7 +65,6 @@ struct Taken {
 /// Spares that were added to a ledger, with their charge.
 pub type Added = Vec<(ObjectKey, Arc<Footprint>)>;
 
-/// The result of looking for a spare.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SpareTaken {
     None,

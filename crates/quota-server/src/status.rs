@@ -25,11 +25,9 @@ use crate::tenants::ParsedQuota;
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The least time between two writes of a status of which only usage has changed.
 const USAGE_INTERVAL: Duration = Duration::from_secs(5);
-/// The fields of a status that change with usage.
 const OF_USAGE: [&str; 6] = ["used", "reserved", "namespaces", "children", "request", "limit"];
 /// The maximum number of listed namespaces and of children. What the API server needs for a status grows with it, to 10 ms.
 const MAX_LISTED: usize = 50;
-/// The number of the largest namespaces that are listed for each bound.
 const LISTED_FOR_EACH: usize = 10;
 
 pub async fn report(replica: Arc<Replica>) {
@@ -44,7 +42,6 @@ pub async fn report(replica: Arc<Replica>) {
     }
 }
 
-/// A ledger with its usage.
 struct LedgerUsage<'v> {
     view: &'v View,
     /// By node.
@@ -145,7 +142,6 @@ fn news(before: &[Condition], after: &[Condition]) -> Vec<(EventType, String, St
     after.iter().filter(is_new).map(event_of).collect()
 }
 
-/// Bounds, usage and reservations as metrics.
 fn samples(ledgers: &[LedgerUsage]) -> Vec<(QuotaLabels, Quantity)> {
     let mut samples = Vec::new();
     for LedgerUsage { view, used_and_reserved, .. } in ledgers {

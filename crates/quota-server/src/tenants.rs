@@ -88,7 +88,6 @@ impl Tenants {
         self.exempt.contains(namespace)
     }
 
-    /// All TenantQuotas, by name.
     pub fn known_quotas(&self) -> BTreeMap<String, ParsedQuota<TenantQuota<'static>>> {
         self.inner().quotas.clone()
     }
@@ -114,7 +113,6 @@ impl Tenants {
         quotas.filter(|(_, quotas)| !quotas.is_empty()).collect()
     }
 
-    /// The object of a ResourceQuota.
     pub fn resource_quota(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
         Some(Arc::clone(&self.inner().resource_quotas.get(namespace)?.get(name)?.object))
     }
@@ -231,7 +229,6 @@ impl Tenants {
     }
 }
 
-/// Reads a TenantQuota. An error is a message.
 pub fn read_quota(object: &Value) -> Result<TenantQuota<'static>, String> {
     let document = document(object)?;
     TenantQuota::read(document.root()).map(TenantQuota::into_owned).map_err(|malformed| malformed.to_string())

@@ -159,7 +159,6 @@ fn knows_matches(version: &Value) -> bool {
 struct ChargedRequests<'a> {
     tenants: &'a Tenants,
     selectors: BTreeMap<String, Value>,
-    /// Namespaces by name.
     names: BTreeSet<&'a str>,
     rules: Value,
     matches: bool,
@@ -275,7 +274,6 @@ fn secrets(namespace: &str) -> ApiPath {
     ApiPath::new("/api/v1").collection(Some(namespace), "secrets")
 }
 
-/// Reads a Secret's field.
 fn field(secret: &Value, name: &str) -> Option<Vec<u8>> {
     STANDARD.decode(secret.get("data")?.get(name)?.as_str()?).ok()
 }

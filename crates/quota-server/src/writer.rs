@@ -21,7 +21,6 @@ use headroom_api_server::api_client::{ApiClient, ApiError, revision_of};
 
 /// A request that is refused only because of unfinished requests waits while one of those is younger than this.
 const WAITS_FOR: Duration = Duration::from_secs(2);
-/// The pause after a failed write.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// The pause after a failed write that only spares need.
 const SPARES_RETRY: Duration = Duration::from_secs(1);
@@ -41,11 +40,8 @@ pub type LedgerAnswer = Result<(LedgerVerdict, Arc<Plan>), String>;
 enum Job {
     Reserve(Waiting),
     Cancel(Back),
-    /// Recount, and drop settled claims.
     Settle,
-    /// Write spares.
     Spares,
-    /// Switch to another plan.
     Replan(Replan),
 }
 

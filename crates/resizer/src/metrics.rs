@@ -30,7 +30,6 @@ pub struct ResizerMetrics {
     pub supported: Gauge,
 }
 
-/// The findings of a pass over the cluster.
 #[derive(Debug, Default)]
 pub struct PassCounts {
     pub pods: u64,
@@ -85,7 +84,6 @@ impl ResizerMetrics {
         }
     }
 
-    /// Counts what became of changes.
     pub fn noted(&self, event: &Event) {
         let result = match event {
             Event::Begun { .. } => "begun",
@@ -127,7 +125,6 @@ impl PassCounts {
     }
 }
 
-/// The text of a scrape.
 impl fmt::Display for ResizerMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         encode(f, &self.registry)

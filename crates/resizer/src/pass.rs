@@ -51,7 +51,6 @@ pub struct Resizer {
     pub runtime: Handle,
     pub api: ApiClient,
     pub cluster: LiveCluster,
-    /// The namespace of the records.
     pub records: String,
     pub modes: Modes,
     pub rules: Rules,

@@ -21,12 +21,10 @@ const WORKLOAD: &str = "workload";
 /// A round reads the pods so often, if they change between read and resize, as one does that is killed again and again.
 pub const MOST_READS: usize = 3;
 
-/// The label of records, with its value.
 const LABEL: &str = "headroom.dev/record=resize";
 /// So many names are tried for a record, if objects that are none of ours have the first ones.
 const MOST_NAMES: usize = 3;
 
-/// A round for a workload.
 pub struct Round<'a> {
     pub api: &'a ApiClient,
     /// The namespace of the records, which is the program's own: it changes no ConfigMap elsewhere.
@@ -41,7 +39,6 @@ pub struct Round<'a> {
     pub undoes: bool,
 }
 
-/// The result of a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RoundOutcome {
     Done {

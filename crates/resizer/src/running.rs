@@ -37,7 +37,6 @@ pub struct Modes {
 /// Recent usage by pod and container.
 pub type Usage = BTreeMap<(String, String), Used>;
 
-/// A workload with its pods.
 pub struct RunningWorkload {
     pub workload: WorkloadRef,
     /// The workload's object, where its kind is Kubernetes' own.
@@ -47,7 +46,6 @@ pub struct RunningWorkload {
     facts: BTreeMap<WorkloadRef, Facts>,
     /// The controllers whose templates were not evaluated yet.
     unlearned: Vec<Value>,
-    /// The reason to leave its pods alone.
     left_alone: Option<String>,
     mode: Option<Mode>,
     modes: Modes,
@@ -181,7 +179,6 @@ impl RunningWorkload {
         pairs.collect::<Vec<_>>().join(",")
     }
 
-    /// The workload's annotation with this name.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         at(self.object.as_ref()?, "/metadata/annotations").get(name)?.as_str()
     }

@@ -26,7 +26,6 @@ const WANTED_FOR: Duration = Duration::from_secs(90);
 const OLD: Duration = Duration::from_secs(120);
 /// The questions of a namespace that are kept.
 const MOST_QUESTIONS: usize = 500;
-/// The rows of an answer that are kept.
 const MOST_ROWS: usize = 20_000;
 const AT_ONCE: usize = 4;
 
@@ -38,7 +37,6 @@ pub struct Signals {
     namespaces: Arc<Mutex<BTreeMap<String, Questions>>>,
 }
 
-/// The knowledge about a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signalled {
     /// False if the expression of its team has a result; none if nobody knows.

@@ -16,7 +16,6 @@ use super::scenarios::{Flaw, Scenario};
 /// The bounded name. No object has this kind.
 const NAME: &str = "pods";
 
-/// The token of the spare.
 pub const SPARE: u8 = 60;
 
 /// The object stored under a key. `version` counts the writes to the key.
@@ -38,7 +37,6 @@ pub struct Reservation {
     pub old: Option<Thing>,
 }
 
-/// The cache of a leader.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LeaderCache {
     pub things: Vec<Thing>,
@@ -48,7 +46,6 @@ pub struct LeaderCache {
     pub released: u64,
 }
 
-/// An entry of a ledger.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownEntry {
     pub key: usize,
@@ -144,7 +141,6 @@ impl Ledgers {
         }
     }
 
-    /// Stores a state and returns its number.
     fn keep(&mut self, state: State) -> usize {
         let lines = state.write();
         let number = *self.numbers.entry(format!("{lines:?}")).or_insert(self.states.len());
@@ -357,7 +353,6 @@ impl Ledgers {
         Self::amounts(OpenLedger::new(&self.plans[ledger], self.states[state].clone()).usage_with_claims())
     }
 
-    /// The nodes that a key is charged to.
     pub fn nodes(&self, ledger: usize, key: usize) -> Vec<usize> {
         self.plans[ledger].nodes_of(&format!("n{key}"))
     }

@@ -20,7 +20,6 @@ use crate::cluster::*;
 /// The memory limit of a replica in the chart.
 const MEMORY_LIMIT_KIB: u64 = 256 << 10;
 
-/// Connects to a replica, with a certificate if one is given.
 async fn connect(
     address: SocketAddr,
     shown: Option<&tls::ServingCertificate>,
@@ -33,7 +32,6 @@ fn head(length: usize) -> String {
     format!("POST /review HTTP/1.1\r\nhost: ledger\r\ncontent-length: {length}\r\n\r\n")
 }
 
-/// Sends a review of the creation of an object.
 async fn send(stream: &mut TlsStream<TcpStream>, object: &Value) {
     let review = review(object, &Value::Null).to_string();
     stream.write_all(&[head(review.len()).as_bytes(), review.as_bytes()].concat()).await.unwrap();

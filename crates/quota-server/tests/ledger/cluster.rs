@@ -39,7 +39,6 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// A replica that watches and leads.
     pub fn start(server: &Arc<ApiServer>) -> Self {
         let replica = Self::new(server, REQUEST_LIFETIME);
         drop(replica.start());
@@ -66,13 +65,11 @@ impl Running {
         Self(replica)
     }
 
-    /// The response to a review.
     pub async fn ask(&self, review: &Value) -> Value {
         let answer = review::answer(&self.0, review.to_string().as_bytes()).await.unwrap();
         answer["response"].clone()
     }
 
-    /// The response to a review of a creation.
     pub async fn create(&self, object: &Value) -> Value {
         self.ask(&review(object, &Value::Null)).await
     }
@@ -136,7 +133,6 @@ pub fn pod(namespace: &str, name: &str) -> Value {
         "spec": {"containers": [{"name": "a", "image": "a"}]}})
 }
 
-/// A pod that requests this much of a resource.
 pub fn pod_with(namespace: &str, name: &str, resource: &str, amount: &str) -> Value {
     let mut pod = pod(namespace, name);
     pod["spec"]["containers"][0]["resources"] = json!({"requests": {resource: amount}});
@@ -168,7 +164,6 @@ pub fn ledger(server: &ApiServer) -> Value {
     server.get(LEDGER).unwrap_or_default()
 }
 
-/// The status of a TenantQuota.
 pub fn quota_status(server: &ApiServer, name: &str) -> Value {
     server.get(&format!("/apis/headroom.dev/v1alpha1/tenantquotas/{name}")).unwrap()["status"].clone()
 }
@@ -194,7 +189,6 @@ pub async fn until_counted(server: &ApiServer, used: &str) {
     until(|| ledger(server), |ledger| ledger["used"][0] == used && ledger.get("claims").is_none()).await;
 }
 
-/// Waits until what is read is as expected.
 pub async fn until(read: impl Fn() -> Value, is_expected: impl Fn(&Value) -> bool) {
     let deadline = Instant::now() + REQUEST_LIFETIME + Duration::from_secs(60);
     loop {

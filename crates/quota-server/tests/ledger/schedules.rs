@@ -15,7 +15,6 @@ use crate::cluster::{self, *};
 /// So many that some may be held as spares.
 const MANY: usize = 100;
 
-/// The outcomes of creates.
 #[derive(Debug, Default)]
 struct Tally {
     stored: AtomicUsize,

@@ -91,7 +91,6 @@ impl Marked {
     }
 }
 
-/// The requests and limits of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContainerSize {

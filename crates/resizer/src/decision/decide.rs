@@ -8,7 +8,6 @@ use crate::decision::{
     Phase, PodChange, Readiness, Record, ResizeReason, Resized, Rules, Time, Workload,
 };
 
-/// The result of [`decide`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Decision {
     /// To be stored, if it differs, before any resize is sent.

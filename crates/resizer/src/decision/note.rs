@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::decision::{ComputeResource, Direction, Harm, ResizeReason, Resized};
 
-/// Something about one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Note {
     pub pod: String,
@@ -31,15 +30,12 @@ pub enum Event {
     NotTakenBack(String),
     /// A change was not made, or is no longer ours.
     Dropped(&'static str),
-    /// The API server refuses a resize.
     Refused(String),
     /// The API server refused again and again to take a change back.
     GivenUp(String),
     /// The pod had another version than the one that was read, so it is looked at again.
     Later,
-    /// A change has to wait.
     Waits(&'static str),
-    /// A change is not begun because it would be refused or would wait.
     DoesNotFit {
         direction: Direction,
         why: String,

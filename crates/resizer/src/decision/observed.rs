@@ -82,7 +82,6 @@ pub struct ObservedContainer {
     pub scales: Option<ContainerSize>,
 }
 
-/// Recent usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Used {
     pub at: Time,

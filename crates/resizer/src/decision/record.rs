@@ -25,7 +25,6 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PodChange {
-    /// The uid of the pod.
     pub uid: String,
     pub pod: String,
     pub direction: Direction,
@@ -90,15 +89,12 @@ pub enum Harm {
     Restarted,
     NotReady,
     Stalled,
-    /// It uses more than its new request.
     UsesMore,
     Objective,
     Deferred,
     Infeasible,
-    /// Somebody else resized the pod.
     Interference,
     Refused(String),
-    /// A person took it back.
     Undone,
 }
 
@@ -111,7 +107,6 @@ pub struct Past {
     pub why: ResizeReason,
     /// True once it was watched to its end and nothing got worse.
     pub quiet: bool,
-    /// True if it raised a memory limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raises_limit: bool,
     /// When containers were first known to run with a raised memory limit, in seconds.
@@ -285,7 +280,6 @@ impl Past {
 }
 
 impl PodChange {
-    /// The changes that take it back.
     pub(crate) fn reversed(&self) -> Vec<Resized> {
         self.containers.iter().map(|of| Resized { from: of.to, to: of.from, ..of.clone() }).collect()
     }

@@ -90,7 +90,6 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Returns true if the difference between two requests is worth a change.
     pub fn is_worth(&self, resource: ComputeResource, from: u64, to: u64) -> bool {
         let least = match resource {
             ComputeResource::Cpu => self.worth_cpu,
@@ -99,7 +98,6 @@ impl Rules {
         from.abs_diff(to) >= least && from.abs_diff(to).saturating_mul(100) >= from.saturating_mul(self.worth_percent)
     }
 
-    /// Returns true if a container needs more than its request.
     pub fn is_lacking(&self, resource: ComputeResource, used: u64, request: u64) -> bool {
         match resource {
             ComputeResource::Cpu => used > percent(request, self.cpu_lacks_percent),
@@ -128,7 +126,6 @@ impl Rules {
         percent(request, self.least_left_percent)
     }
 
-    /// The memory limit after a kill at this limit.
     pub fn after_kill(&self, limit: u64) -> u64 {
         self.rounded(ComputeResource::Memory, percent(limit, 120).max(limit.saturating_add(self.kill_raise)))
     }
