@@ -81,11 +81,6 @@ impl Footprint {
         self.amounts.get(name)
     }
 
-    /// A name whose amount is too large to be counted exactly.
-    pub fn uncountable(&self) -> Option<&str> {
-        self.amounts.iter().find(|(_, amount)| encoding::is_capped(amount)).map(|(name, _)| name.as_ref())
-    }
-
     /// `pods=1 requests.cpu=500m ~NotTerminating ~PriorityClass:high`
     pub fn read(line: &str) -> Result<Self, Unreadable> {
         let mut footprint = Self::default();

@@ -155,8 +155,8 @@ impl<'p> OpenLedger<'p> {
         let Some(added) = bytes_of(request) else {
             return LedgerVerdict::TooLarge(TooLarge::Size { resources: request.footprint.amounts.len() });
         };
-        if let Some(name) = request.footprint.uncountable() {
-            return LedgerVerdict::TooLarge(TooLarge::Amount(name.to_owned()));
+        if let Some((name, _)) = request.footprint.amounts.iter().find(|(_, amount)| encoding::is_capped(amount)) {
+            return LedgerVerdict::TooLarge(TooLarge::Amount(name.to_string()));
         }
         if let Some(pod) = &request.pod
             && self.state.entries().any(|(key, entry)| *key != request.key && entry.pod.as_ref() == Some(pod))
@@ -389,11 +389,8 @@ mod tests {
         let named = |length: usize| ReservationRequest {
             key: ObjectKey::new("pods", "shop", &format!("{number}-{}", "a".repeat(length))),
             token: number.to_string(),
-            attempt: Attempt { uid: "u".to_owned(), version: None },
             footprint: long_footprint(1, 1),
-            counted: None,
-            pod: None,
-            may_exceed: false,
+            ..ReservationRequest::default()
         };
         named(bytes - bytes_of(&named(0)).unwrap())
     }

@@ -15,7 +15,7 @@ use crate::footprint::Footprint;
 use crate::ledger::{LedgerVerdict, MAX_ENTRIES, OpenLedger, reserved, with_entry};
 use crate::plan::PlanNode;
 use crate::reservation_request::ReservationRequest;
-use crate::state::{Attempt, ObjectKey, State};
+use crate::state::{ObjectKey, State};
 
 /// The time during which a spare may be taken, from the beginning of the write that added it.
 pub const USABLE: Duration = Duration::from_secs(1);
@@ -44,15 +44,8 @@ impl ObjectKey {
 impl ReservationRequest {
     /// The reservation of a spare, without its name.
     pub fn spare(kind: &str, namespace: &str, footprint: &Arc<Footprint>) -> Self {
-        Self {
-            key: ObjectKey::new(kind, namespace, ""),
-            token: String::new(),
-            attempt: Attempt { uid: String::new(), version: None },
-            footprint: Arc::clone(footprint),
-            counted: None,
-            pod: None,
-            may_exceed: false,
-        }
+        let (key, footprint) = (ObjectKey::new(kind, namespace, ""), Arc::clone(footprint));
+        Self { key, footprint, ..Self::default() }
     }
 
     /// Returns true if a spare has all that this request needs: it creates an object of which nothing is counted yet.

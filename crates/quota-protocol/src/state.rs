@@ -23,7 +23,7 @@ pub struct State {
 }
 
 /// The storage key of an object.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// `pods`, or `deployments.apps`
     pub kind: String,
@@ -52,7 +52,7 @@ pub struct ClaimEntry {
 }
 
 /// Identifies a write once it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attempt {
     pub uid: String,
     /// For an update: the resourceVersion of the object that it replaces.

@@ -48,8 +48,7 @@ fn request(pod: &str, token: &str, asked: &str, old: Option<(&str, u64)>) -> Res
         attempt: Attempt { uid: format!("uid-{name}"), version: old.map(|(_, version)| version) },
         footprint: footprint(asked),
         counted: old.map(|(counted, _)| footprint(counted)),
-        pod: None,
-        may_exceed: false,
+        ..ReservationRequest::default()
     }
 }
 
@@ -162,18 +161,24 @@ fn a_claim_is_charged_where_its_footprint_matches_even_after_the_plan_has_change
     assert_eq!(held, [1, 0, 1]);
 }
 
+/// Makes requests until one is not granted. Returns how many were, and the other one's verdict.
+fn fill(ledger: &mut OpenLedger<'_>, of: impl Fn(usize) -> ReservationRequest) -> (usize, LedgerVerdict) {
+    let mut verdicts = (0..).map(|at| ledger.reserve(&of(at))).enumerate();
+    verdicts.find(|(_, verdict)| *verdict != LedgerVerdict::Granted).unwrap()
+}
+
+/// The creation of one of many small pods in a namespace.
+fn small(namespace: &str, at: usize) -> ReservationRequest {
+    request(&format!("{namespace}/p{at}"), &format!("{namespace}-{at}"), "pods=1", None)
+}
+
 #[test]
 fn requests_beyond_the_maximum_of_claims_must_retry_and_merged_entries_are_bounded() {
     let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
     // The share of the only namespace.
-    for at in 0..MAX_CLAIMS / 2 {
-        assert_eq!(
-            ledger.reserve(&request(&format!("shop/p{at}"), &at.to_string(), "pods=1", None)),
-            LedgerVerdict::Granted
-        );
-    }
-    assert_eq!(ledger.reserve(&request("shop/more", "x", "pods=1", None)), LedgerVerdict::Retry(Retry::Claims));
+    let filled = fill(&mut ledger, |at| small("shop", at));
+    assert_eq!(filled, (MAX_CLAIMS / 2, LedgerVerdict::Retry(Retry::Claims)));
     // The same name again and again.
     for at in 0..50 {
         assert_eq!(ledger.reserve(&request("shop/p0", &format!("loop-{at}"), "pods=1", None)), LedgerVerdict::Granted);
@@ -219,6 +224,15 @@ fn an_object_that_takes_too_much_of_the_ledger_is_refused() {
              the ledger: use a shorter name or fewer resources"
         ),
     );
+    // No quota bounds what is too large, but it would be written.
+    let container = r#"{"resources": {"requests": {"ephemeral-storage": "99999999999999999999999999999"}}}"#;
+    let pod = format!(
+        r#"{{"metadata": {{"name": "web-0", "uid": "u1"}}, "spec": {{"containers": [{container}, {container}]}}}}"#
+    );
+    check(
+        &reservation(&review("CREATE", "pods", &pod, "null")).unwrap().unwrap(),
+        "pods \"web-0\" is invalid: ephemeral-storage is 1e20 or more, which quotas cannot count: set a smaller amount",
+    );
     let old = long_footprint(1_800_000, 0);
     let shrunk = request("shop/big", "1", "pods=1", Some((&old, 7)));
     assert_eq!(ledger.reserve(&shrunk), LedgerVerdict::Granted);
@@ -230,13 +244,10 @@ fn no_tenant_fills_the_ledger() {
     let plan =
         plan(&["acme 1 - pods=9999", "a 1 0 pods=9999", "b 1 0 pods=9999"], &["a1 1", "a2 1", "b1 2", "b2 2", "own 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=0", "pods=0", "pods=0"]));
-    let mut fill = |namespace: &str| {
-        let one = |at: &usize| request(&format!("{namespace}/p{at}"), &format!("{namespace}-{at}"), "pods=1", None);
-        let granted = (0..MAX_CLAIMS).take_while(|at| ledger.reserve(&one(at)) == LedgerVerdict::Granted).count();
-        assert_eq!(ledger.reserve(&one(&granted)), LedgerVerdict::Retry(Retry::Claims), "{namespace}");
-        granted
-    };
-    assert_eq!(["a1", "a2", "b1", "own"].map(&mut fill), [171, 57, 95, 95]);
+    for (namespace, expected) in [("a1", 171), ("a2", 57), ("b1", 95), ("own", 95)] {
+        let filled = fill(&mut ledger, |at| small(namespace, at));
+        assert_eq!(filled, (expected, LedgerVerdict::Retry(Retry::Claims)), "{namespace}");
+    }
 }
 
 /// In a ledger with several trees, roots have shares too.
@@ -247,28 +258,14 @@ fn no_tree_fills_the_ledger_that_it_shares() {
     let of_trees = Plan::read(1, &plan::PlanLines { nodes: roots, namespaces }).unwrap();
     let mut ledger = OpenLedger::new(&of_trees, state(&["pods=0"; MAX_TREES]));
     // Each claim in another namespace of the tree.
-    let mut fill = |tree: usize| {
-        let mut namespaces = (tree..MAX_CLAIMS).step_by(MAX_TREES).cycle().take(MAX_CLAIMS).enumerate();
-        let mut granted = 0;
-        while let Some((at, namespace)) = namespaces.next()
-            && ledger.reserve(&request(&format!("n{namespace}/p{at}"), &format!("{tree}-{at}"), "pods=1", None))
-                == LedgerVerdict::Granted
-        {
-            granted += 1;
-        }
-        granted
-    };
-    let granted: Vec<usize> = (0..MAX_TREES).map(&mut fill).collect();
+    let in_tree = |tree: usize, at: usize| small(&format!("n{}", tree + at * MAX_TREES % MAX_CLAIMS), at);
+    let granted: Vec<usize> = (0..MAX_TREES).map(|tree| fill(&mut ledger, |at| in_tree(tree, at)).0).collect();
     assert_eq!(granted[..9], [134, 76, 47, 32, 24, 20, 18, 17, 16]);
     assert!(granted[9..].iter().all(|granted| *granted == 16), "the last one finds room too: {granted:?}");
     // Quotas that all cover one namespace do not divide the room.
     let plan = plan(&["a 1 - pods=9999", "b 1 - pods=9999"], &["shop 0,1"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=0", "pods=0"]));
-    let one = |at: &usize| request(&format!("shop/p{at}"), &at.to_string(), "pods=1", None);
-    assert_eq!(
-        (0..MAX_CLAIMS).take_while(|at| ledger.reserve(&one(at)) == LedgerVerdict::Granted).count(),
-        MAX_CLAIMS / 2
-    );
+    assert_eq!(fill(&mut ledger, |at| small("shop", at)).0, MAX_CLAIMS / 2);
 }
 
 /// Also with the footprints of stored objects, which may be of any size.
@@ -277,9 +274,8 @@ fn the_size_of_all_claims_is_bounded() {
     let plan = plan(&["a 1 - pods=100000"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
     let of = |at: usize| request(&format!("shop/p{at}"), &at.to_string(), &long_footprint(1900, at), None);
-    let granted = (0..MAX_CLAIMS).take_while(|at| ledger.reserve(&of(*at)) == LedgerVerdict::Granted).count();
+    let (granted, verdict) = fill(&mut ledger, of);
     assert!((25..40).contains(&granted), "{granted}");
-    let verdict = ledger.reserve(&of(granted));
     assert_eq!(verdict, LedgerVerdict::Retry(Retry::Bytes));
     let state = ledger.into_state();
     assert_eq!(state.claims.len(), granted);
@@ -536,26 +532,6 @@ fn a_replica_that_has_seen_less_does_not_recount() {
     cache.advance("pods", 11);
     let recounted = recount(&plan, &counted, &cache, &BTreeSet::new()).unwrap().unwrap();
     assert_eq!(recounted.write().used, ["pods=0"]);
-}
-
-#[test]
-fn an_amount_that_cannot_be_counted_is_refused() {
-    let nines = "9".repeat(29);
-    let containers = format!(
-        r#"{{"name": "a", "resources": {{"requests": {{"ephemeral-storage": "{nines}"}}}}}},
-            {{"name": "b", "resources": {{"requests": {{"ephemeral-storage": "{nines}"}}}}}}"#
-    );
-    let pod = format!(r#"{{"metadata": {{"name": "web-0", "uid": "u1"}}, "spec": {{"containers": [{containers}]}}}}"#);
-    let asked = reservation(&review("CREATE", "pods", &pod, "null")).unwrap().unwrap();
-    // No quota bounds what is too large, but it would be written.
-    let plan = plan(&["a 1 - pods=9"], &["shop 0"]);
-    let mut ledger = OpenLedger::new(&plan, state(&["pods=1"]));
-    let LedgerVerdict::TooLarge(too_large) = ledger.reserve(&asked) else { panic!("not refused") };
-    assert_eq!(
-        message::too_large(&asked.key, &too_large),
-        "pods \"web-0\" is invalid: ephemeral-storage is 1e20 or more, which quotas cannot count: set a smaller amount"
-    );
-    assert_eq!(ledger.state(), &state(&["pods=1"]));
 }
 
 #[test]

@@ -99,8 +99,7 @@ fn request(reservation: Reservation) -> ReservationRequest {
         },
         footprint: footprint(reservation.charge),
         counted: reservation.old.map(|old| footprint(old.charge)),
-        pod: None,
-        may_exceed: false,
+        ..ReservationRequest::default()
     }
 }
 
