@@ -88,12 +88,9 @@ pub async fn config(chosen: &Chosen) -> Result<Config, String> {
 
 async fn found(chosen: &Chosen) -> Result<Config, String> {
     let options = KubeConfigOptions { context: chosen.context.clone(), ..Default::default() };
-    let from_file = match &chosen.kubeconfig {
-        Some(path) => match Kubeconfig::read_from(path) {
-            Ok(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &options).await,
-            Err(error) => Err(error),
-        },
-        None => Config::from_kubeconfig(&options).await,
+    let from_file = match chosen.read() {
+        Ok(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &options).await,
+        Err(error) => Err(error),
     };
     let mut config = match from_file {
         Ok(mut config) => {

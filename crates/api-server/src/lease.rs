@@ -108,10 +108,6 @@ impl Lease {
         valid.checked_sub(renewed?.elapsed()).filter(|remaining| !remaining.is_zero())
     }
 
-    fn set_renewed(&self, renewed: Option<Instant>) {
-        *locked(&self.renewed) = renewed;
-    }
-
     /// Takes the Lease if it is free, was held by this process, or has expired since the first `observation`.
     pub async fn try_take(&self, observation: &mut Observation) -> LeaseResult<Turn> {
         loop {
@@ -156,7 +152,7 @@ impl Lease {
             match tokio::time::timeout(MAX_WAIT.min(self.timing.duration / 4), self.renew()).await {
                 Ok(Ok(true)) => outage::answered(),
                 Ok(Ok(false)) => {
-                    self.set_renewed(None);
+                    *locked(&self.renewed) = None;
                     tracing::warn!(lease = self.name, "another process has taken the lease");
                     return;
                 }
@@ -171,7 +167,7 @@ impl Lease {
         if !self.is_ours() {
             return;
         }
-        self.set_renewed(None);
+        *locked(&self.renewed) = None;
         let released = async {
             loop {
                 let Some(lease) = self.get().await?.filter(|lease| holder_of(lease) == self.holder.name) else {
@@ -246,7 +242,7 @@ impl Lease {
         let lease = LeaseObject { metadata, spec: Some(self.spec(Some(&self.holder.name), None)) };
         let asked = Instant::now();
         self.api.create(&self.path(), &json(&lease)?).await?;
-        self.set_renewed(Some(asked));
+        *locked(&self.renewed) = Some(asked);
         Ok(())
     }
 
@@ -255,7 +251,7 @@ impl Lease {
         lease.spec = Some(self.spec(holder, lease.spec.as_ref()));
         let asked = Instant::now();
         self.api.replace(&self.path().at(self.name), &json(&lease)?).await?;
-        self.set_renewed(holder.map(|_| asked));
+        *locked(&self.renewed) = holder.map(|_| asked);
         Ok(())
     }
 
@@ -288,7 +284,7 @@ impl RenewedLease {
     }
 
     /// Takes the Lease, or names its holder. Waits until it is known whether a holder still renews it.
-    pub async fn take(&self) -> Result<Turn, LeaseError> {
+    pub async fn take(&self) -> LeaseResult<Turn> {
         if self.is_ours() {
             return Ok(Turn::Ours);
         }
@@ -297,7 +293,7 @@ impl RenewedLease {
             let (lease, stop) = (Arc::clone(&self.lease), CancellationToken::new());
             let stopped = stop.clone();
             self.parts.finish("renewals of the Lease", BRIEF, async move { lease.renew_until(&stopped).await });
-            self.set_renewals(Some(stop.drop_guard()));
+            *locked(&self.renewals) = Some(stop.drop_guard());
         }
         Ok(turn)
     }
@@ -306,14 +302,9 @@ impl RenewedLease {
         self.lease.is_ours()
     }
 
-    /// Lets another process take the Lease at once.
     pub async fn release(&self) {
-        self.set_renewals(None);
+        *locked(&self.renewals) = None;
         self.lease.release().await;
-    }
-
-    fn set_renewals(&self, renewals: Option<DropGuard>) {
-        *locked(&self.renewals) = renewals;
     }
 }
 

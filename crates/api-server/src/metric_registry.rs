@@ -28,11 +28,6 @@ pub fn set(gauge: &Gauge, value: u64) {
     gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
 }
 
-/// The labels of a family.
-pub trait Labels: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static {}
-
-impl<L: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static> Labels for L {}
-
 pub struct Families<'r>(pub &'r mut Registry);
 
 impl Families<'_> {
@@ -49,7 +44,10 @@ impl Families<'_> {
     }
 
     /// An amount for each set of labels.
-    pub fn amounts<L: Labels>(&mut self, name: &str, help: &str) -> Family<L, Gauge<f64, AtomicU64>> {
+    pub fn amounts<L>(&mut self, name: &str, help: &str) -> Family<L, Gauge<f64, AtomicU64>>
+    where
+        L: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static,
+    {
         let amounts = Family::default();
         self.0.register(name, help, amounts.clone());
         amounts

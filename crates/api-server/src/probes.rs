@@ -3,12 +3,11 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use http::{Request, Response, StatusCode, header};
-use http_body_util::Full;
+use http::{Request, StatusCode};
 use hyper::body::Bytes;
 use tokio::net::TcpListener;
 
-use crate::http_server::{ServerLimits, serve_pages};
+use crate::http_server::{ServerLimits, answer, serve_pages};
 use crate::metric_registry;
 use crate::parts::Parts;
 
@@ -23,10 +22,7 @@ pub async fn serve<M: Display + Send + Sync + 'static>(
 ) {
     let respond = move |request: Request<Bytes>| {
         let (status, kind, text) = page(request.uri().path(), &parts, metrics.as_ref(), &problem);
-        let mut response = Response::new(Full::new(Bytes::from(text)));
-        *response.status_mut() = status;
-        response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
-        std::future::ready(response)
+        std::future::ready(answer(status, kind, text))
     };
     serve_pages(listener, ServerLimits::PAGES, respond).await;
 }

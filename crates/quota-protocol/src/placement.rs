@@ -157,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::plan::{PlanLines, PlanNode};
+    use crate::plan::PlanNode;
 
     /// A tree whose root and quotas are named `a a.0 a.1`, with so many namespaces.
     fn tree(root: &str, quotas: usize, namespaces: usize) -> Plan {
@@ -166,7 +166,7 @@ mod tests {
             _ => format!("{root}.{at} 1 0 pods=1"),
         });
         let namespaces = (0..namespaces).map(|at| format!("{root}-{at:060} 0"));
-        Plan::read(1, &PlanLines { nodes: nodes.collect(), namespaces: namespaces.collect() }).unwrap()
+        Plan::read(1, &nodes.collect::<Vec<_>>(), &namespaces.collect::<Vec<_>>()).unwrap()
     }
 
     fn small(root: &str) -> Plan {

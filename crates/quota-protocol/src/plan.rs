@@ -209,12 +209,12 @@ impl Plan {
         }
     }
 
-    pub fn read(number: u64, lines: &PlanLines) -> Result<Self, Unreadable> {
+    pub fn read(number: u64, nodes: &[impl AsRef<str>], namespaces: &[impl AsRef<str>]) -> Result<Self, Unreadable> {
         let mut plan = Self { number, ..Self::default() };
-        for line in &lines.nodes {
-            plan.nodes.push(read_node(line, plan.nodes.len())?);
+        for line in nodes {
+            plan.nodes.push(read_node(line.as_ref(), plan.nodes.len())?);
         }
-        for line in &lines.namespaces {
+        for line in namespaces.iter().map(AsRef::as_ref) {
             let (name, nodes) = line.split_once(' ').ok_or_else(|| Unreadable::new(line, "expected nodes"))?;
             let place = |word: &str| {
                 let place = encoding::read_number(word)?.try_into().unwrap_or(usize::MAX);
@@ -318,7 +318,7 @@ mod tests {
         );
         assert_eq!(lines.namespaces, ["shop 1", "web 1,2"]);
         plan.number = 7;
-        assert_eq!(Plan::read(7, &lines).unwrap(), plan);
+        assert_eq!(Plan::read(7, &lines.nodes, &lines.namespaces).unwrap(), plan);
 
         assert_eq!((plan.root_of("web"), plan.root_of("other")), (Some("acme"), None));
         assert_eq!(plan.watched_kinds(), plan.kinds());
@@ -349,9 +349,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_the_same_with_another_number_but_not_with_other_quotas_or_namespaces() {
-        let lines =
-            |node: &str, namespace: &str| PlanLines { nodes: vec![node.into()], namespaces: vec![namespace.into()] };
-        let plan = |number: u64, node: &str, namespace: &str| Plan::read(number, &lines(node, namespace)).unwrap();
+        let plan = |number: u64, node: &str, namespace: &str| Plan::read(number, &[node], &[namespace]).unwrap();
         let first = plan(1, "acme 4 - pods=1", "shop 0");
         assert!(first.is_same_as(&plan(2, "acme 4 - pods=1", "shop 0")));
         assert!(!first.is_same_as(&plan(1, "acme 5 - pods=2", "shop 0")));
@@ -367,8 +365,7 @@ mod tests {
     #[test]
     fn an_error_in_a_plan_quotes_the_line() {
         let check = |node: &str, namespace: &str, expected: &str| {
-            let lines = PlanLines { nodes: vec![node.to_owned()], namespaces: vec![namespace.to_owned()] };
-            assert_eq!(Plan::read(1, &lines).unwrap_err().to_string(), expected);
+            assert_eq!(Plan::read(1, &[node], &[namespace]).unwrap_err().to_string(), expected);
         };
         check("acme 4", "a 0", "cannot read `acme 4`: expected name, generation and parent");
         check("acme 4 0 pods=1", "a 0", "cannot read `acme 4 0 pods=1`: the parent must be on an earlier line");

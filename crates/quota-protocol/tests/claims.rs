@@ -10,15 +10,13 @@ use headroom_admission::request::Request;
 use headroom_quota_protocol::cache::CachedObject;
 use headroom_quota_protocol::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Refusal, Retry};
 use headroom_quota_protocol::placement::MAX_TREES;
-use headroom_quota_protocol::plan::{self, Plan};
 use headroom_quota_protocol::reservation_request::{RequestError, ReservationRequest, faults};
 use headroom_quota_protocol::state::{Attempt, ObjectKey, StateLines};
-use headroom_quota_protocol::{Cache, Footprint, LedgerVerdict, OpenLedger, State, message, recount};
+use headroom_quota_protocol::{Cache, Footprint, LedgerVerdict, OpenLedger, Plan, State, message, recount};
 use proptest::prelude::*;
 
 fn plan(nodes: &[&str], namespaces: &[&str]) -> Plan {
-    let own = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect();
-    Plan::read(1, &plan::PlanLines { nodes: own(nodes), namespaces: own(namespaces) }).unwrap()
+    Plan::read(1, nodes, namespaces).unwrap()
 }
 
 fn state(used: &[&str]) -> State {
@@ -255,7 +253,7 @@ fn no_tenant_fills_the_ledger() {
 fn no_tree_fills_the_ledger_that_it_shares() {
     let roots: Vec<String> = (0..MAX_TREES).map(|at| format!("t{at} 1 - pods=9999")).collect();
     let namespaces: Vec<String> = (0..MAX_CLAIMS).map(|at| format!("n{at} {}", at % MAX_TREES)).collect();
-    let of_trees = Plan::read(1, &plan::PlanLines { nodes: roots, namespaces }).unwrap();
+    let of_trees = Plan::read(1, &roots, &namespaces).unwrap();
     let mut ledger = OpenLedger::new(&of_trees, state(&["pods=0"; MAX_TREES]));
     // Each claim in another namespace of the tree.
     let in_tree = |tree: usize, at: usize| small(&format!("n{}", tree + at * MAX_TREES % MAX_CLAIMS), at);
@@ -345,8 +343,7 @@ fn spares_that_are_added_again_and_again_stay_a_small_part_of_what_is_left() {
 #[test]
 fn spares_of_many_groups_leave_half_of_the_claims_to_others() {
     let namespaces: Vec<String> = (0..64).map(|at| format!("shop-{at} 0")).collect();
-    let namespaces: Vec<&str> = namespaces.iter().map(String::as_str).collect();
-    let plan = plan(&["team 1 - pods=1000000"], &namespaces);
+    let plan = Plan::read(1, &["team 1 - pods=1000000"], &namespaces).unwrap();
     let longest = long_footprint(1500, 1);
     for (counted, expected) in [("pods=1", 256), (longest.as_str(), 42)] {
         let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
@@ -657,7 +654,7 @@ proptest! {
     fn no_edited_ledger_causes_a_panic(lines in prop::collection::vec(".*", 0..4), claim in ".*") {
         let (used, footprints, counted_at) = (lines.clone(), lines.clone(), lines.clone());
         let _ = State::read(&StateLines { used, footprints, counted_at, claims: vec![claim], plan: 1 });
-        let _ = Plan::read(1, &plan::PlanLines { nodes: lines.clone(), namespaces: lines });
+        let _ = Plan::read(1, &lines, &lines);
     }
 }
 

@@ -9,7 +9,6 @@ use headroom_quota_protocol::{Cache, Plan};
 use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Collection, stored};
 use crate::objects::{NAMESPACES, RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of, read_named};
-use crate::planner::count_from_scratch;
 use crate::tenants::Tenants;
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
@@ -114,9 +113,8 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
 }
 
 fn differences(view: &View, cache: &Cache) -> Vec<[String; 5]> {
-    let counted = count_from_scratch(&view.plan, cache).map(|state| state.used).unwrap_or_default();
     let mut differences = Vec::new();
-    for ((node, used), counted) in view.plan.nodes.iter().zip(&view.state.used).zip(&counted) {
+    for ((node, used), counted) in view.plan.nodes.iter().zip(&view.state.used).zip(&cache.count(&view.plan)) {
         let names: BTreeSet<&str> = used.names().chain(counted.names()).map(AsRef::as_ref).collect();
         for name in names {
             let (used, counted) = (used.get(name), counted.get(name));

@@ -288,14 +288,11 @@ impl LedgerCache {
 
 #[cfg(test)]
 mod tests {
-    use headroom_quota_protocol::plan::PlanLines;
-
     use super::*;
 
     fn view(ledger: &str, number: u64, namespaces: &[&str]) -> View {
-        let namespaces = namespaces.iter().map(|namespace| format!("{namespace} 0")).collect();
-        let lines = PlanLines { nodes: vec!["team 1 - pods=1".to_owned()], namespaces };
-        let plan = Arc::new(Plan::read(number, &lines).unwrap());
+        let namespaces: Vec<_> = namespaces.iter().map(|namespace| format!("{namespace} 0")).collect();
+        let plan = Arc::new(Plan::read(number, &["team 1 - pods=1"], &namespaces).unwrap());
         View { ledger: ledger.to_owned(), revision: number, plan, state: Arc::default() }
     }
 

@@ -53,8 +53,7 @@ const SIZES: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 impl Default for QuotaServerMetrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("headroom");
-        let quotas = Family::default();
-        registry.register("tenantquota", "Bounds and usage of TenantQuotas", quotas.clone());
+        let quotas = Families(&mut registry).amounts("tenantquota", "Bounds and usage of TenantQuotas");
         let mut families = Families(registry.sub_registry_with_prefix("ledger"));
         let parts = Parts::default();
         families.0.register_collector(Box::new(parts.clone()));

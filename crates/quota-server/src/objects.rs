@@ -7,7 +7,7 @@ use headroom_admission::json::Node;
 use headroom_objects::document;
 use headroom_objects::kinds::metadata;
 use headroom_quota_protocol::encoding::Unreadable;
-use headroom_quota_protocol::plan::{self, Plan};
+use headroom_quota_protocol::plan::{Plan, PlanLines};
 use headroom_quota_protocol::state::{self, State};
 use serde_json::{Value, json};
 
@@ -73,8 +73,8 @@ pub fn read(object: Node<'_>) -> Result<LedgerContent, Unreadable> {
     if let Some(of) = text_at(object, &["metadata", "labels", LEDGER_LABEL]) {
         let number = name.rsplit_once(".plan-").and_then(|(_, number)| number.parse().ok());
         let number = number.ok_or_else(|| broken("expected a name that ends with the plan's number"))?;
-        let lines = plan::PlanLines { nodes: ledger.nodes, namespaces: ledger.namespaces };
-        return Ok(LedgerContent::Plan { ledger: of.into_owned(), plan: Plan::read(number, &lines)? });
+        let plan = Plan::read(number, &ledger.nodes, &ledger.namespaces)?;
+        return Ok(LedgerContent::Plan { ledger: of.into_owned(), plan });
     }
     let QuotaLedger { plan, used, counted_at, shapes, claims, .. } = ledger;
     let state = State::read(&state::StateLines { plan, used, counted_at, footprints: shapes, claims })?;
@@ -91,7 +91,7 @@ pub fn text_at<'d>(object: Node<'d>, path: &[&str]) -> Option<Cow<'d, str>> {
 }
 
 pub fn write_plan(namespace: &str, ledger: &str, plan: &Plan) -> Value {
-    let plan::PlanLines { nodes, namespaces } = plan.write();
+    let PlanLines { nodes, namespaces } = plan.write();
     let labels = json!({LEDGER_LABEL: ledger});
     object(
         namespace,
@@ -137,8 +137,7 @@ mod tests {
 
     #[test]
     fn written_objects_read_back_and_errors_name_the_line() {
-        let nodes = vec!["acme 4 - pods=10".to_owned()];
-        let plan = Plan::read(7, &plan::PlanLines { nodes, namespaces: vec!["shop 0".to_owned()] }).unwrap();
+        let plan = Plan::read(7, &["acme 4 - pods=10"], &["shop 0"]).unwrap();
         let LedgerContent::Plan { ledger, plan: read_plan } =
             read_value(&write_plan("headroom", "acme", &plan)).unwrap()
         else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_quota_protocol::tree::trees;
-use headroom_quota_protocol::{Cache, Plan, State, placement, recount};
+use headroom_quota_protocol::{Plan, State, placement};
 use tokio::time::Instant;
 
 use crate::ledger_cache::View;
@@ -196,10 +196,4 @@ async fn remove_stale(replica: &Replica, replaced: &mut HashMap<(String, u64), I
             tracing::debug!(name, %failure, "cannot delete a plan");
         }
     }
-}
-
-/// The state of a ledger counted from scratch.
-pub fn count_from_scratch(plan: &Plan, cache: &Cache) -> Option<State> {
-    let begin = State { plan: plan.number, ..State::default() };
-    recount(plan, &begin, cache, &BTreeSet::new()).ok().flatten()
 }

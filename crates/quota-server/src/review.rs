@@ -11,11 +11,10 @@ use headroom_admission::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_admission::request::Request;
 use headroom_api_server::random::token;
 use headroom_objects::kinds::labels_of;
-use headroom_quota_protocol::ledger::{OpenLedger, Refusal};
 use headroom_quota_protocol::reservation_request::{self, RequestError, ReservationRequest};
 use headroom_quota_protocol::state::ObjectKey;
 use headroom_quota_protocol::tree::{ParentProblem, trees};
-use headroom_quota_protocol::{LedgerVerdict, Plan, message};
+use headroom_quota_protocol::{LedgerVerdict, OpenLedger, message};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -191,10 +190,13 @@ impl Review<'_, '_> {
             growing.push(view);
         }
         let is_dry_run = self.node.get("dryRun").ok().flatten().and_then(|dry| dry.bool().ok()).unwrap_or_default();
-        match is_dry_run {
-            true => dry_run(replica, &reservation, &growing),
-            false => self.reserve(&reservation, uncharged, &growing).await,
+        if !is_dry_run {
+            return self.reserve(&reservation, uncharged, &growing).await;
         }
+        growing.iter().try_for_each(|view| {
+            let verdict = OpenLedger::new(&view.plan, view.state.as_ref().clone()).reserve(&reservation);
+            outcome(replica, &reservation, &view.ledger, Ok((verdict, Arc::clone(&view.plan))))
+        })
     }
 
     /// `uncharged` is the reservation before its devices were charged.
@@ -311,14 +313,6 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
     }
 }
 
-/// The verdict by the known state, without writing anything.
-fn dry_run(replica: &Replica, reservation: &ReservationRequest, views: &[View]) -> Result<(), Denial> {
-    views.iter().try_for_each(|view| {
-        let verdict = OpenLedger::new(&view.plan, view.state.as_ref().clone()).reserve(reservation);
-        outcome(replica, reservation, &view.ledger, Ok((verdict, Arc::clone(&view.plan))))
-    })
-}
-
 /// The outcome of a request by the answer of a ledger.
 fn outcome(
     replica: &Replica,
@@ -330,7 +324,17 @@ fn outcome(
     match answer {
         Ok((LedgerVerdict::Granted, _)) => Ok(()),
         Ok((LedgerVerdict::Refused(refusal), plan)) => {
-            Err(Denial::forbidden(refused(replica, reservation, ledger, &plan, &refusal)))
+            let is_plain = namespace_of(ledger).is_some();
+            let consumers = |quota: &str, name: &str| match replica.options.message_names && !is_plain {
+                true => replica.tenants.consumers(quota, name),
+                false => message::Consumers::default(),
+            };
+            let noun = if is_plain { "quota" } else { "tenant quota" };
+            let mut text = message::refusal(noun, key, &plan, &refusal, &consumers);
+            if !refusal.waits_for.is_empty() {
+                text.push_str(&message::until_released(replica.options.request_lifetime.as_secs()));
+            }
+            Err(Denial::forbidden(text))
         }
         // Too many claims, one that no ledger can hold, or the ledger is not writable: the object is counted once it is
         // stored.
@@ -339,24 +343,4 @@ fn outcome(
         Ok((LedgerVerdict::Retry(busy), plan)) => Err(Denial::busy(message::retry(&plan, key, busy))),
         Err(problem) => Err(Denial::busy(problem)),
     }
-}
-
-fn refused(
-    replica: &Replica,
-    reservation: &ReservationRequest,
-    ledger: &str,
-    plan: &Plan,
-    refusal: &Refusal,
-) -> String {
-    let is_plain = namespace_of(ledger).is_some();
-    let consumers = |quota: &str, name: &str| match replica.options.message_names && !is_plain {
-        true => replica.tenants.consumers(quota, name),
-        false => message::Consumers::default(),
-    };
-    let noun = if is_plain { "quota" } else { "tenant quota" };
-    let mut text = message::refusal(noun, &reservation.key, plan, refusal, &consumers);
-    if !refusal.waits_for.is_empty() {
-        text.push_str(&message::until_released(replica.options.request_lifetime.as_secs()));
-    }
-    text
 }

@@ -13,6 +13,8 @@ use tokio_rustls::TlsAcceptor;
 use crate::replica::Replica;
 use crate::review;
 
+const TEXT: &str = "text/plain; charset=utf-8";
+
 /// The API server sends objects of up to 3 MiB; an update includes the old object. A review that is being answered takes
 /// five times the memory of its text.
 pub const LIMITS: ServerLimits = ServerLimits {
@@ -46,27 +48,17 @@ pub async fn reviews(replica: Arc<Replica>, listener: TcpListener, acceptor: Tls
 
 async fn answer(replica: &Arc<Replica>, request: Request<Bytes>) -> Response<Full<Bytes>> {
     if request.method() != Method::POST || request.uri().path() != "/review" {
-        return text(StatusCode::NOT_FOUND, "POST AdmissionReviews to /review\n".to_owned());
+        return http_server::answer(StatusCode::NOT_FOUND, TEXT, "POST AdmissionReviews to /review\n");
     }
     match review::answer(replica, request.body()).await {
         Ok(review) => {
-            let mut response = Response::new(Full::new(Bytes::from(review.to_string())));
-            let json = header::HeaderValue::from_static("application/json");
-            response.headers_mut().insert(header::CONTENT_TYPE, json);
+            let mut response = http_server::answer(StatusCode::OK, "application/json", review.to_string());
             if replica.stop.is_cancelled() {
                 // Otherwise the next review could be on its way on this connection when the replica ends.
                 response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
             }
             response
         }
-        Err(problem) => text(StatusCode::BAD_REQUEST, format!("{problem}\n")),
+        Err(problem) => http_server::answer(StatusCode::BAD_REQUEST, TEXT, format!("{problem}\n")),
     }
-}
-
-fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = status;
-    let kind = header::HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
 }

@@ -35,10 +35,10 @@ pub struct Spares {
 }
 
 /// Creates of one kind in one namespace with the same charge, of which one can take the spare of another.
+#[derive(Default)]
 struct SpareGroup {
-    kind: String,
-    namespace: String,
-    footprint: Arc<Footprint>,
+    /// A spare of them, without its name.
+    like: ReservationRequest,
     /// The times of the last creates.
     came: VecDeque<Instant>,
     /// The oldest first.
@@ -74,8 +74,9 @@ pub enum SpareTaken {
 }
 
 impl SpareGroup {
-    fn is_of(&self, request: &ReservationRequest) -> bool {
-        self.namespace == request.key.namespace && self.kind == request.key.kind && self.footprint == request.footprint
+    fn is_of(&self, key: &ObjectKey, footprint: &Arc<Footprint>) -> bool {
+        let ReservationRequest { key: like, footprint: charge, .. } = &self.like;
+        like.namespace == key.namespace && like.kind == key.kind && charge == footprint
     }
 
     /// Forgets what is too long ago. Spares of an earlier plan may have no room in its bounds.
@@ -125,19 +126,11 @@ impl Spares {
         let now = Instant::now();
         let mut by_ledger = self.by_ledger();
         let groups = by_ledger.entry(view.ledger.clone()).or_default();
-        let at = groups.iter().position(|group| group.is_of(request)).or_else(|| {
+        let at = groups.iter().position(|group| group.is_of(&request.key, &request.footprint)).or_else(|| {
             (groups.len() < MAX_GROUPS).then(|| {
-                let (ObjectKey { kind, namespace, .. }, footprint) =
-                    (request.key.clone(), Arc::clone(&request.footprint));
-                groups.push(SpareGroup {
-                    kind,
-                    namespace,
-                    footprint,
-                    came: VecDeque::new(),
-                    free: VecDeque::new(),
-                    taken: Vec::new(),
-                    is_asked_for_more: false,
-                });
+                let ObjectKey { kind, namespace, .. } = &request.key;
+                let like = ReservationRequest::spare(kind, namespace, &request.footprint);
+                groups.push(SpareGroup { like, ..SpareGroup::default() });
                 groups.len() - 1
             })
         });
@@ -222,9 +215,8 @@ impl Spares {
         for group in by_ledger.get(ledger).into_iter().flatten() {
             let wanted = group.wanted();
             if wanted > 0 {
-                let like = ReservationRequest::spare(&group.kind, &group.namespace, &group.footprint);
-                let keys = open.add_spares(&like, wanted, &self.owner, token).into_iter();
-                added.extend(keys.map(|key| (key, Arc::clone(&group.footprint))));
+                let keys = open.add_spares(&group.like, wanted, &self.owner, token).into_iter();
+                added.extend(keys.map(|key| (key, Arc::clone(&group.like.footprint))));
             }
         }
         added
@@ -239,10 +231,7 @@ impl Spares {
             group.taken.retain(|taken| !recorded.contains(&taken.by.token));
         }
         for (key, footprint) in added {
-            let is_of = |group: &&mut SpareGroup| {
-                group.kind == key.kind && group.namespace == key.namespace && group.footprint == footprint
-            };
-            if let Some(group) = groups.iter_mut().find(is_of) {
+            if let Some(group) = groups.iter_mut().find(|group| group.is_of(&key, &footprint)) {
                 group.free.push_back(Spare { key, plan, until: began + USABLE });
             }
         }
@@ -251,7 +240,7 @@ impl Spares {
 
 #[cfg(test)]
 mod tests {
-    use headroom_quota_protocol::plan::{Plan, PlanLines};
+    use headroom_quota_protocol::plan::Plan;
     use headroom_quota_protocol::state::Attempt;
 
     use super::*;
@@ -264,9 +253,7 @@ mod tests {
 
     impl Ledger {
         fn new() -> Self {
-            let lines =
-                PlanLines { nodes: vec!["team 1 - pods=1000".to_owned()], namespaces: vec!["shop 0".to_owned()] };
-            let plan = Arc::new(Plan::read(1, &lines).unwrap());
+            let plan = Arc::new(Plan::read(1, &["team 1 - pods=1000"], &["shop 0"]).unwrap());
             let used = vec!["pods=0".to_owned()];
             let lines = headroom_quota_protocol::state::StateLines { plan: 1, used, ..Default::default() };
             let state = Arc::new(State::read(&lines).unwrap());

@@ -8,7 +8,7 @@ use headroom_admission::json::Document;
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::watch::WatchUpdate;
 use headroom_fixtures::api_server::{ApiServer, Outcome, Request, status};
-use headroom_quota_protocol::{Plan, State, plan};
+use headroom_quota_protocol::{Plan, State};
 use headroom_quota_server::ledger_cache::LedgerCache;
 use headroom_quota_server::objects::{self, LedgerContent};
 use serde_json::json;
@@ -73,8 +73,7 @@ async fn a_plan_that_failed_is_tried_again_within_seconds() {
 #[tokio::test]
 async fn a_known_state_is_not_read_again() {
     let cache = LedgerCache::new(ApiClient::new(client(&ApiServer::new())), "headroom");
-    let lines = plan::PlanLines { nodes: vec!["acme 4 - pods=10".to_owned()], namespaces: vec!["shop 0".to_owned()] };
-    cache.add_plan("acme", Arc::new(Plan::read(1, &lines).unwrap()));
+    cache.add_plan("acme", Arc::new(Plan::read(1, &["acme 4 - pods=10"], &["shop 0"]).unwrap()));
     cache.add_state("acme", 7, State { plan: 1, ..State::default() }).unwrap();
     let seen = |revision: u64| {
         let object = objects::write_state("headroom", "acme", &State { plan: 1, ..State::default() }, Some(revision));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headroom_fixtures::api_server::ApiServer;
-use headroom_quota_protocol::{Plan, State, plan, state};
+use headroom_quota_protocol::{Plan, State, state};
 use headroom_quota_server::{objects, review};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -125,9 +125,8 @@ async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
         server.put(quota("team", &["shop"], &json!({"pods": HARD.to_string()})));
         server.put(quota("zoo", &["shop"], &json!({"pods": "1000"})));
         // A ledger with a name of its own, as they had before they were shared.
-        let lines =
-            plan::PlanLines { nodes: vec![format!("team 1 - pods={HARD}")], namespaces: vec!["shop 0".to_owned()] };
-        server.put(objects::write_plan("headroom", "team", &Plan::read(1, &lines).unwrap()));
+        let plan = Plan::read(1, &[format!("team 1 - pods={HARD}")], &["shop 0"]).unwrap();
+        server.put(objects::write_plan("headroom", "team", &plan));
         let lines = state::StateLines { plan: 1, used: vec!["pods=0".to_owned()], ..state::StateLines::default() };
         server.put(objects::write_state("headroom", "team", &State::read(&lines).unwrap(), None));
         let replicas = [0, 1].map(|_| Running::start(&server));
