@@ -90,12 +90,7 @@ impl ResizerMetrics {
             Event::Settled => "settled",
             Event::TakingBack { .. } => "taken_back",
             Event::Dropped(_) | Event::GivenUp(_) => "dropped",
-            Event::Refused(_)
-            | Event::Would { .. }
-            | Event::Waits(_)
-            | Event::DoesNotFit { .. }
-            | Event::Later
-            | Event::NotTakenBack(_) => return,
+            _ => return,
         };
         count(&self.changes, result);
     }
@@ -118,7 +113,7 @@ impl PassCounts {
                     }
                 }
                 Event::Waits(_) => self.waits += 1,
-                Event::DoesNotFit { .. } => self.unfit += 1,
+                Event::DoesNotFit(_) => self.unfit += 1,
                 _ => {}
             }
         }

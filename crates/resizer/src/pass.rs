@@ -444,9 +444,9 @@ impl Resizer {
                 Event::GivenUp(_) => (EventType::Warning, "ResizeNotTakenBack"),
                 Event::Would { .. } => (EventType::Normal, "WouldResize"),
                 Event::Waits(_) => (EventType::Normal, "ResizeWaits"),
-                Event::DoesNotFit { .. } => (EventType::Warning, "ResizeDoesNotFit"),
+                Event::DoesNotFit(_) => (EventType::Warning, "ResizeDoesNotFit"),
             };
-            if matches!(event, Event::Would { .. } | Event::Waits(_) | Event::DoesNotFit { .. }) {
+            if matches!(event, Event::Would { .. } | Event::Waits(_) | Event::DoesNotFit(_)) {
                 of_workload.entry(reason).or_insert_with(|| (kind, format!("pod {pod}: {event}"), 0)).2 += 1;
                 continue;
             }

@@ -58,6 +58,22 @@ fn workload(pods: Vec<ObservedPod>) -> Workload {
     Workload { pods, is_rolling_out: false, objective_is_met: None }
 }
 
+/// A pod that could be smaller.
+fn smaller() -> Workload {
+    workload(vec![pod(ObservedContainer { wanted: amounts(100, 100), ..container() })])
+}
+
+/// The same once it was lowered and seen with its new size, and the record.
+fn lowered() -> (Workload, Record) {
+    let mut workload = smaller();
+    let begun = decided(&workload, &Record::default(), NOW);
+    let pod = &mut workload.pods[0];
+    (pod.version, pod.containers[0].size) = ("8".to_owned(), begun.resizes[0].containers[0].to);
+    let made = decided(&workload, &begun.record, NOW + 10);
+    assert!(matches!(made.record.changes[0].phase, Phase::Watched { .. }));
+    (workload, made.record)
+}
+
 fn decided(workload: &Workload, record: &Record, now: Time) -> Decision {
     decide(workload, record, now, &Rules::default(), usize::MAX, &mut |_, _, _| Ok(()))
 }
@@ -233,18 +249,10 @@ fn limits_move_with_requests_where_their_author_allows_it() {
 /// The reason that a change is taken back.
 #[track_caller]
 fn harm(later: impl Fn(&mut Workload)) -> Option<String> {
-    let mut smaller = container();
-    smaller.wanted = amounts(100, 100);
-    let mut workload = workload(vec![pod(smaller)]);
-    let mut decision = decided(&workload, &Record::default(), NOW);
-    let to = decision.resizes[0].containers[0].to;
-    let pod = &mut workload.pods[0];
-    (pod.version, pod.containers[0].size) = ("8".to_owned(), to);
-    decision = decided(&workload, &decision.record, NOW + 10);
-    assert!(matches!(decision.record.changes[0].phase, Phase::Watched { .. }));
+    let (mut workload, record) = lowered();
     used(&mut workload.pods[0].containers[0]).at = NOW + 60;
     later(&mut workload);
-    decision = decided(&workload, &decision.record, NOW + 70);
+    let decision = decided(&workload, &record, NOW + 70);
     decision.notes.into_iter().find_map(|note| match note.event {
         Event::TakingBack { harm, .. } => {
             assert_eq!(decision.resizes[0].containers[0].to, container().size);
@@ -281,38 +289,26 @@ fn what_gets_worse_is_taken_back() {
 
 #[test]
 fn a_decrease_settles_once_its_pod_is_heard_of() {
-    let mut smaller = container();
-    smaller.wanted = amounts(100, 100);
-    let mut workload = workload(vec![pod(smaller)]);
-    let begun = decided(&workload, &Record::default(), NOW);
-    let pod = &mut workload.pods[0];
-    (pod.version, pod.containers[0].size) = ("8".to_owned(), begun.resizes[0].containers[0].to);
-    let made = decided(&workload, &begun.record, NOW + 10);
+    let (mut workload, record) = lowered();
     let later = NOW + 10 + Rules::default().watch;
     used(&mut workload.pods[0].containers[0]).at = later;
     for (readiness, settles) in [(Readiness::NotHeardOf, false), (Readiness::Ready, true)] {
         workload.pods[0].readiness = readiness;
-        let Decision { record, resizes, notes } = decided(&workload, &made.record, later);
-        assert_eq!((record.changes.is_empty(), resizes.as_slice()), (settles, [].as_slice()));
-        assert_eq!(notes.iter().any(|note| note.event == Event::Settled), settles);
+        let decision = decided(&workload, &record, later);
+        assert_eq!((decision.record.changes.is_empty(), decision.resizes), (settles, Vec::new()));
+        assert_eq!(decision.notes.iter().any(|note| note.event == Event::Settled), settles);
     }
 }
 
 /// Pods that no eviction ends, as of a DaemonSet, stay on a node that never comes back.
 #[test]
 fn a_decrease_on_a_node_that_stays_away_is_taken_back() {
-    let mut smaller = container();
-    smaller.wanted = amounts(100, 100);
-    let mut workload = workload(vec![pod(smaller)]);
-    let begun = decided(&workload, &Record::default(), NOW);
-    let pod = &mut workload.pods[0];
-    (pod.version, pod.containers[0].size) = ("8".to_owned(), begun.resizes[0].containers[0].to);
-    let made = decided(&workload, &begun.record, NOW + 10);
+    let (mut workload, record) = lowered();
     workload.pods[0].readiness = Readiness::NotHeardOf;
     let lost = NOW + 10 + Rules::default().kubelet_is_stuck_after;
-    assert_eq!(decided(&workload, &made.record, lost - 1).resizes, []);
-    let back = decided(&workload, &made.record, lost);
-    assert_eq!(back.resizes[0].containers[0].to, begun.resizes[0].containers[0].from);
+    assert_eq!(decided(&workload, &record, lost - 1).resizes, []);
+    let back = decided(&workload, &record, lost);
+    assert_eq!(back.resizes[0].containers[0].to, container().size);
     workload.pods[0].containers[0].size = back.resizes[0].containers[0].to;
     assert_eq!(decided(&workload, &back.record, lost + 10).record.changes, []);
 }
@@ -365,11 +361,6 @@ fn the_next_pass_begins_no_more_than_the_namespace_allows() {
 
 #[test]
 fn modes_and_reasons_keep_pods_as_they_are() {
-    let smaller = || {
-        let mut container = container();
-        container.wanted = amounts(100, 100);
-        workload(vec![pod(container)])
-    };
     let is_kept = |change: fn(&mut Workload)| {
         let mut workload = smaller();
         change(&mut workload);

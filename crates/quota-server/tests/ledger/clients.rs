@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use headroom_fixtures::api_server::ApiServer;
 use headroom_fixtures::process::peak_kib;
-use headroom_quota_server::tls;
+use headroom_quota_server::{Options, tls};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -46,7 +46,7 @@ async fn response(stream: &mut TlsStream<TcpStream>) -> String {
 
 /// Serves reviews, once the quota is in force.
 async fn serve(server: &Arc<ApiServer>, request_lifetime: Duration) -> (Running, SocketAddr) {
-    let replica = Running::new(server, request_lifetime);
+    let replica = Running::new(server, Options { request_lifetime, ..options() });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(Arc::clone(&replica).serve(listener, None));

@@ -40,26 +40,17 @@ impl Drop for Running {
 
 impl Running {
     pub fn start(server: &Arc<ApiServer>) -> Self {
-        let replica = Self::new(server, REQUEST_LIFETIME);
-        drop(replica.start());
-        replica
+        Self::start_with(server, options())
     }
 
-    /// The same with a clock that is ten minutes ahead.
-    pub fn start_ahead(server: &Arc<ApiServer>) -> Self {
-        let replica = Self::by(server, REQUEST_LIFETIME, || clock() + 600);
+    pub fn start_with(server: &Arc<ApiServer>, options: Options) -> Self {
+        let replica = Self::new(server, options);
         drop(replica.start());
         replica
     }
 
     /// A replica that does nothing yet.
-    pub fn new(server: &Arc<ApiServer>, request_lifetime: Duration) -> Self {
-        Self::by(server, request_lifetime, clock)
-    }
-
-    fn by(server: &Arc<ApiServer>, request_lifetime: Duration, clock: fn() -> i64) -> Self {
-        let exempt_groups = vec!["operators".to_owned()];
-        let options = Options { request_lifetime, clock, exempt_groups, ..Options::new("headroom") };
+    pub fn new(server: &Arc<ApiServer>, options: Options) -> Self {
         let replica = Replica::new(options, client(server), CancellationToken::new());
         replica.certificate.set(CERTIFICATE.certificate.as_bytes(), CERTIFICATE.key.as_bytes()).unwrap();
         Self(replica)
@@ -75,8 +66,13 @@ impl Running {
     }
 }
 
+pub fn options() -> Options {
+    let exempt_groups = vec!["operators".to_owned()];
+    Options { request_lifetime: REQUEST_LIFETIME, clock, exempt_groups, ..Options::new("headroom") }
+}
+
 /// The time by Tokio's clock, which a test may have paused: a Lease is renewed only by a later time.
-fn clock() -> i64 {
+pub fn clock() -> i64 {
     static START: LazyLock<(Instant, i64)> = LazyLock::new(|| (Instant::now(), headroom_api_server::clock::now()));
     START.1 + START.0.elapsed().as_secs() as i64
 }

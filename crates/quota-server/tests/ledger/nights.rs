@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_fixtures::api_server::{Outcome, Request, status};
+use headroom_quota_server::Options;
 use headroom_quota_server::replica::Webhook;
-use headroom_quota_server::{Options, Replica};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
 
 use crate::cluster::*;
 
@@ -41,9 +40,7 @@ const PARTS: [(&str, u32); 16] = [
 /// A replica that serves, with all its parts.
 async fn serving() -> (Running, JoinHandle<String>) {
     let server = bounded(&json!({"pods": "10"}));
-    let options = Options { resource_quotas: true, ..Options::new("headroom") };
-    let replica = Running(Replica::new(options, client(&server), CancellationToken::new()));
-    replica.certificate.set(CERTIFICATE.certificate.as_bytes(), CERTIFICATE.key.as_bytes()).unwrap();
+    let replica = Running::new(&server, Options { resource_quotas: true, ..Options::new("headroom") });
     let [reviews, pages] = [TcpListener::bind("127.0.0.1:0").await, TcpListener::bind("127.0.0.1:0").await];
     let serving = Arc::clone(&replica.0).serve(reviews.unwrap(), Some(pages.unwrap()));
     let ended = tokio::spawn(async { serving.await.err().map(|error| error.to_string()).unwrap_or_default() });
@@ -140,8 +137,7 @@ async fn a_certificate_is_made_by_the_api_server_s_clock_and_at_once_where_nobod
     let url = Some("https://127.0.0.1:1".to_owned());
     let webhook = Some(Webhook { service: "ledger".to_owned(), url, makes_certificate: true });
     let options = Options { webhook, clock: || NOW + 400 * DAY, ..Options::new("headroom") };
-    let replica = Running(Replica::new(options, client(&server), CancellationToken::new()));
-    drop(replica.start());
+    let _replica = Running::start_with(&server, options);
     let secret = || server.get(SECRET).unwrap_or_default();
     let at = |name: &str| secret()["metadata"]["annotations"][name].as_str().and_then(|at| at.parse::<i64>().ok());
     let is_now = |secret: &serde_json::Value| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headroom_fixtures::api_server::ApiServer;
 use headroom_quota_protocol::{Plan, State, state};
-use headroom_quota_server::{objects, review};
+use headroom_quota_server::{Options, objects, review};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -63,8 +63,8 @@ async fn run(seed: u64, hard: usize) -> usize {
     // A second tree in the same ledger, which charges one of the namespaces too.
     server.put(quota("zoo", &["web"], &json!({"pods": "1000"})));
     // Their clocks differ, and either may lead.
-    let start =
-        |which: usize| Arc::new(if which == 0 { Running::start(&server) } else { Running::start_ahead(&server) });
+    let clocks: [fn() -> i64; 2] = [clock, || clock() + 600];
+    let start = |which: usize| Arc::new(Running::start_with(&server, Options { clock: clocks[which], ..options() }));
     let replicas = [0, 1].map(start);
     let (replicas, tally) = (Arc::new(Mutex::new(replicas)), Arc::new(Tally::default()));
     let writers = (0..8).map(|writer| {

@@ -100,16 +100,9 @@ pub struct ContainerSize {
     pub limits: Amounts,
 }
 
-/// The QoS class, which no resize may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Qos {
-    Guaranteed,
-    Burstable,
-    BestEffort,
-}
-
-/// The QoS class of a pod with containers of these sizes. <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>
-pub fn qos(sizes: impl Iterator<Item = ContainerSize> + Clone) -> Qos {
+/// The QoS class of a pod with containers of these sizes, which no resize may change.
+/// <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>
+pub fn qos(sizes: impl Iterator<Item = ContainerSize> + Clone) -> &'static str {
     let is_guaranteed = |size: ContainerSize| {
         ComputeResource::ALL.into_iter().all(|resource| {
             let limit = size.limits.of(resource);
@@ -117,10 +110,10 @@ pub fn qos(sizes: impl Iterator<Item = ContainerSize> + Clone) -> Qos {
         })
     };
     if !sizes.clone().any(|size| size.requests.is_any_set() || size.limits.is_any_set()) {
-        Qos::BestEffort
+        "BestEffort"
     } else if sizes.clone().all(is_guaranteed) {
-        Qos::Guaranteed
+        "Guaranteed"
     } else {
-        Qos::Burstable
+        "Burstable"
     }
 }

@@ -307,9 +307,8 @@ impl DecisionStep<'_> {
             }
             let others: Vec<PodChange> = self.record.changes.iter().filter(|of| of.uid != pod.uid).cloned().collect();
             if let Err(unfit) = fits(pod, &change, &others) {
-                let direction = change.direction;
                 let event = match unfit {
-                    Unfit::Refused(why) => Event::DoesNotFit { direction, why },
+                    Unfit::Refused(why) => Event::DoesNotFit(why),
                     Unfit::Changed => Event::Later,
                 };
                 self.note(pod, event);

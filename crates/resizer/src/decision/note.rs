@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::decision::{ComputeResource, Direction, Harm, ResizeReason, Resized};
+use crate::decision::{ComputeResource, Harm, ResizeReason, Resized};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Note {
@@ -36,10 +36,7 @@ pub enum Event {
     /// The pod had another version than the one that was read, so it is looked at again.
     Later,
     Waits(&'static str),
-    DoesNotFit {
-        direction: Direction,
-        why: String,
-    },
+    DoesNotFit(String),
 }
 
 impl Note {
@@ -63,7 +60,7 @@ impl fmt::Display for Event {
             Self::Refused(why) => write!(f, "the API server refuses the resize: {why}"),
             Self::GivenUp(why) => write!(f, "the resize is not taken back, because the API server refuses it: {why}"),
             Self::Waits(why) => write!(f, "a resize waits: {why}"),
-            Self::DoesNotFit { why, .. } => write!(f, "a resize would not fit: {why}"),
+            Self::DoesNotFit(why) => write!(f, "a resize would not fit: {why}"),
         }
     }
 }
