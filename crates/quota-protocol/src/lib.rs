@@ -42,6 +42,6 @@ pub use cache::{Cache, Count};
 pub use footprint::Footprint;
 pub use ledger::{LedgerVerdict, OpenLedger};
 pub use plan::Plan;
-pub use recount::{recount, recount_with};
+pub use recount::recount;
 pub use reservation_request::ReservationRequest;
 pub use state::{ObjectKey, State};

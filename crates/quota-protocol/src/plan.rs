@@ -39,6 +39,15 @@ pub struct PlanNode {
 }
 
 impl PlanNode {
+    /// The node of a quota, with bounds that can be read back. No cluster has as much as [`encoding::max_amount`].
+    fn of(quota: &ResourceQuota<'_>) -> Self {
+        let hard = quota.spec_hard.iter();
+        let hard = hard.map(|(name, hard)| (name.to_string().into(), encoding::capped(hard.clone())));
+        let requirements = quota.requirements().map(|requirement| requirement.into_owned().into_owned());
+        let (hard, requirements) = (ResourceList::in_order(hard), requirements.collect());
+        Self { quota: quota.name.to_string(), hard, requirements, ..Self::default() }
+    }
+
     fn kinds(&self) -> impl Iterator<Item = String> {
         self.hard.names().flat_map(|name| kinds_charged_under(name)).map(str::to_owned)
     }
@@ -74,13 +83,9 @@ pub struct PlanLines {
 impl Plan {
     /// The plan of a tree of quotas, given the labels of all namespaces except exempt ones.
     pub fn of_tree(tree: &Tree<'_>, namespaces: &[(String, Labels)]) -> Self {
-        let nodes = tree.quotas.iter().map(|(quota, parent)| PlanNode {
-            quota: quota.name().to_owned(),
-            generation: quota.generation,
-            parent: *parent,
-            hard: hard(&quota.quota),
-            requirements: quota.quota.requirements().map(|requirement| requirement.into_owned().into_owned()).collect(),
-            is_suspended: quota.is_suspended,
+        let nodes = tree.quotas.iter().map(|(quota, parent)| {
+            let (generation, parent, is_suspended) = (quota.generation, *parent, quota.is_suspended);
+            PlanNode { generation, parent, is_suspended, ..PlanNode::of(&quota.quota) }
         });
         let covering = |(name, labels): &(String, Labels)| {
             let covers = |quota: &TenantQuota<'_>| quota.covers(name, labels);
@@ -109,13 +114,7 @@ impl Plan {
 
     /// The plan of the ResourceQuotas of one namespace.
     pub fn of_namespace<'q>(namespace: &str, quotas: &[impl Borrow<ResourceQuota<'q>>]) -> Self {
-        let nodes = quotas.iter().map(Borrow::borrow).map(|quota| PlanNode {
-            quota: quota.name.to_string(),
-            hard: hard(quota),
-            requirements: quota.requirements().map(|requirement| requirement.into_owned().into_owned()).collect(),
-            ..PlanNode::default()
-        });
-        let nodes: Vec<PlanNode> = nodes.collect();
+        let nodes: Vec<PlanNode> = quotas.iter().map(Borrow::borrow).map(PlanNode::of).collect();
         let namespaces = BTreeMap::from([(namespace.to_owned(), (0..nodes.len()).collect())]);
         Self { number: 0, nodes, namespaces }
     }
@@ -224,12 +223,6 @@ impl Plan {
         }
         Ok(plan)
     }
-}
-
-/// The bounds, lowered to amounts that can be read back. No cluster has as much as [`encoding::max_amount`].
-fn hard(quota: &ResourceQuota<'_>) -> ResourceList<'static> {
-    let bounds = quota.spec_hard.iter().map(|(name, hard)| (name.to_string().into(), encoding::capped(hard.clone())));
-    ResourceList::in_order(bounds)
 }
 
 fn read_node(line: &str, place: usize) -> Result<PlanNode, Unreadable> {

@@ -26,19 +26,9 @@ impl fmt::Display for StaleCache {
     }
 }
 
-/// The state recounted from a cache by a plan; none if nothing changes. `released` are the tokens of entries whose
-/// request is over and for which a live read showed nothing that the cache lacks.
+/// The state recounted by a plan, from a cache and its count by the plan; none if nothing changes. `released` are the tokens
+/// of entries whose request is over and for which a live read showed nothing that the cache lacks.
 pub fn recount(
-    plan: &Plan,
-    state: &State,
-    cache: &Cache,
-    released: &BTreeSet<String>,
-) -> Result<Option<State>, StaleCache> {
-    recount_with(plan, state, cache, &cache.count_by_namespace(plan), released)
-}
-
-/// Like [`recount`], with a count of the cache by the plan that is made already.
-pub fn recount_with(
     plan: &Plan,
     state: &State,
     cache: &Cache,

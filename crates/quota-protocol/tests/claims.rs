@@ -10,6 +10,7 @@ use headroom_admission::request::Request;
 use headroom_quota_protocol::cache::CachedObject;
 use headroom_quota_protocol::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Refusal, Retry};
 use headroom_quota_protocol::placement::MAX_TREES;
+use headroom_quota_protocol::recount::StaleCache;
 use headroom_quota_protocol::reservation_request::{RequestError, ReservationRequest, faults};
 use headroom_quota_protocol::state::{Attempt, ObjectKey, StateLines};
 use headroom_quota_protocol::{Cache, Footprint, LedgerVerdict, OpenLedger, Plan, State, message, recount};
@@ -48,6 +49,10 @@ fn request(pod: &str, token: &str, asked: &str, old: Option<(&str, u64)>) -> Res
         counted: old.map(|(counted, _)| footprint(counted)),
         ..ReservationRequest::default()
     }
+}
+
+fn settled(plan: &Plan, state: &State, cache: &Cache) -> Result<Option<State>, StaleCache> {
+    recount(plan, state, cache, &cache.count_by_namespace(plan), &BTreeSet::new())
 }
 
 #[track_caller]
@@ -290,7 +295,7 @@ fn the_size_of_all_claims_is_bounded() {
         (of(at).key, stored("other", 1, &counted))
     });
     cache.list("pods", 5, objects);
-    let recounted = recount(&plan, &state, &cache, &BTreeSet::new()).unwrap().unwrap();
+    let recounted = settled(&plan, &state, &cache).unwrap().unwrap();
     assert_eq!(recounted.claims.len(), granted);
     assert_eq!(recounted.claims.values().filter(|claim| claim.base.is_empty()).count(), 3);
     assert!(bytes(&recounted) < MAX_BYTES + granted * 1024, "{}", bytes(&recounted));
@@ -523,11 +528,11 @@ fn a_replica_that_has_seen_less_does_not_recount() {
     cache.list("pods", 10, []);
     let mut counted = state(&["pods=1"]);
     counted.counted_at.insert("pods".to_owned(), 11);
-    let behind = recount(&plan, &counted, &cache, &BTreeSet::new()).unwrap_err();
+    let behind = settled(&plan, &counted, &cache).unwrap_err();
     let expected = "pods were already counted at revision 11; this replica has seen only revision 10";
     assert_eq!(behind.to_string(), expected);
     cache.advance("pods", 11);
-    let recounted = recount(&plan, &counted, &cache, &BTreeSet::new()).unwrap().unwrap();
+    let recounted = settled(&plan, &counted, &cache).unwrap().unwrap();
     assert_eq!(recounted.write().used, ["pods=0"]);
 }
 
@@ -545,7 +550,7 @@ fn usage_beyond_what_can_be_read_in_binary_suffixes_reads_back() {
         (ObjectKey::new("pods", "shop", name), CachedObject { footprint: Arc::new(footprint), ..stored(name, 1, "") })
     });
     cache.list("pods", 5, objects);
-    let counted = recount(&plan, &state(&[""]), &cache, &BTreeSet::new()).unwrap().unwrap();
+    let counted = settled(&plan, &state(&[""]), &cache).unwrap().unwrap();
     assert_eq!(State::read(&counted.write()), Ok(counted.clone()));
     // Three times 2^63-1 does not fit into 20E.
     let mut ledger = OpenLedger::new(&plan, State::read(&counted.write()).unwrap());
@@ -619,9 +624,9 @@ proptest! {
             (key, stored(&format!("uid-{name}"), *version, &format!("pods={amount} ~Terminating")))
         });
         cache.list("pods", 12, objects);
-        let once = recount(&plan, &ledger.into_state(), &cache, &BTreeSet::new()).unwrap();
+        let once = settled(&plan, &ledger.into_state(), &cache).unwrap();
         if let Some(once) = once {
-            prop_assert_eq!(recount(&plan, &once, &cache, &BTreeSet::new()).unwrap(), None);
+            prop_assert_eq!(settled(&plan, &once, &cache).unwrap(), None);
         }
     }
 
@@ -697,12 +702,12 @@ fn a_claim_is_resolved_by_its_own_write_a_later_one_or_its_deletion() {
         if old.is_some() {
             cache.put(key.clone(), stored_pod("uid-a", 5, 1));
         }
-        let counted = recount(&plan, &State::default(), &cache, &BTreeSet::new()).unwrap().unwrap();
+        let counted = settled(&plan, &State::default(), &cache).unwrap().unwrap();
         let mut ledger = OpenLedger::new(&plan, counted);
         assert_eq!(ledger.reserve(&request("shop/a", "1", "pods=1 requests.cpu=3", old)), LedgerVerdict::Granted);
         let claimed = ledger.into_state();
         see(&mut cache);
-        let settled = recount(&plan, &claimed, &cache, &BTreeSet::new()).unwrap().unwrap_or(claimed);
+        let settled = settled(&plan, &claimed, &cache).unwrap().unwrap_or(claimed);
         assert_eq!(settled.claims.is_empty(), is_resolved, "{version:?}: {settled:?}");
     };
     // A creation.
@@ -733,7 +738,7 @@ fn a_recount_takes_the_plan_s_number_and_drops_claims_that_are_charged_no_more()
     let before = plan(&["a 1 - pods=9 services=9"], &["shop 0", "web 0"]);
     let mut cache = Cache::default();
     ["pods", "services"].iter().for_each(|kind| cache.list(kind, 5, []));
-    let counted = recount(&before, &State::default(), &cache, &BTreeSet::new()).unwrap().unwrap();
+    let counted = settled(&before, &State::default(), &cache).unwrap().unwrap();
     let mut ledger = OpenLedger::new(&before, counted);
     for (pod, token) in [("shop/a", "1"), ("web/b", "2")] {
         assert_eq!(ledger.reserve(&request(pod, token, "pods=1", None)), LedgerVerdict::Granted);
@@ -744,9 +749,9 @@ fn a_recount_takes_the_plan_s_number_and_drops_claims_that_are_charged_no_more()
     };
     assert_eq!(ledger.reserve(&service), LedgerVerdict::Granted);
     let claimed = ledger.into_state();
-    assert_eq!(recount(&before, &claimed, &cache, &BTreeSet::new()), Ok(None));
+    assert_eq!(settled(&before, &claimed, &cache), Ok(None));
     let keys = |plan: &Plan| {
-        let recounted = recount(plan, &claimed, &cache, &BTreeSet::new()).unwrap().unwrap();
+        let recounted = settled(plan, &claimed, &cache).unwrap().unwrap();
         assert_eq!(recounted.plan, plan.number);
         recounted.claims.keys().map(ToString::to_string).collect::<Vec<_>>()
     };
@@ -933,7 +938,7 @@ mod devices {
         assert_eq!(ledger.reserve(&claim("a", "1")), LedgerVerdict::Granted);
         let open = ledger.into_state();
         let held = |cache: &Cache| {
-            let recounted = recount(&plan, &open, cache, &BTreeSet::new()).unwrap().unwrap_or_else(|| open.clone());
+            let recounted = settled(&plan, &open, cache).unwrap().unwrap_or_else(|| open.clone());
             OpenLedger::new(&plan, recounted).usage_with_claims()[0]
                 .get("requests.example.com/gpu")
                 .unwrap()

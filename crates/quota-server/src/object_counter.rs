@@ -11,7 +11,7 @@ use headroom_api_server::parts::{Parts, locked};
 use headroom_quota_protocol::cache::{Cache, CachedObject};
 use headroom_quota_protocol::devices::{DEVICE_CLASSES, Link};
 use headroom_quota_protocol::state::ObjectKey;
-use headroom_quota_protocol::{Count, Footprint, Plan, State, recount_with};
+use headroom_quota_protocol::{Count, Footprint, Plan, State, recount};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -306,7 +306,7 @@ impl Counter {
             return None;
         }
         let made = inner.count(ledger, plan);
-        let settled = recount_with(plan, state, &inner.cache, &made.count, &inner.released);
+        let settled = recount(plan, state, &inner.cache, &made.count, &inner.released);
         inner.counts.insert(ledger.to_owned(), made);
         match settled {
             Ok(settled) => Some(CountedState { state: settled.unwrap_or_else(|| state.clone()), turn: inner.turn }),

@@ -35,10 +35,6 @@ impl ResourceQuotaState {
         locked(&self.0)
     }
 
-    pub fn was_asked(&self) -> bool {
-        self.inner().is_ours.is_some()
-    }
-
     /// Returns true if the API server was probed and the plugin is off.
     pub fn is_ours(&self) -> bool {
         self.inner().is_ours == Some(true)

@@ -2,8 +2,8 @@
 //! reads its pods again. So a quiet cluster costs a few lists for each namespace.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::decision::{Decision, Event, Note, ObservedPod, PodChange, Record, Rules, Time, Unfit, decide};
@@ -200,7 +200,7 @@ impl Resizer {
         // Records of workloads that are gone end.
         let nothing = Found { at: self.now().map_err(|error| error.to_string())?, ..Found::default() };
         self.memory.recent.forget_old(nothing.at);
-        self.unfit().forget_old();
+        locked(&self.memory.unfit).forget_old();
         for workload in unseen {
             if !goes_on() {
                 return Ok(false);
@@ -310,7 +310,7 @@ impl Resizer {
         let pods = running.observed(&running.pods, running.object.as_ref(), &found.usage, None);
         let namespace = &running.workload.namespace;
         let decision = decide(&pods, record, found.at, &self.rules, free, &mut |_, change, _| {
-            self.unfit().known(namespace, change).map_or(Ok(()), |why| Err(Unfit::Refused(why)))
+            locked(&self.memory.unfit).known(namespace, change).map_or(Ok(()), |why| Err(Unfit::Refused(why)))
         });
         // What is under way is watched with fresh pods and all signals.
         if decision.resizes.is_empty() && decision.record == *record && record.changes.is_empty() {
@@ -355,7 +355,7 @@ impl Resizer {
         };
         let namespace = &running.workload.namespace;
         self.runtime.block_on(round.run(read, &mut |pod, change, others| {
-            if let Some(why) = self.unfit().known(namespace, change) {
+            if let Some(why) = locked(&self.memory.unfit).known(namespace, change) {
                 return Err(Unfit::Refused(why));
             }
             if unfit.load(Relaxed) >= MOST_UNFIT {
@@ -365,14 +365,10 @@ impl Resizer {
             let fits = self.fits(&pods, pod, change, others);
             if let Err(Unfit::Refused(why)) = &fits {
                 unfit.fetch_add(1, Relaxed);
-                self.unfit().add(namespace, change, why);
+                locked(&self.memory.unfit).add(namespace, change, why);
             }
             fits
         }))
-    }
-
-    fn unfit(&self) -> MutexGuard<'_, UnfitChanges> {
-        locked(&self.memory.unfit)
     }
 
     /// Decides as a round would, with everything asked that is asked before a change, and changes nothing.

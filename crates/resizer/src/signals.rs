@@ -4,7 +4,7 @@
 //! the choice of whoever writes an alert's expression, and others do not wait for it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use headroom_api_server::parts::{Parts, UNBOUNDED, locked};
@@ -90,7 +90,7 @@ impl Signals {
 
     /// The last answer, which is none inside where the store gives none; none while it is waited for.
     fn answer(&self, namespace: &str, question: Question) -> Option<Option<Rows>> {
-        let mut namespaces = self.lock();
+        let mut namespaces = locked(&self.namespaces);
         let of = namespaces.entry(namespace.to_owned()).or_default();
         if of.known.len() >= MOST_QUESTIONS && !of.known.contains_key(&question) {
             return Some(None);
@@ -119,7 +119,8 @@ impl Signals {
             let rows = asked.inspect_err(|error| {
                 tracing::info!(namespace, ?question, %error, "the metrics store does not answer");
             });
-            if let Some(kept) = self.lock().get_mut(&namespace).and_then(|of| of.known.get_mut(&question)) {
+            if let Some(kept) = locked(&self.namespaces).get_mut(&namespace).and_then(|of| of.known.get_mut(&question))
+            {
                 kept.answer = Some((Instant::now(), rows.ok()));
             }
         }
@@ -127,7 +128,7 @@ impl Signals {
 
     /// The next question, if one is due; none if nobody wants to know any more.
     fn next(&self, namespace: &str) -> Option<Option<Question>> {
-        let mut namespaces = self.lock();
+        let mut namespaces = locked(&self.namespaces);
         let known = &mut namespaces.get_mut(namespace)?.known;
         known.retain(|_, kept| kept.wanted_at.elapsed() < WANTED_FOR);
         let answered_at = |kept: &Kept| kept.answer.as_ref().map(|(at, _)| *at);
@@ -137,10 +138,6 @@ impl Signals {
         };
         let is_due = answered_at(oldest).is_none_or(|at| at.elapsed() >= ASKED_AFTER);
         Some(is_due.then(|| question.clone()))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Questions>> {
-        locked(&self.namespaces)
     }
 }
 

@@ -152,17 +152,8 @@ impl Ledgers {
     pub fn first(&mut self, ledger: usize, things: &[Thing]) -> usize {
         let seen = LeaderCache { things: things.to_vec(), deleted: 0, released: 0 };
         let start = State { plan: 1, ..State::default() };
-        let state = recount(&self.plans[ledger], &start, &self.cache(&seen), &BTreeSet::new());
-        let mut state = state.unwrap().unwrap();
-        self.weaken_fence(&mut state);
+        let state = self.recount_now(ledger, &start, &seen).unwrap().unwrap();
         self.keep(state)
-    }
-
-    /// Removes the fence in the variant that has none.
-    fn weaken_fence(&self, state: &mut State) {
-        if self.flaw == Flaw::NoFence {
-            state.counted_at.clear();
-        }
     }
 
     fn cache(&self, seen: &LeaderCache) -> Cache {
@@ -316,9 +307,10 @@ impl Ledgers {
                 released.insert(entry.token.clone());
             }
         }
-        let mut recounted = recount(&self.plans[ledger], state, &cache, &released).ok()?;
-        if let Some(recounted) = &mut recounted {
-            self.weaken_fence(recounted);
+        let plan = &self.plans[ledger];
+        let mut recounted = recount(plan, state, &cache, &cache.count_by_namespace(plan), &released).ok()?;
+        if let (Flaw::NoFence, Some(recounted)) = (self.flaw, &mut recounted) {
+            recounted.counted_at.clear();
         }
         Some(recounted)
     }
