@@ -154,6 +154,14 @@ fn is_by_authorizer(message: &str) -> bool {
 
 pub type ApiResult<T> = Result<T, ApiError>;
 
+/// None if there is no such object or kind.
+pub fn found<T>(answer: ApiResult<T>) -> ApiResult<Option<T>> {
+    match answer {
+        Err(ApiError::NotFound(_)) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct ListOptions<'a> {
     pub page_size: u32,
@@ -260,29 +268,21 @@ impl ApiClient {
 
     /// Reads from etcd, not from a cache.
     pub async fn get(&self, path: &ApiPath) -> ApiResult<Value> {
-        self.get_as(path, JSON).await
+        self.send(&Message::get(path.as_str(), JSON), self.timeout).await
     }
 
     /// Like [`Self::get`]; none if there is no such object or kind.
     pub async fn find(&self, path: &ApiPath) -> ApiResult<Option<Value>> {
-        match self.get(path).await {
-            Ok(object) => Ok(Some(object)),
-            Err(ApiError::NotFound(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        found(self.get(path).await)
     }
 
     pub async fn get_metadata(&self, path: &ApiPath) -> ApiResult<Value> {
-        self.get_as(path, METADATA).await
+        self.send(&Message::get(path.as_str(), METADATA), self.timeout).await
     }
 
     /// Like [`Self::get`], as text, which takes a fraction of the memory.
     pub async fn get_text(&self, path: &ApiPath) -> ApiResult<String> {
         self.send_for_text(&Message::get(path.as_str(), JSON), self.timeout).await
-    }
-
-    async fn get_as(&self, path: &ApiPath, accept: &str) -> ApiResult<Value> {
-        self.send(&Message::get(path.as_str(), accept), self.timeout).await
     }
 
     pub async fn create(&self, path: &ApiPath, object: &Value) -> ApiResult<Value> {

@@ -7,7 +7,7 @@ use headroom_admission::charge::devices::{MADE_FOR_A_POD, claim_of, owner};
 use headroom_admission::json::{Document, Malformed, Node};
 use headroom_admission::request::Request;
 use headroom_api_server::ApiPath;
-use headroom_api_server::api_client::{ApiClient, ApiError, ApiResult, ListOptions, value};
+use headroom_api_server::api_client::{ApiClient, ApiError, ApiResult, ListOptions, found, value};
 use headroom_api_server::parts::locked;
 use headroom_quota_protocol::ReservationRequest;
 use headroom_quota_protocol::reservation_request::{DeviceObjects, owner_in};
@@ -41,10 +41,9 @@ pub struct DeviceReads {
 /// Reads the objects for a resource claim in a version of its API.
 pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiResult<DeviceReads> {
     let of_group = ApiPath::new("/apis/resource.k8s.io").at(version);
-    let items = |listed: ApiResult<(u64, Vec<Value>)>| match listed {
-        Ok((_, items)) => Ok(json!({"items": items}).to_string()),
-        Err(ApiError::NotFound(_)) => Ok(json!({"items": []}).to_string()),
-        Err(failure) => Err(failure),
+    let items = |listed: ApiResult<(u64, Vec<Value>)>| {
+        let (_, items) = found(listed)?.unwrap_or_default();
+        Ok::<_, ApiError>(json!({"items": items}).to_string())
     };
     let classes = items(api.list(&of_group.collection(None, "deviceclasses"), ListOptions::WHOLE, value).await)?;
     let unreadable = |malformed: Malformed| ApiError::Other(malformed.to_string());
@@ -52,10 +51,9 @@ pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiR
         return Ok(DeviceReads { classes, pod: None, claims: None });
     };
     let namespace = Some(&*request.namespace);
-    let pod = match api.get_text(&ApiPath::new("/api/v1").collection(namespace, "pods").at(&name)).await {
-        Ok(pod) => pod,
-        Err(ApiError::NotFound(_)) => return Ok(DeviceReads { classes, pod: None, claims: None }),
-        Err(failure) => return Err(failure),
+    let path = ApiPath::new("/api/v1").collection(namespace, "pods").at(&name);
+    let Some(pod) = found(api.get_text(&path).await)? else {
+        return Ok(DeviceReads { classes, pod: None, claims: None });
     };
     let names_its_claim = {
         let document = Document::read(&pod).map_err(|error| ApiError::Other(error.to_string()))?;

@@ -216,14 +216,13 @@ impl Counter {
                 tokio::time::sleep(RETRY).await;
             }
         }
-        while Instant::now() < deadline && !self.has_all(kinds) {
+        let has_all = || {
+            let inner = self.inner();
+            kinds.iter().all(|kind| inner.is_known(kind))
+        };
+        while Instant::now() < deadline && !has_all() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-    }
-
-    fn has_all(&self, kinds: &BTreeSet<String>) -> bool {
-        let inner = self.inner();
-        kinds.iter().all(|kind| inner.is_known(kind))
     }
 
     async fn begin(self: &Arc<Self>, api: &ApiClient, kind: &str) -> Result<(), Unfound> {
@@ -287,7 +286,6 @@ impl Counter {
             }
             WatchUpdate::UpTo(revision) => inner.cache.advance(kind, revision),
             WatchUpdate::Lost(problem) => {
-                // The objects of the kind are no longer known.
                 inner.cache.forget(kind);
                 inner.change_all();
                 if let Some(of_kind) = inner.kinds.get_mut(kind) {
@@ -335,7 +333,12 @@ impl Counter {
 
     /// Returns true if a ledger is to be counted. It stays due until its last count was written.
     pub fn is_due(&self, view: &View) -> bool {
-        self.inner().is_due(view)
+        let inner = self.inner();
+        // A ledger with claims is always due. Another revision was written by another replica, or by hand.
+        let Some((turn, _)) = inner.settled.get(&view.ledger).filter(|(_, revision)| *revision == view.revision) else {
+            return true;
+        };
+        !view.state.claims.is_empty() || inner.all_changed > *turn || inner.changed(&view.plan, *turn).next().is_some()
     }
 
     /// Forgets released entries that are no longer in a ledger, and the counts of ledgers that are gone.
@@ -430,14 +433,6 @@ impl CounterState {
         }
         let has_changed = move |namespace: &&str| self.changes.last.get(*namespace).is_some_and(|at| *at > since);
         Box::new(plan.namespaces.keys().map(String::as_str).filter(has_changed))
-    }
-
-    fn is_due(&self, view: &View) -> bool {
-        // A ledger with claims is always due. Another revision was written by another replica, or by hand.
-        let Some((turn, _)) = self.settled.get(&view.ledger).filter(|(_, revision)| *revision == view.revision) else {
-            return true;
-        };
-        !view.state.claims.is_empty() || self.all_changed > *turn || self.changed(&view.plan, *turn).next().is_some()
     }
 
     /// Returns true if a kind was listed, or is known not to be listable.

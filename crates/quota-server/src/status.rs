@@ -185,7 +185,6 @@ fn amounts(replica: &Replica, quota: &TenantQuota<'static>, place: ChargedNode) 
         Some(parts.join(", ")).filter(|text| !text.is_empty())
     };
     TenantQuotaStatus {
-        // Enforced bounds: a suspended quota has none.
         hard: (!quota.is_suspended).then(|| to_amounts(&quota.quota.spec_hard)),
         used: Some(to_amounts(used)),
         reserved: Some(to_amounts(reserved)),

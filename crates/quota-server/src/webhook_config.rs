@@ -70,7 +70,6 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
         fields.insert("caBundle".to_owned(), json!(STANDARD.encode(authority)));
     }
     let quotas = replica.tenants.quotas();
-    // The ResourceQuotas that the ledger enforces, by namespace.
     let is_ours = replica.resource_quotas.is_ours();
     let plain = if is_ours { replica.tenants.resource_quotas() } else { BTreeMap::new() };
     let charged = ChargedRequests::of(&quotas, &plain, &replica.tenants, matches);
@@ -363,6 +362,17 @@ mod tests {
     use super::*;
     use crate::tenants::read_quota;
 
+    /// The entries for TenantQuotas, and for namespaces with a ResourceQuota.
+    fn entries(quotas: &[Value], plain: &[&str], matches: bool) -> Vec<Value> {
+        let quotas: Vec<_> = quotas.iter().map(|quota| Arc::new(read_quota(quota).unwrap())).collect();
+        let mut quota = ResourceQuota::default();
+        quota.spec_hard.set("services".into(), headroom_admission::amount::Quantity::from_units(1));
+        let quota = Arc::new(quota);
+        let plain = plain.iter().map(|namespace| ((*namespace).to_owned(), vec![Arc::clone(&quota)])).collect();
+        let client = json!({"url": "https://here/review"});
+        ChargedRequests::of(&quotas, &plain, &Tenants::new("headroom", &[]), matches).entries(&client)
+    }
+
     #[test]
     fn only_charged_namespaces_and_growing_requests_match_the_webhook() {
         let quotas = [
@@ -371,10 +381,7 @@ mod tests {
             json!({"metadata": {"name": "b"}, "spec": {"namespaces": {"selector": {"matchLabels": {"team": "b"}}},
                 "quota": {"hard": {"services": "1"}}}}),
         ];
-        let quotas: Vec<_> = quotas.iter().map(|quota| Arc::new(read_quota(quota).unwrap())).collect();
-        let tenants = Tenants::new("headroom", &[]);
-        let entries = ChargedRequests::of(&quotas, &BTreeMap::new(), &tenants, false)
-            .entries(&json!({"url": "https://here/review"}));
+        let entries = entries(&quotas, &[], false);
         let found: Vec<String> = entries
             .iter()
             .map(|entry| {
@@ -414,15 +421,7 @@ mod tests {
                 "namespaces": {"names": [name]}, "quota": {"hard": {"pods": "1"}}}})
         };
         let names = |quotas: &[Value], plain: &[&str]| {
-            let quotas: Vec<_> = quotas.iter().map(|quota| Arc::new(read_quota(quota).unwrap())).collect();
-            let one = || {
-                let mut quota = ResourceQuota::default();
-                quota.spec_hard.set("services".into(), headroom_admission::amount::Quantity::from_units(1));
-                vec![Arc::new(quota)]
-            };
-            let plain = plain.iter().map(|namespace| ((*namespace).to_owned(), one())).collect();
-            let tenants = Tenants::new("headroom", &[]);
-            let entries = ChargedRequests::of(&quotas, &plain, &tenants, true).entries(&Value::Null);
+            let entries = entries(quotas, plain, true);
             let first = &entries[0]["namespaceSelector"]["matchExpressions"][0]["values"];
             (entries.len(), first.clone(), entries[0]["matchConditions"][0]["name"].clone())
         };

@@ -109,10 +109,6 @@ impl Writers {
         // Cannot fail: the receiver is still held here.
         _ = sender.send(job);
         tasks.insert(ledger.to_owned(), sender);
-        self.spawn(ledger, jobs);
-    }
-
-    fn spawn(self: &Arc<Self>, ledger: &str, jobs: mpsc::UnboundedReceiver<Job>) {
         let (writers, ledger) = (Arc::clone(self), ledger.to_owned());
         self.parts.finish("writer of a ledger", IDLE + BRIEF, async move {
             let stop = writers.stop.clone();
