@@ -3,6 +3,7 @@
 //! Objects stay JSON, because most of them are reduced to a few fields at once: ten thousand whole pods take hundreds of
 //! megabytes.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -195,7 +196,6 @@ impl ListOptions<'_> {
     }
 }
 
-/// The end of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listed {
     pub revision: u64,
@@ -503,8 +503,12 @@ fn shallow(text: &[u8]) -> Vec<u8> {
     shallow
 }
 
+pub fn text_at<'d>(object: Node<'d>, path: &[&str]) -> Option<Cow<'d, str>> {
+    object.at(path).ok()??.str().ok()
+}
+
 pub fn revision_in(object: Node<'_>) -> Option<u64> {
-    object.at(&["metadata", "resourceVersion"]).ok()??.str().ok()?.parse().ok()
+    text_at(object, &["metadata", "resourceVersion"])?.parse().ok()
 }
 
 pub fn revision_of(object: &Value) -> Option<u64> {

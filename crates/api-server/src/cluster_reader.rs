@@ -16,7 +16,7 @@ use headroom_objects::kinds::{ApiKind, items, lifecycle, text};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
+use crate::api_client::{ApiClient, ApiError, ListOptions, Missing, text_at, value};
 use crate::api_path::ApiPath;
 use crate::kept_lists::{KeptList, KeptLists};
 use crate::kubeconfig::{self, Chosen};
@@ -366,10 +366,10 @@ async fn take_current(
     (api_version, kind, namespace): List<'_>,
 ) -> Result<KeptList, ReadError> {
     let read = |item: Node<'_>| {
-        let name = |of: &str| Some(item.at(&["metadata", of]).ok()??.str().ok()?.into_owned());
+        let name = |of: &str| text_at(item, &["metadata", of]).unwrap_or_default().into_owned();
         let unread = (lists.unread)(item, (api_version, kind));
         let object = CompressedObject::of(&cleaned(item, (api_version, kind), unread));
-        (["namespace", "name"].map(|of| name(of).unwrap_or_default()), object)
+        (["namespace", "name"].map(name), object)
     };
     let taken = lists.take_current(api, &path_of(resource, namespace), options_of(kind), &read).await;
     taken.map_err(|error| problem(error, &in_scope(&resource.qualified(), resource, namespace), resource))

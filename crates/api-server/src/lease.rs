@@ -46,7 +46,6 @@ pub struct Holder {
     pub is_dead_after: Option<Duration>,
 }
 
-/// The result of an attempt to take a Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn {
     Ours,

@@ -128,7 +128,6 @@ pub(crate) enum Ends {
     Gone(String),
 }
 
-/// Watches for so many seconds at most.
 pub(crate) async fn watch<T>(
     api: &ApiClient,
     path: &ApiPath,

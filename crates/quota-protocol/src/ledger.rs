@@ -139,7 +139,6 @@ impl<'p> OpenLedger<'p> {
         self.state
     }
 
-    /// Usage and claims, by node.
     pub fn usage_with_claims(&self) -> &[ResourceList<'static>] {
         &self.usage_with_claims
     }
@@ -215,7 +214,6 @@ impl<'p> OpenLedger<'p> {
         LedgerVerdict::Granted
     }
 
-    /// The room for claims that a request in a namespace finds.
     pub(crate) fn room(&mut self, namespace: &str) -> Load {
         let most = Load { claims: self.max_claims, bytes: MAX_BYTES };
         let plan = self.plan;

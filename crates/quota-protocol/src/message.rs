@@ -141,7 +141,6 @@ pub fn retry(plan: &Plan, key: &ObjectKey, retry: Retry) -> String {
     format!("quota {quota}: {why}; retry")
 }
 
-/// The message of a request that must be retried because the ledger could not be read or written.
 pub fn not_writable(ledger: &str, cause: &str) -> String {
     format!("ledger {ledger} is not writable ({cause}); retry")
 }

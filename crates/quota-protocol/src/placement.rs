@@ -63,7 +63,6 @@ pub fn plans(
     members.into_iter().map(|(ledger, members)| (ledger, plan(members))).collect()
 }
 
-/// The ledgers that exist.
 struct ExistingLedgers<'p> {
     names: BTreeSet<&'p str>,
     by_quota: HashMap<&'p str, Vec<&'p str>>,

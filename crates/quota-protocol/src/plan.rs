@@ -173,7 +173,6 @@ impl Plan {
         self.nodes.iter().flat_map(PlanNode::kinds).collect()
     }
 
-    /// The charged kinds, and those without which they cannot be counted.
     pub fn watched_kinds(&self) -> BTreeSet<String> {
         with_what_they_need(self.kinds())
     }

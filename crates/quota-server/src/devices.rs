@@ -7,7 +7,7 @@ use headroom_admission::charge::devices::{MADE_FOR_A_POD, claim_of, owner};
 use headroom_admission::json::{Document, Malformed, Node};
 use headroom_admission::request::Request;
 use headroom_api_server::ApiPath;
-use headroom_api_server::api_client::{ApiClient, ApiError, ApiResult, ListOptions, found, value};
+use headroom_api_server::api_client::{ApiClient, ApiError, ApiResult, ListOptions, found, text_at, value};
 use headroom_api_server::parts::locked;
 use headroom_quota_protocol::ReservationRequest;
 use headroom_quota_protocol::reservation_request::{DeviceObjects, owner_in};
@@ -72,7 +72,7 @@ pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiR
 /// The fields that decide which of a pod's claims is the first.
 fn of_a_pod(claim: Node<'_>) -> Option<Value> {
     let (name, uid) = owner(claim).ok()??;
-    let field = |field: &str| claim.at(&["metadata", field]).ok()?.and_then(|text| text.str().ok());
+    let field = |field: &str| text_at(claim, &["metadata", field]);
     let reference = json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": true});
     Some(json!({"metadata": {
         "name": field("name"), "creationTimestamp": field("creationTimestamp"),

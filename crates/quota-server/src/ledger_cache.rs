@@ -10,7 +10,7 @@ use headroom_quota_protocol::{OpenLedger, Plan, State};
 use tokio::sync::watch;
 
 use crate::objects::{self, LedgerContent, Named};
-use headroom_api_server::api_client::{ApiClient, revision_in};
+use headroom_api_server::api_client::{ApiClient, revision_in, text_at};
 use headroom_api_server::watch::WatchUpdate;
 
 /// A ledger at one revision.
@@ -154,7 +154,7 @@ impl LedgerCache {
 
     /// Reads an object of the watch, unless its state is known already.
     pub fn read(&self, object: Node<'_>) -> Option<Named> {
-        let name = objects::text_at(object, &["metadata", "name"])?;
+        let name = text_at(object, &["metadata", "name"])?;
         let known = self.inner().views.get(name.as_ref()).map(|view| view.revision);
         if known.zip(revision_in(object)).is_some_and(|(known, seen)| seen <= known) {
             return Some((name.into_owned(), Ok(LedgerContent::AlreadyRead)));

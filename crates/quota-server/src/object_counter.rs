@@ -18,9 +18,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::ledger_cache::View;
-use crate::objects::text_at;
 use headroom_api_server::ApiPath;
-use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, revision_in};
+use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, revision_in, text_at};
 use headroom_api_server::watch::{OLD, WatchUpdate, follow};
 
 /// The names of watches that only count objects begin with it.

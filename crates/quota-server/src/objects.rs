@@ -1,7 +1,5 @@
 //! The ledger's objects as the API server stores them.
 
-use std::borrow::Cow;
-
 use headroom_admission::amount::ResourceList;
 use headroom_admission::json::Node;
 use headroom_objects::document;
@@ -14,7 +12,7 @@ use serde_json::{Value, json};
 use crate::custom_resources::{Amounts, QuotaLedger};
 
 use headroom_api_server::ApiPath;
-use headroom_api_server::api_client::revision_in;
+use headroom_api_server::api_client::{revision_in, text_at};
 
 pub const API_VERSION: &str = "headroom.dev/v1alpha1";
 pub const TENANT_QUOTAS: ApiPath = ApiPath::new("/apis/headroom.dev/v1alpha1/tenantquotas");
@@ -84,10 +82,6 @@ pub fn read(object: Node<'_>) -> Result<LedgerContent, Unreadable> {
 
 pub fn read_value(object: &Value) -> Result<LedgerContent, Unreadable> {
     read(document(object).map_err(|_| Unreadable::new(metadata(object, "name"), "expected an object"))?.root())
-}
-
-pub fn text_at<'d>(object: Node<'d>, path: &[&str]) -> Option<Cow<'d, str>> {
-    object.at(path).ok()??.str().ok()
 }
 
 pub fn write_plan(namespace: &str, ledger: &str, plan: &Plan) -> Value {

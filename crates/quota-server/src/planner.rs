@@ -182,7 +182,6 @@ async fn activate(
     Ok(())
 }
 
-/// Deletes plans that were replaced a while ago.
 async fn remove_stale(replica: &Replica, replaced: &mut HashMap<(String, u64), Instant>) {
     let stale = replica.ledgers.stale_plans();
     replaced.retain(|plan, _| stale.contains(plan));

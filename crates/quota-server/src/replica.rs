@@ -76,7 +76,6 @@ pub struct Webhook {
     pub makes_certificate: bool,
 }
 
-/// A process that answers reviews.
 pub struct Replica {
     pub options: Options,
     pub identity: String,

@@ -221,7 +221,6 @@ struct Writer {
     round_trip: Duration,
     /// The number of requests that shared the last write with any.
     last_shared: usize,
-    /// The revision of the last write.
     last_written: Option<u64>,
     /// Another replica writes this ledger at the same time.
     is_shared: bool,

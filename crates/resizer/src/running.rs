@@ -117,7 +117,6 @@ pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) ->
 }
 
 impl RunningWorkload {
-    /// A workload that has no pods any more.
     pub fn gone(workload: WorkloadRef, modes: Modes) -> Self {
         let (pods, facts, unlearned) = (Vec::new(), BTreeMap::new(), Vec::new());
         Self { workload, object: None, pods, facts, unlearned, left_alone: None, mode: None, modes }

@@ -17,7 +17,6 @@ use crate::running::Usage;
 
 /// The longest expression that is asked.
 const LONGEST: usize = 1_000;
-/// A question is given up after this time.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// A question is asked again after the first time, for as long as the second after somebody wanted to know. An answer counts for the
 /// third.

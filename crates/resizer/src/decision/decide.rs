@@ -347,7 +347,6 @@ impl DecisionStep<'_> {
         self.record.all_past().filter(is_quiet).count()
     }
 
-    /// The change that a pod needs.
     fn change(&self, pod: &ObservedPod) -> Option<PodChange> {
         let change = self.record.change_of(&pod.uid);
         // A decrease that was not made may give way to a raise, and what is withheld to what is right.

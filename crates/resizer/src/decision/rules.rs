@@ -30,7 +30,6 @@ pub struct Rules {
     /// The raises of a memory limit that a pod gets in a week: one that leaks gets no more.
     pub limit_raises_a_week: usize,
     pub changes_a_day: usize,
-    /// The time for which a change is watched.
     pub watch: Time,
     /// A change that the kubelet has not made in this time holds up the workload no longer.
     pub kubelet_is_stuck_after: Time,

@@ -51,7 +51,6 @@ pub struct Scenario {
     pub rises: Vec<u64>,
     /// The number of resizes that the kubelet may defer; it always defers those of the first pod, if it is `u8::MAX`.
     pub defers: u8,
-    /// The number of requests that the API server may refuse.
     pub refusals: u8,
     pub deletions: u8,
     /// The number of times that the node of a pod is not heard of for a while, or for ever.
