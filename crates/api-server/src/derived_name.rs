@@ -1,22 +1,9 @@
 //! The names of our objects about something that others have named.
 
-use std::fmt;
-
 /// A name that is made of a text which others choose, such as the name of an owner. It has all of SHA-256, so nobody finds another
 /// text with the same name; a short hash without a key would let a tenant take the name of somebody else's object.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DerivedName(String);
-
-impl DerivedName {
-    pub fn of(prefix: &str, text: &str) -> Self {
-        let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-        let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(format!("{prefix}-{hash}"))
-    }
-}
-
-impl fmt::Display for DerivedName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+pub fn derived_name(prefix: &str, text: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    let hash: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{prefix}-{hash}")
 }

@@ -17,7 +17,7 @@ use headroom_admission::json::Node;
 use headroom_admission::request::is_of_estimate;
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
-use headroom_api_server::derived_name::DerivedName;
+use headroom_api_server::derived_name::derived_name;
 use headroom_api_server::event::{EventType, Recorder};
 use headroom_api_server::parts::locked;
 use headroom_api_server::watch::{WatchUpdate, follow};
@@ -88,7 +88,7 @@ pub async fn report(api: ApiClient, read_from: ReadFrom, stop: CancellationToken
             let about = json!({"metadata": {"namespace": last, "name": name, "uid": uid}});
             let about = (text(&workload, "/apiVersion"), text(&workload, "/kind"), &about);
             // Another collector, or this one before it was started again, has told the same under this name.
-            let name = DerivedName::of("headroom-estimated", &format!("{uid} {}", note.subject)).to_string();
+            let name = derived_name("headroom-estimated", &format!("{uid} {}", note.subject));
             if recorder.record_as(&name, about, EventType::Normal, reason, &note.message).await {
                 tokio::time::sleep(PAUSE).await;
             }
@@ -112,14 +112,14 @@ struct Queue {
 struct Waiting {
     by_namespace: BTreeMap<String, VecDeque<Note>>,
     /// The messages that waited earlier, too, each by a name of one length.
-    known: BTreeSet<DerivedName>,
+    known: BTreeSet<String>,
 }
 
 impl Queue {
     fn add(&self, namespace: String, note: Note) {
         let mut waiting = locked(&self.waiting);
         let Waiting { by_namespace, known } = &mut *waiting;
-        let key = DerivedName::of("note", &format!("{namespace} {} {}", note.controller, note.subject));
+        let key = derived_name("note", &format!("{namespace} {} {}", note.controller, note.subject));
         let notes = by_namespace.entry(namespace).or_default();
         if notes.len() < WAITING && !known.contains(&key) {
             if known.len() >= REMEMBERED {

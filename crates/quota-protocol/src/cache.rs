@@ -199,7 +199,7 @@ impl Cache {
         {
             amounts.add_all(&share);
         }
-        (!amounts.is_empty()).then(|| Arc::new(Footprint::of_amounts(amounts)))
+        (!amounts.is_empty()).then(|| Arc::new(Footprint { amounts, ..Footprint::default() }))
     }
 
     /// The amounts of an object, with the extended resources of its devices.

@@ -57,11 +57,6 @@ impl Footprint {
         Ok(footprint)
     }
 
-    /// The footprint of amounts without scopes, such as those of a resource claim.
-    pub fn of_amounts(amounts: ResourceList<'static>) -> Self {
-        Self { amounts, scopes: BTreeMap::new() }
-    }
-
     pub fn of_stored(kind: &str, node: Node<'_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
         let stored = headroom_admission::quota::stored::Stored::read(ChargedKind::from_qualified(kind), node)?;
         Self::of(&stored.object(), now)

@@ -170,8 +170,10 @@ impl ReservationRequest {
             counted.add_all(&share);
             self.pod = owner_in(request)?.map(|(name, uid)| PodRef { name: name.into_owned(), uid: uid.into_owned() });
         }
-        self.counted = (!counted.is_empty()).then(|| Arc::new(Footprint::of_amounts(counted)));
-        self.footprint = Arc::new(Footprint::of_amounts(amounts));
+        // Claims match no scope.
+        let footprint = |amounts| Arc::new(Footprint { amounts, ..Footprint::default() });
+        self.counted = (!counted.is_empty()).then(|| footprint(counted));
+        self.footprint = footprint(amounts);
         Ok(())
     }
 

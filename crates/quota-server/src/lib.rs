@@ -26,7 +26,6 @@ pub mod spares;
 pub mod writer;
 
 pub mod devices;
-pub mod resource_quota_state;
 
 pub mod replica;
 

@@ -93,7 +93,7 @@ async fn revise(replica: &Arc<Replica>, settled: &mut Settled) -> bool {
     let present: BTreeMap<&str, &Plan> = of_trees.map(|view| (view.ledger.as_str(), view.plan.as_ref())).collect();
     let period = replica.options.request_lifetime + LATE;
     let mut plans = placement::plans(&trees, &present, &|ledger, tree| settled.has_charged(ledger, tree, period));
-    if replica.resource_quotas.is_ours() {
+    if replica.enforces_resource_quotas() == Some(true) {
         let quotas = replica.tenants.resource_quotas();
         plans.extend(quotas.iter().map(|(namespace, quotas)| {
             (objects::ledger_of_namespace(namespace), Plan::of_namespace(namespace, quotas))

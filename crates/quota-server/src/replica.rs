@@ -17,10 +17,11 @@ use crate::devices;
 use crate::ledger_cache::LedgerCache;
 use crate::metrics::QuotaServerMetrics;
 use crate::object_counter::{COUNTED, Counter};
-use crate::resource_quota_state::ResourceQuotaState;
+use crate::resource_quota_enforcer::ResourceQuotaState;
+use crate::spares::Spares;
 use crate::tenants::Tenants;
 use crate::tls::Certificate;
-use crate::writer::Writers;
+use crate::writer::{Tasks, Writers};
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -87,7 +88,7 @@ pub struct Replica {
     pub writers: Arc<Writers>,
     pub certificate: Arc<Certificate>,
     pub metrics: Arc<QuotaServerMetrics>,
-    pub resource_quotas: ResourceQuotaState,
+    pub resource_quotas: Mutex<ResourceQuotaState>,
     pub device_reads: devices::Turns,
     pub parts: Parts,
     /// The API server's time, and when it was read.
@@ -110,16 +111,18 @@ impl Replica {
         let (metrics, drained) = (Arc::new(QuotaServerMetrics::default()), CancellationToken::new());
         let parts = metrics.parts.clone();
         let counter = Arc::new(Counter::new(parts.clone()));
-        // Claims of reviews in progress are still written while the replica drains.
-        let writers = Writers::new(
-            api.clone(),
-            &options.namespace,
-            Arc::clone(&ledgers),
-            Arc::clone(&counter),
-            Arc::clone(&metrics),
-            drained.clone(),
-            parts.clone(),
-        );
+        let writers = Arc::new(Writers {
+            api: api.clone(),
+            namespace: options.namespace.clone(),
+            ledgers: Arc::clone(&ledgers),
+            counter: Arc::clone(&counter),
+            metrics: Arc::clone(&metrics),
+            spares: Spares::default(),
+            // Claims of reviews in progress are still written while the replica drains.
+            stop: drained.clone(),
+            parts: parts.clone(),
+            tasks: Tasks::default(),
+        });
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "ledger".to_owned());
         let identity = format!("{host}-{}", random::token());
         Arc::new(Self {
@@ -133,7 +136,7 @@ impl Replica {
             counter,
             writers,
             metrics,
-            resource_quotas: ResourceQuotaState::default(),
+            resource_quotas: Mutex::default(),
             device_reads: devices::Turns::default(),
             parts,
             time: Mutex::default(),
@@ -153,6 +156,11 @@ impl Replica {
         let time = self.api.time().await.ok().or_else(|| known.map(of)).unwrap_or_else(self.options.clock);
         *locked(&self.time) = Some((time, Instant::now()));
         time
+    }
+
+    /// True if the ledger enforces ResourceQuotas; none until the API server was probed.
+    pub fn enforces_resource_quotas(&self) -> Option<bool> {
+        locked(&self.resource_quotas).is_ours
     }
 
     pub fn is_ready(&self) -> bool {

@@ -3,6 +3,7 @@
 //! If the plugin is enabled, nothing is done: each of its writes would conflict with ours, and when the plugin retries
 //! after a conflict on one quota, it admits what another quota refused (kubernetes#141904).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use tokio::time::Instant;
 
 use crate::objects::{namespace_of, to_amounts};
 use crate::replica::Replica;
-use crate::resource_quota_state::Published;
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiError, revision_of};
 use headroom_api_server::event::EventType;
+use headroom_api_server::parts::locked;
 
 /// The interval of probes of the API server, and the pause after a failed probe.
 const ASKED_AGAIN: Duration = Duration::from_secs(3600);
@@ -26,6 +27,26 @@ const TRIES: u32 = 4;
 const TRIES_IF_NEW: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
+/// The result of the last probe for the plugin, and the statuses that the leader has published.
+#[derive(Debug, Default)]
+pub struct ResourceQuotaState {
+    pub is_ours: Option<bool>,
+    /// By namespace and name.
+    published: BTreeMap<(String, String), Published>,
+}
+
+/// The last correct status of a quota.
+#[derive(Debug, Clone)]
+struct Published {
+    status: Value,
+    /// The quota's version with this status.
+    version: u64,
+    /// The ledger's revision that it was made from.
+    ledger_revision: u64,
+    /// A version in which another client has written a different status.
+    suspect: u64,
+}
+
 /// Probes whether the plugin is on, and publishes usage if it is off. Ends with the term.
 pub async fn keep(replica: Arc<Replica>) {
     let mut ask_at = Instant::now();
@@ -33,7 +54,7 @@ pub async fn keep(replica: Arc<Replica>) {
         if Instant::now() >= ask_at {
             ask_at = Instant::now() + ask(&replica).await;
         }
-        if replica.resource_quotas.is_ours() {
+        if replica.enforces_resource_quotas() == Some(true) {
             publish(&replica).await;
         }
         tokio::time::sleep(REPORT_INTERVAL).await;
@@ -46,9 +67,9 @@ async fn ask(replica: &Replica) -> Duration {
     let (is_ours, after) = match &found {
         Ok(has_plugin) => (Some(!has_plugin), ASKED_AGAIN),
         // Keep the last known answer.
-        Err(_) => (replica.resource_quotas.inner().is_ours, RETRY),
+        Err(_) => (replica.enforces_resource_quotas(), RETRY),
     };
-    let before = std::mem::replace(&mut replica.resource_quotas.inner().is_ours, is_ours);
+    let before = std::mem::replace(&mut locked(&replica.resource_quotas).is_ours, is_ours);
     match found {
         Ok(true) if before != is_ours => tracing::warn!(
             "the API server enforces ResourceQuotas itself: --resource-quotas does nothing (switch the plugin off with \
@@ -95,7 +116,7 @@ async fn has_plugin(replica: &Replica) -> Result<bool, ApiError> {
 /// Writes usage into the status of each quota, like the quota controller, and reports other writers of the status.
 async fn publish(replica: &Replica) {
     let is_there = |namespace: &str, name: &str| replica.tenants.resource_quota(namespace, name).is_some();
-    replica.resource_quotas.inner().published.retain(|(namespace, name), _| is_there(namespace, name));
+    locked(&replica.resource_quotas).published.retain(|(namespace, name), _| is_there(namespace, name));
     for view in replica.ledgers.views() {
         let Some(namespace) = namespace_of(&view.ledger) else { continue };
         for (node, used) in view.plan.nodes.iter().zip(&view.state.used) {
@@ -117,7 +138,7 @@ async fn publish_one(
 ) {
     let Some(version) = revision_of(object) else { return };
     let is_done = |known: &Published| known.version == version && known.ledger_revision == ledger_revision;
-    let known = match replica.resource_quotas.inner().published.get(&key) {
+    let known = match locked(&replica.resource_quotas).published.get(&key) {
         Some(known) if is_done(known) => return,
         known => known.cloned(),
     };
@@ -130,7 +151,7 @@ async fn publish_one(
         }
         if known.suspect != version {
             // The other writer may have counted objects that are not seen here yet. Check again in the next round.
-            replica.resource_quotas.inner().published.insert(key, Published { suspect: version, ..known });
+            locked(&replica.resource_quotas).published.insert(key, Published { suspect: version, ..known });
             return;
         }
         let used = existing.get("used").cloned().unwrap_or_default();
@@ -140,7 +161,7 @@ async fn publish_one(
     }
     let note = |version: u64| {
         let published = Published { status: wanted.clone(), version, ledger_revision, suspect: 0 };
-        replica.resource_quotas.inner().published.insert(key.clone(), published);
+        locked(&replica.resource_quotas).published.insert(key.clone(), published);
     };
     if existing == wanted {
         return note(version);

@@ -70,7 +70,7 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
         fields.insert("caBundle".to_owned(), json!(STANDARD.encode(authority)));
     }
     let quotas = replica.tenants.quotas();
-    let is_ours = replica.resource_quotas.is_ours();
+    let is_ours = replica.enforces_resource_quotas() == Some(true);
     let plain = if is_ours { replica.tenants.resource_quotas() } else { BTreeMap::new() };
     let charged = ChargedRequests::of(&quotas, &plain, &replica.tenants, matches);
     let webhooks = Value::Array(charged.entries(&client));

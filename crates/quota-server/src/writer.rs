@@ -68,7 +68,10 @@ struct Replan {
     done: oneshot::Sender<()>,
 }
 
-/// The tasks, by ledger.
+/// By ledger.
+#[derive(Default)]
+pub struct Tasks(Mutex<HashMap<String, mpsc::UnboundedSender<Job>>>);
+
 pub struct Writers {
     pub api: ApiClient,
     pub namespace: String,
@@ -77,26 +80,13 @@ pub struct Writers {
     pub metrics: Arc<QuotaServerMetrics>,
     pub spares: Spares,
     pub stop: CancellationToken,
-    parts: Parts,
-    tasks: Mutex<HashMap<String, mpsc::UnboundedSender<Job>>>,
+    pub parts: Parts,
+    pub tasks: Tasks,
 }
 
 impl Writers {
-    pub fn new(
-        api: ApiClient,
-        namespace: &str,
-        ledgers: Arc<LedgerCache>,
-        counter: Arc<Counter>,
-        metrics: Arc<QuotaServerMetrics>,
-        stop: CancellationToken,
-        parts: Parts,
-    ) -> Arc<Self> {
-        let (namespace, tasks) = (namespace.to_owned(), Mutex::default());
-        Arc::new(Self { api, namespace, ledgers, counter, metrics, spares: Spares::default(), stop, parts, tasks })
-    }
-
     fn send(self: &Arc<Self>, ledger: &str, job: Job) {
-        let mut tasks = locked(&self.tasks);
+        let mut tasks = locked(&self.tasks.0);
         let job = match tasks.get(ledger) {
             Some(task) => match task.send(job) {
                 Ok(()) => return,

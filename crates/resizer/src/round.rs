@@ -7,7 +7,7 @@ use crate::decision::{
 };
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use headroom_api_server::api_path::ApiPath;
-use headroom_api_server::derived_name::DerivedName;
+use headroom_api_server::derived_name::derived_name;
 use headroom_workloads::WorkloadRef;
 use serde_json::{Map, Value, json};
 
@@ -169,11 +169,11 @@ impl Round<'_> {
     /// by: it stops nobody.
     async fn stored(&self) -> Result<(String, Option<Value>), RoundError> {
         let path = self.workload.path();
-        let derived = (0..MOST_NAMES).map(|turn| match turn {
-            0 => DerivedName::of("headroom-resize", &path).to_string(),
-            turn => DerivedName::of("headroom-resize", &format!("{path}/{turn}")).to_string(),
+        let names = (0..MOST_NAMES).map(|turn| match turn {
+            0 => derived_name("headroom-resize", &path),
+            turn => derived_name("headroom-resize", &format!("{path}/{turn}")),
         });
-        for name in derived {
+        for name in names {
             match self.api.get(&self.config_maps().at(&name)).await {
                 Ok(object) if text_in(&object, WORKLOAD) == Some(&path) => return Ok((name, Some(object))),
                 Ok(_) => tracing::warn!(name, "a ConfigMap has the name of a record and is none of this workload"),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::api_path::ApiPath;
+use headroom_api_server::derived_name::derived_name;
 use headroom_fixtures::api_server::{ApiServer, Kubelet, Outcome, status};
 use headroom_resizer::decision::{Amounts, Marked, Mode, Readiness, Rules, Time, Used, Workload};
 use headroom_resizer::{ContainerFacts, Round, RoundError, RoundOutcome, observed};
@@ -263,7 +264,7 @@ async fn nobody_takes_the_name_of_a_record() {
     round(&api, NOW).await.unwrap();
     let records = || server.list("/api/v1/configmaps");
     let name = records()[0]["metadata"]["name"].as_str().unwrap().to_owned();
-    let key = |text: &str| headroom_api_server::derived_name::DerivedName::of("headroom-resize", text).to_string();
+    let key = |text: &str| derived_name("headroom-resize", text);
     assert_eq!(name, key("shop/Deployment/web"));
     // These had the same 64 bits of FNV-1a.
     assert_ne!(name, key("mine/Rollout/1e650d52d7z]K71$znE\u{1e}>h{"));

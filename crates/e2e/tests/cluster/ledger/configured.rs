@@ -447,8 +447,8 @@ async fn resource_quotas_are_left_to_the_plugin_if_it_is_on() {
         Configured::start(InTreePlugins::On, Controllers::On, |options| options.resource_quotas = true).await;
     namespace(&configured.client, "shop").await;
     create(&configured.client, crate::objects::quota("shop", json!({"pods": "3"}))).await.unwrap();
-    until("the API server was probed", || configured.replica.resource_quotas.inner().is_ours.is_some()).await;
-    assert!(!configured.replica.resource_quotas.is_ours());
+    until("the API server was probed", || configured.replica.enforces_resource_quotas().is_some()).await;
+    assert_eq!(configured.replica.enforces_resource_quotas(), Some(false));
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(configured.replica.ledgers.views().len(), 0);
     let configuration = api(&configured.client, "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration");
