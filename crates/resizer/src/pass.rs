@@ -454,24 +454,26 @@ impl Resizer {
         for (reason, (kind, text, pods)) in of_workload {
             let reported_at =
                 &mut self.memory.namespaces.entry(running.workload.namespace.clone()).or_default().reported_at;
-            let is_full = reported_at.len() >= MOST_REPORTED;
-            let last = reported_at.entry((running.workload.clone(), reason));
-            let is_new = match last {
-                std::collections::hash_map::Entry::Occupied(of) if of.get().elapsed() < REPEAT_AFTER => false,
-                std::collections::hash_map::Entry::Vacant(_) if is_full => false,
-                last => {
-                    last.insert_entry(Instant::now());
-                    true
-                }
+            let key = (running.workload.clone(), reason);
+            let is_new = match reported_at.get(&key) {
+                Some(at) => at.elapsed() >= REPEAT_AFTER,
+                None => reported_at.len() < MOST_REPORTED,
             };
+            if !is_new {
+                continue;
+            }
+            reported_at.insert(key, Instant::now());
             let others = if pods > 1 { format!(" (and {} other pods)", pods - 1) } else { String::new() };
-            let object = running.object.as_ref().or(running.pods.first()).filter(|_| is_new);
-            if let Some(object) = object {
-                let kind_of = ApiKind::of(object);
-                let about = (kind_of.api_version(), kind_of.kind.clone());
+            if let Some(object) = running.object.as_ref().or(running.pods.first()) {
+                let of = ApiKind::of(object);
                 let message = format!("{text}{others}");
                 tracing::info!(workload = running.workload.path(), reason, "{message}");
-                self.runtime.block_on(self.events.record((&about.0, &about.1, object), kind, reason, &message));
+                self.runtime.block_on(self.events.record(
+                    (&of.api_version(), &of.kind, object),
+                    kind,
+                    reason,
+                    &message,
+                ));
             }
         }
     }

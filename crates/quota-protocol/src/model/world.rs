@@ -92,6 +92,8 @@ pub struct World {
     deletes: Vec<usize>,
 }
 
+const INACTIVE: Leader = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), noted: None };
+
 /// A step: the actor, its number, and what it does.
 #[derive(Debug, Clone, Copy)]
 pub struct Step(&'static str, usize, &'static str);
@@ -125,11 +127,10 @@ impl<'s> Model<'s> {
             charge => Thing { uid: Some(FIRST_UID + key as u8), version: 1, charge: *charge },
         };
         let store: Vec<Thing> = self.scenario.objects.iter().enumerate().map(thing).collect();
-        let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), noted: None };
-        let mut leaders = vec![inactive.clone(); self.scenario.leaders];
+        let mut leaders = vec![INACTIVE; self.scenario.leaders];
         if self.scenario.lagging {
             let seen = Some(LeaderCache { things: store.clone(), deleted: 0, released: 0 });
-            leaders.push(Leader { phase: LeaderPhase::LaggingServer, seen, ..inactive });
+            leaders.push(Leader { phase: LeaderPhase::LaggingServer, seen, ..INACTIVE });
         }
         let idle = Request { phase: Phase::Idle, old: None, handlers: Vec::new(), deliveries: 0 };
         World {
@@ -261,18 +262,12 @@ impl<'s> Model<'s> {
         let (verb, key, charge) = self.scenario.requests[at];
         let handler = world.requests[at].handlers[which].clone();
         let mut step = |what, after| next.push((Step("handler", handler.token.into(), what), after));
-        let put = |handler: Handler| {
-            let mut after = world.clone();
-            after.requests[at].handlers[which] = handler;
-            after
-        };
+        let put = |handler: Handler| changed(world, |after| after.requests[at].handlers[which] = handler);
         let end = |phase: Phase| {
-            let mut after = world.clone();
-            after.requests[at].handlers.remove(which);
-            if handler.attached {
-                after.requests[at].phase = phase;
-            }
-            after
+            changed(world, |after| {
+                let request = &mut after.requests[at];
+                request.phase = if request.handlers.remove(which).attached { phase } else { request.phase };
+            })
         };
         // The API server sees a crash as an error and refuses the request: failurePolicy Fail.
         let crashed = if self.flaw == Flaw::FailurePolicyIgnore { Phase::Admitted } else { Phase::Over };
@@ -324,13 +319,10 @@ impl<'s> Model<'s> {
                         step("finds no room", put(back));
                     }
                     Some(reserved) => {
-                        let with = |mut after: World| {
-                            after.ledgers[ledger] = reserved;
-                            after
-                        };
-                        step("reserves", with(put(after)));
+                        let with = |world: &World| changed(world, |after| after.ledgers[ledger] = reserved);
+                        step("reserves", with(&put(after)));
                         if self.scenario.lost && reserved != world.ledgers[ledger] {
-                            step("reserves, and the response is lost", with(world.clone()));
+                            step("reserves, and the response is lost", with(world));
                         }
                     }
                 }
@@ -362,26 +354,21 @@ impl<'s> Model<'s> {
     fn leader_steps(&mut self, world: &World, at: usize, next: &mut Next) {
         let leader = &world.leaders[at];
         let mut step = |what, after| next.push((Step("leader", at, what), after));
-        let put = |leader: Leader| {
-            let mut after = world.clone();
-            after.leaders[at] = leader;
-            after
-        };
+        let put = |leader: Leader| changed(world, |after| after.leaders[at] = leader);
         if leader.seen.is_some() && !leader.pending.is_empty() {
             step("receives a watch event", put(advanced(leader)));
         }
-        let inactive = Leader { phase: LeaderPhase::Inactive, seen: None, pending: Vec::new(), noted: None };
         match leader.phase {
             LeaderPhase::LaggingServer => return,
             LeaderPhase::Inactive => {
                 if world.lease < self.scenario.terms {
-                    let mut after = put(Leader { phase: LeaderPhase::List, ..inactive });
+                    let mut after = put(Leader { phase: LeaderPhase::List, ..INACTIVE });
                     after.lease += 1;
                     step("becomes leader", after);
                 }
                 return;
             }
-            LeaderPhase::List | LeaderPhase::Run => step("crashes", put(inactive)),
+            LeaderPhase::List | LeaderPhase::Run => step("crashes", put(INACTIVE)),
         }
         if leader.phase == LeaderPhase::List {
             let listed = |things: &[Thing], pending: &[(usize, Thing)]| {
@@ -528,13 +515,19 @@ impl<'s> Model<'s> {
     }
 }
 
-fn write(world: &World, key: usize, thing: Thing) -> World {
+fn changed(world: &World, change: impl FnOnce(&mut World)) -> World {
     let mut after = world.clone();
-    after.store[key] = thing;
-    for leader in after.leaders.iter_mut().filter(|leader| leader.seen.is_some()) {
-        leader.pending.push((key, thing));
-    }
+    change(&mut after);
     after
+}
+
+fn write(world: &World, key: usize, thing: Thing) -> World {
+    changed(world, |after| {
+        after.store[key] = thing;
+        for leader in after.leaders.iter_mut().filter(|leader| leader.seen.is_some()) {
+            leader.pending.push((key, thing));
+        }
+    })
 }
 
 fn deliver(world: &World, at: usize, old: Option<Thing>) -> World {
@@ -549,10 +542,10 @@ fn deliver(world: &World, at: usize, old: Option<Thing>) -> World {
 }
 
 fn given_up(world: &World, at: usize) -> World {
-    let mut after = world.clone();
-    after.requests[at].phase = Phase::Over;
-    after.requests[at].handlers.iter_mut().for_each(|handler| handler.attached = false);
-    after
+    changed(world, |after| {
+        after.requests[at].phase = Phase::Over;
+        after.requests[at].handlers.iter_mut().for_each(|handler| handler.attached = false);
+    })
 }
 
 /// The leader after its next watch event.
