@@ -56,11 +56,7 @@ pub enum ApiError {
     NotFound(Missing),
     /// The account lacks a permission.
     #[error("{message}")]
-    Forbidden {
-        /// The plural name of the kind, such as `pods`.
-        resource: String,
-        message: String,
-    },
+    Forbidden { message: String },
     /// A quota or an admission webhook refuses the object.
     #[error("{message}")]
     Refused { message: String },
@@ -114,10 +110,7 @@ impl ApiError {
         match status.code {
             _ if is_terminating => Self::NamespaceTerminating { message },
             401 => Self::Unauthenticated { message },
-            403 if is_by_authorizer(&message) => {
-                let resource = details.map(|details| details.kind.clone()).unwrap_or_default();
-                Self::Forbidden { resource, message }
-            }
+            403 if is_by_authorizer(&message) => Self::Forbidden { message },
             403 => Self::Refused { message },
             404 => Self::NotFound(match details {
                 Some(details) if details.kind == "namespaces" => Missing::Namespace,
@@ -600,7 +593,7 @@ mod tests {
     fn missing_permissions_differ_from_refusals() {
         let message = r#"pods is forbidden: User "eve" cannot list resource "pods" in API group """#;
         let forbidden = error(json!({"code": 403, "message": message, "details": {"kind": "pods"}}));
-        assert_eq!(forbidden, ApiError::Forbidden { resource: "pods".to_owned(), message: message.to_owned() });
+        assert_eq!(forbidden, ApiError::Forbidden { message: message.to_owned() });
         for message in [
             r#"pods "a" is forbidden: exceeded quota: objects, requested: pods=1"#,
             r#"admission webhook "guard.example" denied the request: no"#,

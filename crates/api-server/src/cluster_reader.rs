@@ -404,7 +404,7 @@ fn problem(error: ApiError, what: &str, kind: &ApiKind) -> ReadError {
         ApiError::NotFound(_) => unknown_kind(&kind.api_version(), &kind.kind),
         ApiError::Conflict { message } => ReadError::Failed(format!("cannot read {what}: {message}")),
         // Not every API server and proxy repeats the resource in its answer.
-        ApiError::Forbidden { message, .. } => {
+        ApiError::Forbidden { message } => {
             ReadError::Forbidden { resource: kind.plural.clone(), problem: format!("cannot read {what}: {message}") }
         }
         error => ReadError::Failed(format!("cannot read {what}: {error}")),

@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn of_a_forbidden_kind_the_log_says_so_once() {
         let mut forbidden = Forbidden::default();
-        let refused = ApiError::Forbidden { resource: "rollouts".to_owned(), message: String::new() };
+        let refused = ApiError::Forbidden { message: String::new() };
         let mut check = |kind: &str, failure: &ApiError, expected: bool| {
             assert_eq!(forbidden.is_news(kind, failure), expected, "{kind}: {failure:?}");
         };

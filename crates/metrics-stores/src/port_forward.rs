@@ -158,7 +158,7 @@ fn port_of(pod: &Pod, port: &IntOrString) -> Option<u16> {
 fn refused(error: ApiError, right: &str, target: &ForwardTarget) -> SourceError {
     let ForwardTarget { namespace, service, .. } = target;
     match error {
-        ApiError::Forbidden { message, .. } => SourceError::Permanent(format!(
+        ApiError::Forbidden { message } => SourceError::Permanent(format!(
             "service {namespace}/{service} is reached by a port-forward, since it is given a token, user or authority, and \
              that is not allowed: grant `{right}` ({message})"
         )),

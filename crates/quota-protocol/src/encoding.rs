@@ -8,25 +8,10 @@ use std::fmt::{self, Write};
 
 use headroom_admission::amount::{Family, Quantity, ResourceList};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
-    pub line: String,
-    pub problem: &'static str,
+/// The message about a line that cannot be read.
+pub fn unreadable(line: &str, problem: &str) -> String {
+    format!("cannot read `{}`: {problem}", headroom_admission::truncate::on_one_line(line, 120))
 }
-
-impl Unreadable {
-    pub fn new(line: &str, problem: &'static str) -> Self {
-        Self { line: headroom_admission::truncate::on_one_line(line, 120), problem }
-    }
-}
-
-impl std::fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cannot read `{}`: {}", self.line, self.problem)
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 /// A name as one word. Bytes that could separate words are written like `%20`.
 pub fn escape(name: &str) -> Cow<'_, str> {
@@ -54,11 +39,11 @@ fn is_plain(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/')
 }
 
-pub fn unescape(word: &str) -> Result<String, Unreadable> {
+pub fn unescape(word: &str) -> Result<String, String> {
     if !word.contains('%') {
         return Ok(word.to_owned());
     }
-    let broken = || Unreadable::new(word, "expected `%` and two hexadecimal digits");
+    let broken = || unreadable(word, "expected `%` and two hexadecimal digits");
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word.bytes();
     while let Some(byte) = rest.next() {
@@ -133,18 +118,18 @@ pub fn length(text: &impl fmt::Display, max: usize) -> Option<usize> {
 }
 
 /// Reads one word of such a line.
-pub fn read_amount(word: &str) -> Result<(String, Quantity), Unreadable> {
-    let (name, amount) = word.split_once('=').ok_or_else(|| Unreadable::new(word, "expected `name=amount`"))?;
-    let amount = amount.parse().map_err(|_| Unreadable::new(word, "expected a quantity such as `500m`"))?;
+pub fn read_amount(word: &str) -> Result<(String, Quantity), String> {
+    let (name, amount) = word.split_once('=').ok_or_else(|| unreadable(word, "expected `name=amount`"))?;
+    let amount = amount.parse().map_err(|_| unreadable(word, "expected a quantity such as `500m`"))?;
     Ok((unescape(name)?, amount))
 }
 
-pub fn read_amounts(line: &str) -> Result<ResourceList<'static>, Unreadable> {
+pub fn read_amounts(line: &str) -> Result<ResourceList<'static>, String> {
     line.split_whitespace().map(|word| read_amount(word).map(|(name, amount)| (name.into(), amount))).collect()
 }
 
-pub fn read_number(word: &str) -> Result<u64, Unreadable> {
-    word.parse().map_err(|_| Unreadable::new(word, "expected a whole number"))
+pub fn read_number(word: &str) -> Result<u64, String> {
+    word.parse().map_err(|_| unreadable(word, "expected a whole number"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use headroom_admission::json::{Malformed, Node};
 use headroom_admission::quota::{ChargedKind, Measure, ObjectUsage, QuotaObject, scope};
 use headroom_admission::timestamp::Timestamp;
 
-use crate::encoding::{self, Unreadable};
+use crate::encoding;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Footprint {
@@ -77,7 +77,7 @@ impl Footprint {
     }
 
     /// `pods=1 requests.cpu=500m ~NotTerminating ~PriorityClass:high`
-    pub fn read(line: &str) -> Result<Self, Unreadable> {
+    pub fn read(line: &str) -> Result<Self, String> {
         let mut footprint = Self::default();
         for word in line.split_whitespace() {
             let Some(scope) = word.strip_prefix('~') else {

@@ -12,7 +12,7 @@ use headroom_admission::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_un
 use headroom_admission::quota::{Breach, ChargedKind, Measure, QuotaFault};
 
 use crate::devices::{self, DEVICE_CLASSES};
-use crate::encoding::{self, Unreadable};
+use crate::encoding;
 use crate::tree::Tree;
 use headroom_admission::cluster::label_selector::Labels;
 use headroom_admission::cluster::tenant_quota::TenantQuota;
@@ -207,16 +207,20 @@ impl Plan {
         }
     }
 
-    pub fn read(number: u64, nodes: &[impl AsRef<str>], namespaces: &[impl AsRef<str>]) -> Result<Self, Unreadable> {
+    pub fn read(number: u64, nodes: &[impl AsRef<str>], namespaces: &[impl AsRef<str>]) -> Result<Self, String> {
         let mut plan = Self { number, ..Self::default() };
         for line in nodes {
             plan.nodes.push(read_node(line.as_ref(), plan.nodes.len())?);
         }
         for line in namespaces.iter().map(AsRef::as_ref) {
-            let (name, nodes) = line.split_once(' ').ok_or_else(|| Unreadable::new(line, "expected nodes"))?;
+            let (name, nodes) = line.split_once(' ').ok_or_else(|| encoding::unreadable(line, "expected nodes"))?;
             let place = |word: &str| {
                 let place = encoding::read_number(word)?.try_into().unwrap_or(usize::MAX);
-                if place < plan.nodes.len() { Ok(place) } else { Err(Unreadable::new(line, "there is no such node")) }
+                if place < plan.nodes.len() {
+                    Ok(place)
+                } else {
+                    Err(encoding::unreadable(line, "there is no such node"))
+                }
             };
             plan.namespaces.insert(encoding::unescape(name)?, nodes.split(',').map(place).collect::<Result<_, _>>()?);
         }
@@ -224,17 +228,17 @@ impl Plan {
     }
 }
 
-fn read_node(line: &str, place: usize) -> Result<PlanNode, Unreadable> {
+fn read_node(line: &str, place: usize) -> Result<PlanNode, String> {
     let mut words = line.split_whitespace();
     let (Some(quota), Some(generation), Some(parent)) = (words.next(), words.next(), words.next()) else {
-        return Err(Unreadable::new(line, "expected name, generation and parent"));
+        return Err(encoding::unreadable(line, "expected name, generation and parent"));
     };
     let parent = match parent {
         "-" => None,
         // Every node comes after its parent, so there is no cycle.
         number => match usize::try_from(encoding::read_number(number)?) {
             Ok(parent) if parent < place => Some(parent),
-            _ => return Err(Unreadable::new(line, "the parent must be on an earlier line")),
+            _ => return Err(encoding::unreadable(line, "the parent must be on an earlier line")),
         },
     };
     let generation = encoding::read_number(generation)?;
@@ -251,7 +255,7 @@ fn read_node(line: &str, place: usize) -> Result<PlanNode, Unreadable> {
         };
         let mut parts = requirement.splitn(3, ':');
         let (Some(scope), Some(operator), Some(values)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err(Unreadable::new(word, "expected `~scope:operator:values`"));
+            return Err(encoding::unreadable(word, "expected `~scope:operator:values`"));
         };
         let values = values.split(',').filter(|value| !value.is_empty());
         node.requirements.push(ScopeRequirement {

@@ -4,41 +4,28 @@
 //! seen less must not recount it.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use crate::cache::{Cache, Count};
 use crate::ledger::base_of;
 use crate::plan::Plan;
 use crate::state::{Attempt, Claim, ClaimEntry, ObjectKey, State};
 
-/// A cache that has seen less of a kind than the replica that recounted before.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StaleCache {
-    pub kind: String,
-    pub seen: u64,
-    pub counted: u64,
-}
-
-impl fmt::Display for StaleCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, seen, counted } = self;
-        write!(f, "{kind} were already counted at revision {counted}; this replica has seen only revision {seen}")
-    }
-}
-
 /// The state recounted by a plan, from a cache and its count by the plan; none if nothing changes. `released` are the tokens
-/// of entries whose request is over and for which a live read showed nothing that the cache lacks.
+/// of entries whose request is over and for which a live read showed nothing that the cache lacks. An error is
+/// the message about a cache that has seen less than the replica that recounted before.
 pub fn recount(
     plan: &Plan,
     state: &State,
     cache: &Cache,
     count: &Count,
     released: &BTreeSet<String>,
-) -> Result<Option<State>, StaleCache> {
+) -> Result<Option<State>, String> {
     let kinds = plan.watched_kinds();
     for (kind, counted) in &state.counted_at {
         if let Some(seen) = cache.revision(kind).filter(|seen| seen < counted) {
-            return Err(StaleCache { kind: kind.clone(), seen, counted: *counted });
+            return Err(format!(
+                "{kind} were already counted at revision {counted}; this replica has seen only revision {seen}"
+            ));
         }
     }
     let mut counted_at = state.counted_at.clone();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use headroom_admission::amount::ResourceList;
 
 use crate::devices::PodRef;
-use crate::encoding::{self, Unreadable};
+use crate::encoding;
 use crate::footprint::Footprint;
 
 /// Read from the ledger's object, changed by a reservation or a recount, and written back by compare-and-swap.
@@ -151,44 +151,45 @@ impl State {
         }
     }
 
-    pub fn read(lines: &StateLines) -> Result<Self, Unreadable> {
+    pub fn read(lines: &StateLines) -> Result<Self, String> {
         let footprints = lines.footprints.iter().map(|line| Footprint::read(line).map(Arc::new));
         let footprints = footprints.collect::<Result<Vec<_>, _>>()?;
         let mut state = Self { plan: lines.plan, ..Self::default() };
         state.used = lines.used.iter().map(|line| encoding::read_amounts(line)).collect::<Result<_, _>>()?;
         for line in &lines.counted_at {
-            let (kind, at) = line.split_once(' ').ok_or_else(|| Unreadable::new(line, "expected `kind revision`"))?;
+            let (kind, at) =
+                line.split_once(' ').ok_or_else(|| encoding::unreadable(line, "expected `kind revision`"))?;
             state.counted_at.insert(encoding::unescape(kind)?, encoding::read_number(at)?);
         }
         for line in &lines.claims {
             let (key, claim) = read_claim(line, &footprints)?;
             if state.claims.insert(key, claim).is_some() {
-                return Err(Unreadable::new(line, "duplicate claim for this key"));
+                return Err(encoding::unreadable(line, "duplicate claim for this key"));
             }
         }
         Ok(state)
     }
 }
 
-fn read_claim(line: &str, footprints: &[Arc<Footprint>]) -> Result<(ObjectKey, Claim), Unreadable> {
-    let numbered = |word: &str| -> Result<Vec<Arc<Footprint>>, Unreadable> {
+fn read_claim(line: &str, footprints: &[Arc<Footprint>]) -> Result<(ObjectKey, Claim), String> {
+    let numbered = |word: &str| -> Result<Vec<Arc<Footprint>>, String> {
         if word == "-" {
             return Ok(Vec::new());
         }
         let footprint = |word: &str| {
             let number = usize::try_from(encoding::read_number(word)?).unwrap_or(usize::MAX);
-            footprints.get(number).cloned().ok_or_else(|| Unreadable::new(line, "there is no such shape"))
+            footprints.get(number).cloned().ok_or_else(|| encoding::unreadable(line, "there is no such shape"))
         };
         word.split(',').map(footprint).collect()
     };
     let mut words = line.split_whitespace();
     let (Some(key), Some(base)) = (words.next(), words.next()) else {
-        return Err(Unreadable::new(line, "expected a key, a base and entries"));
+        return Err(encoding::unreadable(line, "expected a key, a base and entries"));
     };
     let key = encoding::unescape(key)?;
     let mut parts = key.splitn(3, '/');
     let (Some(kind), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(Unreadable::new(line, "expected a key such as `pods/shop/web-0`"));
+        return Err(encoding::unreadable(line, "expected a key such as `pods/shop/web-0`"));
     };
     let mut claim = Claim { base: numbered(base)?, entries: Vec::new() };
     for word in words {
@@ -196,7 +197,7 @@ fn read_claim(line: &str, footprints: &[Arc<Footprint>]) -> Result<(ObjectKey, C
         let (token, uid, version, footprints, pod) = match parts.as_slice() {
             [token, uid, version, footprints] => (token, uid, version, footprints, None),
             [token, uid, version, footprints, pod] => (token, uid, version, footprints, Some(read_pod(pod)?)),
-            _ => return Err(Unreadable::new(word, "expected `token:uid:version:footprints`")),
+            _ => return Err(encoding::unreadable(word, "expected `token:uid:version:footprints`")),
         };
         let version = if *version == "-" { None } else { Some(encoding::read_number(version)?) };
         let attempt = if *uid == "*" { None } else { Some(Attempt { uid: encoding::unescape(uid)?, version }) };
@@ -204,14 +205,14 @@ fn read_claim(line: &str, footprints: &[Arc<Footprint>]) -> Result<(ObjectKey, C
         claim.entries.push(ClaimEntry { token, attempt, footprints, pod });
     }
     if claim.entries.is_empty() {
-        return Err(Unreadable::new(line, "the claim has no entry"));
+        return Err(encoding::unreadable(line, "the claim has no entry"));
     }
     Ok((ObjectKey::new(kind, namespace, name), claim))
 }
 
-fn read_pod(word: &str) -> Result<PodRef, Unreadable> {
+fn read_pod(word: &str) -> Result<PodRef, String> {
     let pod = encoding::unescape(word)?;
-    let (name, uid) = pod.split_once('/').ok_or_else(|| Unreadable::new(word, "expected `pod/uid`"))?;
+    let (name, uid) = pod.split_once('/').ok_or_else(|| encoding::unreadable(word, "expected `pod/uid`"))?;
     Ok(PodRef { name: name.to_owned(), uid: uid.to_owned() })
 }
 

@@ -260,7 +260,7 @@ impl LedgerCache {
             }
             Err(unreadable) => {
                 tracing::error!(ledger = name, %unreadable, "cannot read a ledger; was it edited by hand?");
-                self.inner().broken.insert(name, unreadable.to_string());
+                self.inner().broken.insert(name, unreadable);
                 self.plan_changed();
             }
         }
@@ -270,9 +270,7 @@ impl LedgerCache {
     pub async fn load(&self, ledger: &str) -> Result<View, String> {
         let path = objects::ledgers(&self.namespace);
         let object = self.api.get(&path.at(ledger)).await.map_err(|failure| failure.to_string())?;
-        let LedgerContent::State { revision, state, .. } =
-            objects::read_value(&object).map_err(|error| error.to_string())?
-        else {
+        let LedgerContent::State { revision, state, .. } = objects::read_value(&object)? else {
             return Err("the object is a plan, not a ledger's state".to_owned());
         };
         let number = state.plan;

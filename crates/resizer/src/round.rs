@@ -131,7 +131,7 @@ impl Round<'_> {
                     notes.push(Note { pod: resize.pod.clone(), event: Event::Later });
                 }
                 Err(
-                    ApiError::Refused { message } | ApiError::Invalid { message } | ApiError::Forbidden { message, .. },
+                    ApiError::Refused { message } | ApiError::Invalid { message } | ApiError::Forbidden { message },
                 ) => {
                     let is_over = record.refuse(&resize.uid, &resize.version, &message, self.now, self.rules);
                     let event = if is_over == Some(true) { Event::GivenUp(message) } else { Event::Refused(message) };

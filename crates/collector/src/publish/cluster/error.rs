@@ -59,7 +59,7 @@ impl ClusterError {
         let object = object.to_owned();
         match error {
             ApiError::Unauthenticated { message } => Self::Unauthenticated { message: one_line(&message) },
-            ApiError::Forbidden { message, .. } => Self::Forbidden { verb, what, message: one_line(&message) },
+            ApiError::Forbidden { message } => Self::Forbidden { verb, what, message: one_line(&message) },
             ApiError::Refused { message } | ApiError::NamespaceTerminating { message } => {
                 Self::Refused { object, message: one_line(&message) }
             }
