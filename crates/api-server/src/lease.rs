@@ -117,7 +117,8 @@ impl Lease {
                 }
             };
             if !self.may_take(&lease) && !self.has_expired(&lease, observation) {
-                return Ok(theirs(&lease));
+                let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+                return Ok(Turn::Theirs { holder: holder_of(&lease).to_owned(), renewed: renewed.map(|at| at.0) });
             }
             match self.replace(lease, Some(&self.holder.name)).await {
                 Err(ApiError::Conflict { .. }) => {}
@@ -319,9 +320,4 @@ fn json(lease: &LeaseObject) -> ApiResult<Value> {
 
 fn holder_of(lease: &LeaseObject) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
-}
-
-fn theirs(lease: &LeaseObject) -> Turn {
-    let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-    Turn::Theirs { holder: holder_of(lease).to_owned(), renewed: renewed.map(|renewed| renewed.0) }
 }

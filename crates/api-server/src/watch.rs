@@ -58,57 +58,51 @@ pub async fn follow<T>(
     options: ListOptions<'_>,
     stop: CancellationToken,
     read: impl Fn(Node<'_>) -> Option<T>,
-    notify: impl FnMut(WatchUpdate<T>),
-) {
-    stop.run_until_cancelled(follow_on(api, path, options, read, notify)).await;
-}
-
-async fn follow_on<T>(
-    api: ApiClient,
-    path: ApiPath,
-    options: ListOptions<'_>,
-    read: impl Fn(Node<'_>) -> Option<T>,
     mut notify: impl FnMut(WatchUpdate<T>),
 ) {
-    let mut failures = 0;
-    knows(Instant::now());
-    loop {
-        let asked = Instant::now();
-        let mut revision = match api.list(&path, options, &read).await {
-            Ok((revision, items)) => {
-                // Whoever is woken looks at the age.
-                knows(asked);
-                notify(WatchUpdate::Listed(revision, items));
-                revision
-            }
-            Err(error) => {
-                tracing::warn!(%path, failure = %error, "cannot list");
-                // Keep what was seen while the API server is briefly unavailable.
-                if error.is_lasting() {
-                    notify(WatchUpdate::Lost(error.to_string()));
-                }
-                failures += 1;
-                pause(failures).await;
-                continue;
-            }
-        };
-        // A watch that ended early continues from its revision, until that is too old for the API server.
+    let following = async {
+        let mut failures = 0;
+        knows(Instant::now());
         loop {
-            let before = revision;
-            let ends = watch(&api, &path, options, MAX_WATCH_SECONDS, &mut revision, &read, &mut notify).await;
-            failures = if revision > before || matches!(ends, Ends::InTime | Ends::Silent) { 0 } else { failures + 1 };
-            if let Ends::Early(failure) | Ends::Gone(failure) = &ends {
-                match failures {
-                    0..WORTH_A_WARNING => tracing::debug!(%path, failure, "a watch ended"),
-                    _ => tracing::warn!(%path, failure, failures, "cannot watch: what is known may be old"),
+            let asked = Instant::now();
+            let mut revision = match api.list(&path, options, &read).await {
+                Ok((revision, items)) => {
+                    // Whoever is woken looks at the age.
+                    knows(asked);
+                    notify(WatchUpdate::Listed(revision, items));
+                    revision
                 }
-            }
-            pause(failures).await;
-            if matches!(ends, Ends::Gone(_) | Ends::Silent) || failures >= TOO_MANY {
-                break;
+                Err(error) => {
+                    tracing::warn!(%path, failure = %error, "cannot list");
+                    // Keep what was seen while the API server is briefly unavailable.
+                    if error.is_lasting() {
+                        notify(WatchUpdate::Lost(error.to_string()));
+                    }
+                    failures += 1;
+                    pause(failures).await;
+                    continue;
+                }
+            };
+            // A watch that ended early continues from its revision, until that is too old for the API server.
+            loop {
+                let before = revision;
+                let ends = watch(&api, &path, options, MAX_WATCH_SECONDS, &mut revision, &read, &mut notify).await;
+                failures =
+                    if revision > before || matches!(ends, Ends::InTime | Ends::Silent) { 0 } else { failures + 1 };
+                if let Ends::Early(failure) | Ends::Gone(failure) = &ends {
+                    match failures {
+                        0..WORTH_A_WARNING => tracing::debug!(%path, failure, "a watch ended"),
+                        _ => tracing::warn!(%path, failure, failures, "cannot watch: what is known may be old"),
+                    }
+                }
+                pause(failures).await;
+                if matches!(ends, Ends::Gone(_) | Ends::Silent) || failures >= TOO_MANY {
+                    break;
+                }
             }
         }
-    }
+    };
+    stop.run_until_cancelled(following).await;
 }
 
 async fn pause(failures: u32) {

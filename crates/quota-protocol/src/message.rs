@@ -26,19 +26,9 @@ impl Consumers {
 
 const MAX_NAMED: usize = 3;
 
-/// The message of a refused request. `noun` is the type of the plan's quotas, such as `tenant quota`. `consumers`
-/// returns the largest consumers of a quota and resource, or none if the message must not name any.
-pub fn refusal(
-    noun: &str,
-    key: &ObjectKey,
-    plan: &Plan,
-    refusal: &Refusal,
-    consumers: &dyn Fn(&str, &str) -> Consumers,
-) -> String {
-    refusal_parts(noun, key, plan, refusal, consumers).join("; ")
-}
-
-/// The parts of that message: Kubernetes' own text for each quota, then each shortage and its largest consumers.
+/// The parts of the message of a refused request: Kubernetes' own text for each quota, then each shortage and its largest
+/// consumers. `noun` is the type of the plan's quotas, such as `tenant quota`. `consumers` returns the largest consumers of a
+/// quota and resource, or none if the message must not name any.
 pub fn refusal_parts(
     noun: &str,
     key: &ObjectKey,

@@ -63,9 +63,12 @@ fn refusal(verdict: LedgerVerdict) -> Refusal {
 #[track_caller]
 fn message_of(plan: &Plan, verdict: LedgerVerdict) -> String {
     let refusal = refusal(verdict);
-    message::refusal("tenant quota", &ObjectKey::new("pods", "shop", "web-0"), plan, &refusal, &|_, _| {
-        message::Consumers::default()
-    })
+    refusal_text(plan, &refusal, &|_, _| message::Consumers::default())
+}
+
+fn refusal_text(plan: &Plan, refusal: &Refusal, consumers: &dyn Fn(&str, &str) -> message::Consumers) -> String {
+    let key = ObjectKey::new("pods", "shop", "web-0");
+    message::refusal_parts("tenant quota", &key, plan, refusal, consumers).join("; ")
 }
 
 #[test]
@@ -117,7 +120,7 @@ fn a_refusal_by_an_ancestor_names_its_children_and_no_namespaces() {
         }
     };
     assert_eq!(
-        message::refusal("tenant quota", &ObjectKey::new("pods", "shop", "web-0"), &plan, &refusal, &consumers),
+        refusal_text(&plan, &refusal, &consumers),
         "pods \"web-0\" is forbidden: exceeded quota: acme, requested: pods=1, used: pods=2, limited: pods=2; tenant quota \
          acme (parent of payments): pods short by 1 (0 available); top children: search 1, payments 1"
     );

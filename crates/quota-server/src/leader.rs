@@ -106,7 +106,7 @@ fn part(
 /// Settles ledgers that are due: at once if urgent, otherwise once a second. Between seconds only those are looked at that
 /// something happened to: there may be as many ledgers as namespaces.
 async fn settle(replica: Arc<Replica>) {
-    let mut changes = replica.ledgers.changes();
+    let mut changes = replica.ledgers.changes.subscribe();
     let mut tried: HashMap<String, Instant> = HashMap::new();
     let mut next_of_all = Instant::now();
     loop {

@@ -42,10 +42,10 @@ pub struct LedgerCache {
     api: ApiClient,
     namespace: String,
     inner: Mutex<CachedLedgers>,
-    /// Counts changes.
-    changes: watch::Sender<u64>,
-    /// Counts the changes that may need another plan: claims change all the time, and need none.
-    plan_changes: watch::Sender<u64>,
+    /// Tells of each change of a ledger.
+    pub changes: watch::Sender<()>,
+    /// Tells of ledgers that have another plan, are gone, or cannot be read. Claims change all the time, and need no other plan.
+    pub plan_changes: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -98,7 +98,7 @@ impl CachedLedgers {
 impl LedgerCache {
     pub fn new(api: ApiClient, namespace: &str) -> Self {
         let namespace = namespace.to_owned();
-        let (changes, plan_changes) = (watch::Sender::new(0), watch::Sender::new(0));
+        let (changes, plan_changes) = (watch::Sender::new(()), watch::Sender::new(()));
         Self { api, namespace, inner: Mutex::default(), changes, plan_changes }
     }
 
@@ -106,22 +106,9 @@ impl LedgerCache {
         locked(&self.inner)
     }
 
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
-    }
-
-    /// Notifies about ledgers that have another plan, are gone, or cannot be read.
-    pub fn plan_changes(&self) -> watch::Receiver<u64> {
-        self.plan_changes.subscribe()
-    }
-
-    fn changed(&self) {
-        self.changes.send_modify(|count| *count = count.wrapping_add(1));
-    }
-
     fn plan_changed(&self) {
-        self.plan_changes.send_modify(|count| *count = count.wrapping_add(1));
-        self.changed();
+        self.plan_changes.send_replace(());
+        self.changes.send_replace(());
     }
 
     pub fn is_listed(&self) -> bool {
@@ -199,9 +186,9 @@ impl LedgerCache {
         inner.broken.remove(ledger);
         drop(inner);
         if has_other_plan {
-            self.plan_changed()
+            self.plan_changed();
         } else {
-            self.changed()
+            self.changes.send_replace(());
         }
         Some(view)
     }

@@ -83,13 +83,6 @@ struct PlanCount {
     turn: u64,
 }
 
-/// A ledger's state to be written. After the write, [`Counter::has_settled`] must be called.
-#[derive(Debug)]
-pub struct CountedState {
-    pub state: State,
-    pub turn: u64,
-}
-
 #[derive(Debug)]
 struct OfKind {
     stop: CancellationToken,
@@ -296,8 +289,9 @@ impl Counter {
         self.news.notify_one();
     }
 
-    /// The state recounted now; none if this replica does not count, or has seen too little.
-    pub fn settle(&self, ledger: &str, plan: &Arc<Plan>, state: &State) -> Option<CountedState> {
+    /// The state recounted now, with the turn to call [`Self::has_settled`] with once it is written; none if this replica does not
+    /// count, or has seen too little.
+    pub fn settle(&self, ledger: &str, plan: &Arc<Plan>, state: &State) -> Option<(State, u64)> {
         let mut inner = self.inner();
         if !inner.is_leading || !plan.watched_kinds().iter().all(|kind| inner.is_known(kind)) {
             return None;
@@ -306,7 +300,7 @@ impl Counter {
         let settled = recount(plan, state, &inner.cache, &made.count, &inner.released);
         inner.counts.insert(ledger.to_owned(), made);
         match settled {
-            Ok(settled) => Some(CountedState { state: settled.unwrap_or_else(|| state.clone()), turn: inner.turn }),
+            Ok(settled) => Some((settled.unwrap_or_else(|| state.clone()), inner.turn)),
             Err(behind) => {
                 tracing::debug!(ledger, %behind, "not settled");
                 None
@@ -514,7 +508,7 @@ mod tests {
         counter.take("pods", WatchUpdate::Stored(pod(namespace, &format!("pod-{version}"), version, 1)));
     }
 
-    fn settle(counter: &Counter, view: &View) -> Option<CountedState> {
+    fn settle(counter: &Counter, view: &View) -> Option<(State, u64)> {
         counter.settle("team", &view.plan, &view.state)
     }
 
@@ -524,10 +518,10 @@ mod tests {
         assert!(settle(&counter, &view).is_none() && counter.is_due(&view));
         counter.take("pods", WatchUpdate::UpTo(30));
         assert!(counter.is_due(&view));
-        let counted = settle(&counter, &view).unwrap();
+        let (_, turn) = settle(&counter, &view).unwrap();
         // The count may not have been written.
         assert!(counter.is_due(&view));
-        counter.has_settled("team", counted.turn, 1);
+        counter.has_settled("team", turn, 1);
         assert!(!counter.is_due(&view));
     }
 
@@ -549,11 +543,11 @@ mod tests {
     fn changes_during_the_write_of_a_count_are_counted_again() {
         let (counter, view) = counter();
         store(&counter, "shop", 31);
-        let counted = settle(&counter, &view).unwrap();
+        let (_, turn) = settle(&counter, &view).unwrap();
         store(&counter, "shop", 32);
-        counter.has_settled("team", counted.turn, 1);
+        counter.has_settled("team", turn, 1);
         assert!(counter.is_due(&view));
-        counter.has_settled("team", settle(&counter, &view).unwrap().turn, 1);
+        counter.has_settled("team", settle(&counter, &view).unwrap().1, 1);
         store(&counter, "elsewhere", 33);
         assert!(!counter.is_due(&view));
         // Another replica wrote it.
@@ -564,7 +558,7 @@ mod tests {
     fn a_count_that_is_corrected_is_the_same_as_a_new_one() {
         let (counter, view) = counter();
         let check = |expected: &str| {
-            let counted = settle(&counter, &view).unwrap().state.used;
+            let counted = settle(&counter, &view).unwrap().0.used;
             assert_eq!(counted[0].get("pods").unwrap().to_string(), expected);
             assert_eq!(counted, counter.inner().cache.count(&view.plan));
         };
@@ -595,10 +589,10 @@ mod tests {
     fn a_write_of_an_earlier_term_settles_nothing_in_the_next() {
         let (counter, view) = counter();
         store(&counter, "shop", 31);
-        let counted = settle(&counter, &view).unwrap();
+        let (_, turn) = settle(&counter, &view).unwrap();
         counter.resign();
         counter.lead();
-        counter.has_settled("team", counted.turn, 1);
+        counter.has_settled("team", turn, 1);
         counter.take("pods", WatchUpdate::Listed(40, Vec::new()));
         assert!(counter.is_due(&view));
     }

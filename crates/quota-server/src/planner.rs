@@ -9,7 +9,6 @@ use headroom_quota_protocol::{Plan, State, placement};
 use tokio::time::Instant;
 
 use crate::ledger_cache::View;
-use crate::object_counter::CountedState;
 use crate::objects;
 use crate::replica::Replica;
 use headroom_api_server::api_client::{ApiError, revision_of};
@@ -30,7 +29,7 @@ const LATE: Duration = Duration::from_secs(10);
 const MAX_BYTES: usize = 256 * 1024;
 
 pub async fn plan(replica: Arc<Replica>) {
-    let (mut tenants, mut ledgers) = (replica.tenants.changes(), replica.ledgers.plan_changes());
+    let (mut tenants, mut ledgers) = (replica.tenants.changes.subscribe(), replica.ledgers.plan_changes.subscribe());
     let mut replaced: HashMap<(String, u64), Instant> = HashMap::new();
     let mut settled = Settled::default();
     let mut pause = RETRY;
@@ -159,7 +158,7 @@ async fn activate(
             false => Err(ApiError::Other("the ledger could not be written".to_owned())),
         };
     }
-    let CountedState { state, .. } = replica.counter.settle(ledger, &plan, &begin).ok_or_else(uncounted)?;
+    let (state, _) = replica.counter.settle(ledger, &plan, &begin).ok_or_else(uncounted)?;
     let path_of_one = path.at(ledger);
     let written = if is_broken {
         // The edited content is lost: its claims no longer reserve room, and everything is recounted.

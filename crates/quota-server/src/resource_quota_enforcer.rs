@@ -80,7 +80,7 @@ async fn ask(replica: &Replica) -> Duration {
         Err(failure) => tracing::warn!(%failure, "cannot find out whether the API server enforces ResourceQuotas"),
     }
     if before != is_ours {
-        replica.tenants.changed();
+        replica.tenants.changes.send_replace(());
     }
     after
 }

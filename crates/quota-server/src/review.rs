@@ -273,7 +273,7 @@ impl Drop for Reserved<'_> {
 /// The ledgers that charge a namespace. Waits for a plan if one is due.
 async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, Denial> {
     let busy = |why: &str| Denial::busy(format!("namespace {namespace}: {why}; retry"));
-    let (mut changes, mut tenants) = (replica.ledgers.changes(), replica.tenants.changes());
+    let (mut changes, mut tenants) = (replica.ledgers.changes.subscribe(), replica.tenants.changes.subscribe());
     let deadline = Instant::now() + PLAN_TIMEOUT;
     // A replica that starts is called too: by an API server that knows its address from before.
     while let Some(problem) = replica.problem() {
@@ -330,7 +330,7 @@ fn outcome(
                 false => message::Consumers::default(),
             };
             let noun = if is_plain { "quota" } else { "tenant quota" };
-            let mut text = message::refusal(noun, key, &plan, &refusal, &consumers);
+            let mut text = message::refusal_parts(noun, key, &plan, &refusal, &consumers).join("; ");
             if !refusal.waits_for.is_empty() {
                 text.push_str(&message::until_released(replica.options.request_lifetime.as_secs()));
             }

@@ -20,7 +20,8 @@ pub struct Tenants {
     /// Namespaces that are never charged.
     pub exempt: BTreeSet<String>,
     inner: Mutex<TenantObjects>,
-    changes: watch::Sender<u64>,
+    /// Wakes the planner.
+    pub changes: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -68,15 +69,11 @@ impl TenantObjects {
 impl Tenants {
     pub fn new(own: &str, exempt: &[String]) -> Self {
         let exempt = NEVER_CHARGED.into_iter().chain([own]).map(str::to_owned).chain(exempt.iter().cloned()).collect();
-        Self { exempt, inner: Mutex::default(), changes: watch::Sender::new(0) }
+        Self { exempt, inner: Mutex::default(), changes: watch::Sender::new(()) }
     }
 
     fn inner(&self) -> MutexGuard<'_, TenantObjects> {
         locked(&self.inner)
-    }
-
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
     }
 
     pub fn is_listed(&self) -> bool {
@@ -192,11 +189,6 @@ impl Tenants {
         );
     }
 
-    /// Wakes the planner.
-    pub fn changed(&self) {
-        self.changes.send_modify(|count| *count = count.wrapping_add(1));
-    }
-
     /// `put` puts an object that is there, or takes it out, and returns true if plans may depend on the change.
     fn take(
         &self,
@@ -224,7 +216,7 @@ impl Tenants {
         };
         drop(inner);
         if is_new {
-            self.changed();
+            self.changes.send_replace(());
         }
     }
 }
@@ -249,7 +241,7 @@ mod tests {
     #[test]
     fn only_what_plans_depend_on_wakes_the_planner() {
         let tenants = Tenants::new("headroom", &[]);
-        let mut changes = tenants.changes();
+        let mut changes = tenants.changes.subscribe();
         let mut is_woken = || {
             let has_changed = changes.has_changed().unwrap();
             changes.mark_unchanged();

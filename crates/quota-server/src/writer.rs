@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ledger_cache::{LedgerCache, View};
 use crate::metrics::QuotaServerMetrics;
-use crate::object_counter::{CountedState, Counter};
+use crate::object_counter::Counter;
 use crate::objects;
 use crate::spares::{self, SpareTaken, Spares};
 use headroom_api_server::api_client::{ApiClient, ApiError, revision_of};
@@ -102,7 +102,7 @@ impl Writers {
         let (writers, ledger) = (Arc::clone(self), ledger.to_owned());
         self.parts.finish("writer of a ledger", IDLE + BRIEF, async move {
             let stop = writers.stop.clone();
-            let changes = writers.ledgers.changes();
+            let changes = writers.ledgers.changes.subscribe();
             let mut writer = Writer {
                 writers,
                 ledger,
@@ -201,7 +201,7 @@ struct Writer {
     writers: Arc<Writers>,
     ledger: String,
     jobs: mpsc::UnboundedReceiver<Job>,
-    changes: watch::Receiver<u64>,
+    changes: watch::Receiver<()>,
     batch: Batch,
     /// After a failed write, spares alone are no reason for another one before this time.
     spares_after: Instant,
@@ -380,7 +380,7 @@ impl Writer {
         let recorded = self.writers.spares.settle(&self.ledger, &mut known, &cancelled);
         // The leader recounts with every write: that saves a write, and no request is refused because of an old count.
         let (mut state, turn) = match self.writers.counter.settle(&self.ledger, plan, &known) {
-            Some(CountedState { state, turn }) => (state, Some(turn)),
+            Some((state, turn)) => (state, Some(turn)),
             None if self.batch.replan.is_some() => {
                 return Err(ApiError::Other("this replica does not count".to_owned()));
             }

@@ -22,6 +22,7 @@ use headroom_workloads::kinds::PodKind;
 use serde_json::Value;
 use tokio::runtime::Handle;
 
+use crate::facts;
 use crate::metrics::{PassCounts, ResizerMetrics};
 use crate::observed::ALERT;
 use crate::recent::Recent;
@@ -258,7 +259,7 @@ impl Resizer {
             return Ok(Found::default());
         }
         let name = metadata(namespace, "name");
-        let bytes_of_rules = running::bytes_of_rules(name, &mut self.cluster)?;
+        let bytes_of_rules = facts::bytes_of_rules(name, &mut self.cluster)?;
         let path = ApiPath::new("/apis/metrics.k8s.io/v1beta1").collection(Some(name), "pods");
         let at = self.now().map_err(|error| error.to_string())?;
         // Without the metrics API nothing is lowered.

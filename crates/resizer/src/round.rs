@@ -152,7 +152,7 @@ impl Round<'_> {
 
     /// Deletes a record that has nothing left in it.
     async fn forget(&self, name: &str, stored: &Value, notes: Vec<Note>) -> Result<RoundOutcome, RoundError> {
-        match self.api.delete_unchanged(&self.config_maps().at(name), stored).await {
+        match self.api.delete_unchanged(&config_maps(self.records).at(name), stored).await {
             Ok(_) => Ok(RoundOutcome::Done { notes, under_way: 0 }),
             Err(ApiError::Conflict { .. }) => Ok(RoundOutcome::Overtaken),
             Err(error) => Err(RoundError::of("delete the record")(error)),
@@ -174,7 +174,7 @@ impl Round<'_> {
             turn => derived_name("headroom-resize", &format!("{path}/{turn}")),
         });
         for name in names {
-            match self.api.get(&self.config_maps().at(&name)).await {
+            match self.api.get(&config_maps(self.records).at(&name)).await {
                 Ok(object) if text_in(&object, WORKLOAD) == Some(&path) => return Ok((name, Some(object))),
                 Ok(_) => tracing::warn!(name, "a ConfigMap has the name of a record and is none of this workload"),
                 Err(ApiError::NotFound(Missing::Object)) => return Ok((name, None)),
@@ -198,27 +198,26 @@ impl Round<'_> {
             "data": {WORKLOAD: self.workload.path(), RECORD: text},
         });
         match stored {
-            None => self.api.create(&self.config_maps(), &object).await,
+            None => self.api.create(&config_maps(self.records), &object).await,
             Some(stored) => {
                 if let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
                     let version = at(stored, "/metadata/resourceVersion").clone();
                     metadata.insert("resourceVersion".to_owned(), version);
                 }
-                self.api.replace(&self.config_maps().at(name), &object).await
+                self.api.replace(&config_maps(self.records).at(name), &object).await
             }
         }
     }
+}
 
-    fn config_maps(&self) -> ApiPath {
-        ApiPath::of_version("v1").collection(Some(self.records), "configmaps")
-    }
+fn config_maps(namespace: &str) -> ApiPath {
+    ApiPath::of_version("v1").collection(Some(namespace), "configmaps")
 }
 
 /// All records by workload. One that cannot be read is left to its round, which says so.
 pub async fn records(api: &ApiClient, namespace: &str) -> Result<BTreeMap<WorkloadRef, Record>, ApiError> {
     let options = ListOptions { label_selector: LABEL, ..ListOptions::WHOLE };
-    let path = ApiPath::of_version("v1").collection(Some(namespace), "configmaps");
-    let (_, found) = api.list(&path, options, value).await?;
+    let (_, found) = api.list(&config_maps(namespace), options, value).await?;
     let record = |stored: &Value| Some((WorkloadRef::at(text_in(stored, WORKLOAD)?)?, record_in(stored).ok()?));
     Ok(found.iter().filter_map(record).collect())
 }

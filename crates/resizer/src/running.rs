@@ -13,7 +13,6 @@ use headroom_workloads::kinds::{self, POD, PodKind, REPLICA_SET, counts, updated
 use headroom_workloads::running::{by_workload, has_ended};
 use serde_json::Value;
 
-pub use crate::facts::bytes_of_rules;
 use crate::facts::{self, Facts};
 use crate::observed::{ContainerFacts, RESIZE, amounts, at, observed};
 use crate::slim;

@@ -6,7 +6,8 @@ use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::Admission;
 use headroom_objects::cluster_reader::Folder;
 use headroom_resizer::decision::{Mode, ObservedPod};
-use headroom_resizer::running::{Modes, Usage, bytes_of_rules, read, usage};
+use headroom_resizer::facts::bytes_of_rules;
+use headroom_resizer::running::{Modes, Usage, read, usage};
 use serde_json::{Value, json};
 
 const MODES: Modes = Modes { least: Mode::Observe, unasked: Mode::Observe, most: Mode::On };
