@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(quotas: &[(&str, Option<&str>)], expected: &[&str], expected_problems: &[(&str, &str)]) {
+    fn check(quotas: &[(&str, Option<&str>)], expected: &[&str], expected_problems: &[&str]) {
         let quotas: Vec<TenantQuota<'static>> = quotas.iter().map(|(name, parent)| quota(name, *parent)).collect();
         let (trees, problems) = trees(&quotas);
         let found: Vec<String> = trees
@@ -167,10 +167,8 @@ mod tests {
             })
             .collect();
         assert_eq!(found, expected);
-        assert_eq!(
-            problems.iter().map(|(name, problem)| (*name, problem.to_string())).collect::<Vec<_>>(),
-            expected_problems.iter().map(|(name, problem)| (*name, (*problem).to_owned())).collect::<Vec<_>>()
-        );
+        let problems: Vec<String> = problems.iter().map(|(name, problem)| format!("{name}: {problem}")).collect();
+        assert_eq!(problems, expected_problems);
     }
 
     #[test]
@@ -184,11 +182,11 @@ mod tests {
 
     #[test]
     fn an_unusable_parent_is_reported_and_the_quota_is_enforced_without_it() {
-        check(&[("a", Some("z"))], &["a"], &[("a", "parent z does not exist or is not valid")]);
+        check(&[("a", Some("z"))], &["a"], &["a: parent z does not exist or is not valid"]);
         check(
             &[("a", Some("b")), ("b", Some("a")), ("c", Some("b"))],
             &["a", "b c<b"],
-            &[("a", "its parents form a cycle: a -> b -> a"), ("b", "its parents form a cycle: b -> a -> b")],
+            &["a: its parents form a cycle: a -> b -> a", "b: its parents form a cycle: b -> a -> b"],
         );
     }
 
@@ -230,12 +228,8 @@ mod tests {
             .collect();
         assert_eq!(out(&chain), ["q7", "q8"]);
         // Among equally old quotas, the last by name.
-        assert_eq!(
-            out(&chain
-                .iter()
-                .map(|one| TenantQuota { created: Default::default(), ..one.clone() })
-                .collect::<Vec<_>>()),
-            ["q7", "q8"]
-        );
+        let equally_old: Vec<_> =
+            chain.into_iter().map(|one| TenantQuota { created: Default::default(), ..one }).collect();
+        assert_eq!(out(&equally_old), ["q7", "q8"]);
     }
 }

@@ -93,16 +93,6 @@ pub struct Used {
     pub stalled_percent: Option<u32>,
 }
 
-impl Used {
-    /// The amount that a request is raised for.
-    pub(crate) fn lasting(&self, resource: ComputeResource) -> Option<u64> {
-        match resource {
-            ComputeResource::Cpu => self.mean_cpu,
-            ComputeResource::Memory => self.amounts.memory,
-        }
-    }
-}
-
 impl ObservedContainer {
     /// The limit beside a request, in the author's proportion; none if limits stay.
     pub(crate) fn scaled_limit(&self, resource: ComputeResource, request: u64) -> Option<u64> {

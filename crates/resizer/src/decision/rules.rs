@@ -109,10 +109,6 @@ impl Rules {
         resource == ComputeResource::Memory && used > percent(limit, self.near_limit_percent)
     }
 
-    pub fn with_margin(&self, used: u64) -> u64 {
-        percent(used, 100 + self.margin_percent)
-    }
-
     /// An amount that people can read, and at least as much.
     pub fn rounded(&self, resource: ComputeResource, amount: u64) -> u64 {
         match resource {
@@ -121,16 +117,12 @@ impl Rules {
         }
     }
 
-    pub fn least_left(&self, request: u64) -> u64 {
-        percent(request, self.least_left_percent)
-    }
-
     pub fn after_kill(&self, limit: u64) -> u64 {
         self.rounded(ComputeResource::Memory, percent(limit, 120).max(limit.saturating_add(self.kill_raise)))
     }
 }
 
 /// Rounds up.
-fn percent(amount: u64, percent: u64) -> u64 {
+pub fn percent(amount: u64, percent: u64) -> u64 {
     u64::try_from((u128::from(amount) * u128::from(percent)).div_ceil(100)).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,6 @@
 //! The next size of one container.
 
+use crate::decision::rules::percent;
 use crate::decision::{ComputeResource, ContainerSize, ObservedContainer, ResizeReason, Rules, Time};
 
 /// The changes of the pod before.
@@ -50,10 +51,15 @@ fn more(
         |used| scaled(used).is_some() && limit.is_some_and(|limit| rules.is_near_limit(resource, used, limit));
     // Usage from before the last change says nothing about the size of now.
     let used = container.used(before.now, rules).filter(|used| before.last_change.is_none_or(|last| last < used.at));
-    let used = used.and_then(|used| used.lasting(resource));
+    let used = used.and_then(|used| match resource {
+        ComputeResource::Cpu => used.mean_cpu,
+        ComputeResource::Memory => used.amounts.memory,
+    });
     let wanted = container.wanted.of(resource).unwrap_or(0);
     let (to, why) = match used.filter(|used| rules.is_lacking(resource, *used, request) || is_near_limit(*used)) {
-        Some(used) => (rules.rounded(resource, rules.with_margin(used)).max(wanted), ResizeReason::Used),
+        Some(used) => {
+            (rules.rounded(resource, percent(used, 100 + rules.margin_percent)).max(wanted), ResizeReason::Used)
+        }
         None if wanted > request && rules.is_worth(resource, request, wanted) => (wanted, ResizeReason::Admission),
         None => return None,
     };
@@ -106,7 +112,7 @@ pub fn lowered(container: &ObservedContainer, now: Time, rules: &Rules) -> Optio
         if container.is_scaled_by.is(resource) || container.restarts_for.is(resource) {
             continue;
         }
-        let to = wanted.max(rules.rounded(resource, rules.least_left(request).max(floor).max(used)));
+        let to = wanted.max(rules.rounded(resource, percent(request, rules.least_left_percent).max(floor).max(used)));
         if to >= request || !rules.is_worth(resource, request, to) {
             continue;
         }
