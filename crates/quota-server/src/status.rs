@@ -28,6 +28,7 @@ const USAGE_INTERVAL: Duration = Duration::from_secs(5);
 const OF_USAGE: [&str; 6] = ["used", "reserved", "namespaces", "children", "request", "limit"];
 /// The maximum number of listed namespaces and of children. What the API server needs for a status grows with it, to 10 ms.
 const MAX_LISTED: usize = 50;
+/// The number of the largest namespaces that are listed for each bound.
 const LISTED_FOR_EACH: usize = 10;
 
 pub async fn report(replica: Arc<Replica>) {

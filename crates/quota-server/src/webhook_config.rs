@@ -158,6 +158,7 @@ fn knows_matches(version: &Value) -> bool {
 struct ChargedRequests<'a> {
     tenants: &'a Tenants,
     selectors: BTreeMap<String, Value>,
+    /// Namespaces by name.
     names: BTreeSet<&'a str>,
     rules: Value,
     matches: bool,

@@ -52,6 +52,7 @@ pub struct Resizer {
     pub runtime: Handle,
     pub api: ApiClient,
     pub cluster: LiveCluster,
+    /// The namespace of the records.
     pub records: String,
     pub modes: Modes,
     pub rules: Rules,
@@ -467,14 +468,9 @@ impl Resizer {
             let others = if pods > 1 { format!(" (and {} other pods)", pods - 1) } else { String::new() };
             if let Some(object) = running.object.as_ref().or(running.pods.first()) {
                 let of = ApiKind::of(object);
-                let message = format!("{text}{others}");
+                let (api_version, message) = (of.api_version(), format!("{text}{others}"));
                 tracing::info!(workload = running.workload.path(), reason, "{message}");
-                self.runtime.block_on(self.events.record(
-                    (&of.api_version(), &of.kind, object),
-                    kind,
-                    reason,
-                    &message,
-                ));
+                self.runtime.block_on(self.events.record((&api_version, &of.kind, object), kind, reason, &message));
             }
         }
     }
