@@ -25,8 +25,8 @@ struct Size {
 
 impl Size {
     fn of(tree: &Plan) -> Self {
-        let lines = tree.write();
-        let bytes = lines.nodes.iter().chain(&lines.namespaces).map(|line| line.len() + 3).sum();
+        let (nodes, namespaces) = tree.write();
+        let bytes = nodes.iter().chain(&namespaces).map(|line| line.len() + 3).sum();
         Self { quotas: tree.nodes.len(), bytes }
     }
 

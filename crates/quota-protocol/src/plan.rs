@@ -73,13 +73,6 @@ fn with_what_they_need(mut kinds: BTreeSet<String>) -> BTreeSet<String> {
 /// Marks a suspended quota in its line. No amount and no scope starts with `!`.
 const SUSPENDED: &str = "!suspended";
 
-/// A plan as its Kubernetes object stores it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PlanLines {
-    pub nodes: Vec<String>,
-    pub namespaces: Vec<String>,
-}
-
 impl Plan {
     /// The plan of a tree of quotas, given the labels of all namespaces except exempt ones.
     pub fn of_tree(tree: &Tree<'_>, namespaces: &[(String, Labels)]) -> Self {
@@ -183,9 +176,9 @@ impl Plan {
         nodes.flat_map(|node| node.hard.names()).any(|name| devices::is_shared_with_pods(name))
     }
 
-    /// Writes a node as name, generation, parent, bounds and scopes:
+    /// The lines of nodes and of namespaces. A node is name, generation, parent, bounds and scopes:
     /// `payments 3 0 pods=500 requests.cpu=100 ~PriorityClass:In:high,mid`.
-    pub fn write(&self) -> PlanLines {
+    pub fn write(&self) -> (Vec<String>, Vec<String>) {
         let node = |node: &PlanNode| {
             let parent = node.parent.map_or("-".to_owned(), |parent| parent.to_string());
             let mut words = vec![encoding::escape(&node.quota).into_owned(), node.generation.to_string(), parent];
@@ -201,10 +194,7 @@ impl Plan {
             let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
             format!("{} {}", encoding::escape(name), nodes.join(","))
         };
-        PlanLines {
-            nodes: self.nodes.iter().map(node).collect(),
-            namespaces: self.namespaces.iter().map(namespace).collect(),
-        }
+        (self.nodes.iter().map(node).collect(), self.namespaces.iter().map(namespace).collect())
     }
 
     pub fn read(number: u64, nodes: &[impl AsRef<str>], namespaces: &[impl AsRef<str>]) -> Result<Self, String> {
@@ -303,24 +293,23 @@ mod tests {
         assert_eq!(plan.nodes_of("other"), [0; 0]);
         assert_eq!(plan.kinds().into_iter().collect::<Vec<_>>(), ["jobs.batch", "pods", "services"]);
 
-        let lines = plan.write();
+        let (nodes, namespaces) = plan.write();
         assert_eq!(
-            lines.nodes,
+            nodes,
             [
                 "acme 4 - count/jobs.batch=2 pods=10",
                 "shop 0 0 requests.cpu=1500m ~NotTerminating:Exists: ~PriorityClass:In:high,a%20b",
                 "web 0 0 !suspended services=1"
             ]
         );
-        assert_eq!(lines.namespaces, ["shop 1", "web 1,2"]);
+        assert_eq!(namespaces, ["shop 1", "web 1,2"]);
         plan.number = 7;
-        assert_eq!(Plan::read(7, &lines.nodes, &lines.namespaces).unwrap(), plan);
+        assert_eq!(Plan::read(7, &nodes, &namespaces).unwrap(), plan);
 
         assert_eq!((plan.root_of("web"), plan.root_of("other")), (Some("acme"), None));
         assert_eq!(plan.watched_kinds(), plan.kinds());
         let of_one = plan.of_one("new", vec![2]).write();
-        assert_eq!(of_one.nodes, [lines.nodes[0].as_str(), lines.nodes[2].as_str()]);
-        assert_eq!(of_one.namespaces, ["new 1"]);
+        assert_eq!(of_one, (vec![nodes[0].clone(), nodes[2].clone()], vec!["new 1".to_owned()]));
     }
 
     #[test]
@@ -332,12 +321,12 @@ mod tests {
         let documents = texts.map(|text| Document::read(text).unwrap());
         let quotas: Vec<_> = documents.iter().map(|text| ResourceQuota::read(text.root()).unwrap()).collect();
         let plan = Plan::of_namespace("shop", &quotas);
-        let lines = plan.write();
+        let (nodes, namespaces) = plan.write();
         assert_eq!(
-            lines.nodes,
+            nodes,
             ["compute 0 - requests.cpu=4 ~NotTerminating:Exists:", "devices 0 - requests.example.com/gpu=2"]
         );
-        assert_eq!(lines.namespaces, ["shop 0,1"]);
+        assert_eq!(namespaces, ["shop 0,1"]);
         assert!(plan.shares_devices("shop") && !plan.shares_devices("other"));
         assert!(plan.watched_kinds().contains(DEVICE_CLASSES));
         assert!(!Plan::of_namespace("shop", &quotas[..1]).shares_devices("shop"));

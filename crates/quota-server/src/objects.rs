@@ -5,7 +5,7 @@ use headroom_admission::json::Node;
 use headroom_objects::document;
 use headroom_objects::kinds::metadata;
 use headroom_quota_protocol::encoding::unreadable;
-use headroom_quota_protocol::plan::{Plan, PlanLines};
+use headroom_quota_protocol::plan::Plan;
 use headroom_quota_protocol::state::{self, State};
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ pub fn read_value(object: &Value) -> Result<LedgerContent, String> {
 }
 
 pub fn write_plan(namespace: &str, ledger: &str, plan: &Plan) -> Value {
-    let PlanLines { nodes, namespaces } = plan.write();
+    let (nodes, namespaces) = plan.write();
     let labels = json!({LEDGER_LABEL: ledger});
     object(
         namespace,
