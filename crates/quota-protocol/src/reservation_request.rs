@@ -118,19 +118,15 @@ impl ReservationRequest {
         };
         let name = metadata("name")?.ok_or(RequestError::MissingField("metadata.name"))?;
         let uid = metadata("uid")?.ok_or(RequestError::MissingField("metadata.uid"))?;
-        let old = objects.old_object();
-        let version = match &old {
+        let (version, counted) = match objects.old_object() {
             Some(old) if old.source.was_stored()? => {
                 let version = old.source.node.at(&["metadata", "resourceVersion"])?;
                 let version = version.map(Json::scalar).transpose()?;
                 let version = version.and_then(|version| version.parse().ok());
-                Some(version.ok_or(RequestError::MissingField("a resourceVersion that is a number"))?)
+                let version = version.ok_or(RequestError::MissingField("a resourceVersion that is a number"))?;
+                (Some(version), Some(Arc::new(Footprint::of(&old, None)?)))
             }
-            _ => None,
-        };
-        let counted = match (&old, version) {
-            (Some(old), Some(_)) => Some(Arc::new(Footprint::of(old, None)?)),
-            _ => None,
+            _ => (None, None),
         };
         Ok(Some(Self {
             key: ObjectKey::new(&request.qualified_resource(), &request.namespace, &name),

@@ -62,16 +62,15 @@ impl Rooms {
     ) -> Result<(), String> {
         let left = self.left(api, name).await.map_err(|error| format!("cannot read node {name}: {error}"))?;
         for resource in ComputeResource::ALL {
-            let growth = |change: &PodChange| {
-                let grows = |of: &crate::decision::Resized| {
-                    let amount = |size: crate::decision::ContainerSize| size.requests.of(resource).unwrap_or(0);
-                    amount(of.to).saturating_sub(amount(of.from))
-                };
-                change.containers.iter().map(grows).fold(0, u64::saturating_add)
+            let growth = |changes: &[PodChange]| {
+                let grown = changes.iter().flat_map(|change| &change.containers).map(|of| {
+                    let [from, to] = [of.from, of.to].map(|size| size.requests.of(resource).unwrap_or(0));
+                    to.saturating_sub(from)
+                });
+                grown.fold(0, u64::saturating_add)
             };
-            let more = growth(change);
-            let free =
-                left.of(resource).unwrap_or(0).saturating_sub(others.iter().map(growth).fold(0, u64::saturating_add));
+            let more = growth(std::slice::from_ref(change));
+            let free = left.of(resource).unwrap_or(0).saturating_sub(growth(others));
             if more > free {
                 let [more, free] = [more, free].map(|amount| resource.readable(amount));
                 return Err(format!("node {name} has {free} of {} left, and {more} more are needed", resource.name()));

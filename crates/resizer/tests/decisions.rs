@@ -93,12 +93,8 @@ fn check(change: impl Fn(&mut ObservedContainer), expected: impl Into<Option<(u6
 }
 
 #[test]
-fn nothing_is_done_to_a_pod_of_the_right_size() {
-    check(|_| {}, None);
-}
-
-#[test]
 fn requests_are_lowered_by_at_most_a_third_and_never_below_the_peak() {
+    check(|_| {}, None);
     check(|of| of.wanted = amounts(100, 100), (335, 268, 800));
     check(|of| of.wanted = amounts(450, 350), None);
     check(|of| of.wanted = amounts(400, 300), (400, 300, 800));
