@@ -202,7 +202,8 @@ impl Plan {
         for line in nodes {
             plan.nodes.push(read_node(line.as_ref(), plan.nodes.len())?);
         }
-        for line in namespaces.iter().map(AsRef::as_ref) {
+        for line in namespaces {
+            let line: &str = line.as_ref();
             let (name, nodes) = line.split_once(' ').ok_or_else(|| encoding::unreadable(line, "expected nodes"))?;
             let place = |word: &str| {
                 let place = encoding::read_number(word)?.try_into().unwrap_or(usize::MAX);
