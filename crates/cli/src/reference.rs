@@ -78,6 +78,11 @@ fn write(program: &str, commands: &[(String, &Command)], text: &mut String) {
     for (typed, command) in commands.iter().skip(1).filter(|(_, command)| says_something(command)) {
         let about = beginning(command.get_about());
         assert!(!about.is_empty(), "{typed} says nothing about itself");
+        let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let has_examples = after.contains("Examples:\n") && after.contains(typed.as_str());
+        // The sources of `collect` stand in its own examples.
+        let needs_none = program == "headroom-controller" || typed.ends_with(" version");
+        assert!(has_examples || needs_none, "{typed} shows no examples");
         let _ = writeln!(text, "\n### {}\n\n{about}.", typed.trim_start_matches(program).trim_start());
         let own: String = listed(command).filter(|arg| !is_shared(arg)).map(row).collect();
         if !own.is_empty() {

@@ -382,3 +382,46 @@ fn one_by_one(pages: Vec<Page>, nothing: &str) -> Page {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use headroom_objects::cluster_reader::Folder;
+    use serde_json::json;
+
+    use super::*;
+
+    fn described(quota: Value, requests: &[Value]) -> DescribedQuotas {
+        let mut cluster = Folder::default();
+        for (number, requests) in requests.iter().enumerate() {
+            let metadata = json!({"name": number.to_string(), "namespace": "shop"});
+            let containers = json!([{"name": "main", "resources": {"requests": requests}}]);
+            let spec = json!({"containers": containers});
+            cluster.put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})).unwrap();
+        }
+        quotas_of("shop", None, &[&quota], &mut cluster).unwrap()
+    }
+
+    fn quota(scopes: Value, hard: Value, used: Value) -> Value {
+        json!({"metadata": {"name": "team", "namespace": "shop"}, "spec": {"hard": hard, "scopes": scopes},
+            "status": {"hard": hard, "used": used}})
+    }
+
+    #[test]
+    fn a_quota_lists_the_pods_that_its_scopes_are_about() {
+        let quota = quota(json!(["BestEffort"]), json!({"pods": "2"}), json!({"pods": "0"}));
+        let found = described(quota, &[json!({}), json!({"cpu": "1"})]);
+        let level = &found.quotas[0].resources[0];
+        assert_eq!((level.recounted.as_deref(), level.consumers[0].amount.as_str()), (Some("1"), "1"));
+        assert_eq!(found.without_resources[0].missing, ["requests.cpu", "requests.memory"]);
+    }
+
+    #[test]
+    fn bounds_of_nothing_and_levels_above_the_bound_are_shown_as_they_are() {
+        let hard = json!({"pods": "0", "requests.memory": "1Gi"});
+        let used = json!({"pods": "0", "requests.memory": "3Gi"});
+        let found = described(quota(json!([]), hard, used), &[json!({"memory": "3Gi"})]);
+        let [pods, memory] = [0, 1].map(|place| &found.quotas[0].resources[place]);
+        assert_eq!((pods.free.as_str(), pods.percent, pods.recounted.as_deref()), ("0", None, Some("1")));
+        assert_eq!((memory.free.as_str(), memory.percent, memory.recounted.as_deref()), ("0", Some(300), None));
+    }
+}

@@ -162,7 +162,9 @@ impl Args {
             resizer.cluster.forget(|_| true);
         }
         let names: Vec<String> = workloads.iter().map(|of| of.workload.to_string()).collect();
-        complain!("to take the last changes back, run `{}`", self.undo_command(&names, namespace));
+        let undo = ShellCommand::of("kubectl headroom").words(["resize"]).words(&names);
+        let undo = undo.words(["--undo", "--namespace", namespace]).ending(&self.cluster.as_words());
+        complain!("to take the last changes back, run `{undo}`");
         if !self.watch {
             complain!("watch the pods and go on with --watch, unless `headroom-controller resize` does");
         }
@@ -204,11 +206,6 @@ impl Args {
             _ => complain!("took back the last resize of {} of {names} in {place}", count_of(taken, "pod")),
         }
         Ok(if unsent > 0 { Exit::Refused } else { Exit::Ok })
-    }
-
-    /// The context is always named, because the current one may be another later.
-    fn undo_command(&self, names: &[String], namespace: &str) -> ShellCommand {
-        undo_command(names, namespace).ending(&self.cluster.as_words())
     }
 
     /// The chosen workloads of the namespace.
@@ -294,10 +291,6 @@ pub fn read_records(
     })
 }
 
-fn undo_command(names: &[String], namespace: &str) -> ShellCommand {
-    ShellCommand::of("kubectl headroom").words(["resize"]).words(names).words(["--undo", "--namespace", namespace])
-}
-
 /// The Events of the controller in a namespace or in all, and whether these are all of them.
 async fn events_in(api: &ApiClient, namespace: Option<&str>, most: usize) -> (Vec<Value>, bool) {
     let selector = format!("reportingComponent={COMPONENT}");
@@ -322,18 +315,4 @@ fn print(noted: &WorkloadNotes, found: &headroom_resizer::Found) -> anyhow::Resu
         writeln!(page, "{none}");
     }
     headroom_output::print(&page)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_one_word_of_the_command_to_undo() {
-        let names = ["rollout/x; touch PWNED", "deployment/web"].map(str::to_owned);
-        assert_eq!(
-            undo_command(&names, "shop").to_string(),
-            "kubectl headroom resize 'rollout/x; touch PWNED' deployment/web --undo --namespace shop"
-        );
-    }
 }

@@ -10,33 +10,6 @@ use serde_json::Value;
 use super::program::{here, run};
 use crate::support::said;
 
-/// The subcommands in the help.
-fn subcommands(of: &str) -> Vec<String> {
-    let help = run(&format!("{of} --help")).out;
-    let Some((_, commands)) = help.split_once("\nCommands:\n") else { return Vec::new() };
-    let lines = commands.lines().take_while(|line| !line.is_empty());
-    // Continuation lines are indented further.
-    let names = lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
-    names.filter(|name| *name != "help").map(str::to_owned).collect()
-}
-
-#[test]
-fn every_commands_help_has_examples() {
-    let commands = subcommands("");
-    assert!(commands.len() >= 6, "{commands:?}");
-    for command in commands.into_iter().filter(|command| command != "version") {
-        let mut help = run(&format!("{command} --help")).out;
-        if command == "describe" {
-            let parts = subcommands("describe");
-            assert_eq!(parts, ["limits", "quota"]);
-            help = parts.iter().map(|part| run(&format!("describe {part} --help")).out).collect();
-        }
-        assert!(help.contains("Examples:\n"), "{command} shows no examples:\n{help}");
-        let example = format!("kubectl headroom {command}");
-        assert!(help.contains(&example) || help.contains("kubectl-headroom"), "{command}:\n{help}");
-    }
-}
-
 #[test]
 fn usage_errors_exit_with_2() {
     for arguments in
