@@ -71,33 +71,17 @@ impl<W: Write> Write for Cleaned<W> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use super::*;
 
     const HOSTILE: &str = "a\nb\u{9b}2Kc\u{202e}\u{1b}[1m\n::add-mask::d ##[error]e";
 
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     fn logged(format: LogFormat) -> String {
-        let log = Log::default();
-        let to = log.clone();
-        let to = move || to.clone();
+        let file = tempfile::NamedTempFile::new().unwrap();
         let event = || tracing::warn!(namespace = HOSTILE, error = %HOSTILE, "one is `{HOSTILE}`");
-        tracing::subscriber::with_default(subscriber("warn", format, to), event);
-        let bytes = log.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
+        tracing::subscriber::with_default(subscriber("warn", format, Arc::new(file.reopen().unwrap())), event);
+        std::fs::read_to_string(file.path()).unwrap()
     }
 
     #[test]

@@ -26,13 +26,6 @@ fn folders_give_their_manifests_in_name_order() {
     assert!(error.ends_with("holds no manifests: expected files that end in .yaml, .yml or .json"), "{error}");
 }
 
-#[test]
-fn a_dash_is_standard_input() {
-    let mut stdin = "\n{apiVersion: v1, kind: Pod}\n".as_bytes();
-    let found = ReadOptions::manifests(false).read(&[PathBuf::from("-")], &mut stdin).unwrap();
-    assert_eq!(found[0].origin.to_string(), "standard input:2");
-}
-
 #[cfg(unix)]
 #[test]
 fn links_lead_to_files_only_and_no_file_is_endless() {

@@ -172,23 +172,15 @@ mod tests {
 
     #[test]
     fn the_commands_lead_to_the_same_cluster() {
-        let cluster = Chosen { context: Some("it's".to_owned()), user: Some("eve".to_owned()), ..Chosen::default() };
-        let target = TargetArgs { cluster, ..TargetArgs::default() };
-        assert_eq!(kubectl(&target).to_string(), "kubectl --context \"it's\" --as eve");
-    }
-
-    #[test]
-    fn the_current_context_is_written_down_with_its_server() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config");
-        let mut file = WholeFile::create(&path).unwrap();
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         let config = "current-context: prod\ncontexts: [{name: prod, context: {cluster: c, user: u}}]\nusers: []\n\
             clusters: [{name: c, cluster: {server: 'https://eve:secret@10.0.0.1:6443'}}]\n";
-        file.write_all(config.as_bytes()).unwrap();
-        file.finish().unwrap();
-        let cluster = Chosen { kubeconfig: Some(path.clone()), ..Chosen::default() };
+        headroom_output::write_file(&path, config).unwrap();
+        let cluster =
+            Chosen { kubeconfig: Some(path.to_path_buf()), user: Some("eve".to_owned()), ..Chosen::default() };
         assert_eq!(cluster.described(), "context prod (https://10.0.0.1:6443)");
         let target = TargetArgs { cluster, ..TargetArgs::default() };
-        assert_eq!(kubectl(&target).to_string(), format!("kubectl --context prod --kubeconfig {}", path.display()));
+        let expected = format!("kubectl --context prod --kubeconfig {} --as eve", path.display());
+        assert_eq!(kubectl(&target).to_string(), expected);
     }
 }
