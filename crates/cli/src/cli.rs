@@ -46,7 +46,6 @@ enum Command {
     Complete(command::completion::Words),
 }
 
-/// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some(renamed) = old_names::renamed(&arguments) {
@@ -75,7 +74,10 @@ pub fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::PathBuf;
+
+    use headroom_fixtures::{files_below, workspace_file};
 
     use super::*;
 
@@ -114,17 +116,9 @@ mod tests {
 
     /// The text files at these paths of the repository, and in the folders among them.
     fn texts(paths: &[&str]) -> Vec<(PathBuf, String)> {
-        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let mut waiting: Vec<PathBuf> = paths.iter().map(|path| root.join(path)).collect();
-        let mut texts = Vec::new();
-        while let Some(path) = waiting.pop() {
-            if path.is_dir() {
-                waiting.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
-            } else if let Ok(text) = std::fs::read_to_string(&path) {
-                texts.push((path, text));
-            }
-        }
-        texts
+        let places = paths.iter().map(|path| workspace_file(path));
+        let files = places.flat_map(|path| if path.is_dir() { files_below(&path).unwrap() } else { vec![path] });
+        files.filter_map(|path| fs::read_to_string(&path).ok().map(|text| (path, text))).collect()
     }
 
     #[test]
@@ -207,8 +201,7 @@ mod tests {
     }
 
     fn file(path: &str) -> serde_json::Value {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-        serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+        serde_saphyr::from_str(&fs::read_to_string(workspace_file(path)).unwrap()).unwrap()
     }
 
     #[track_caller]

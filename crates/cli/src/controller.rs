@@ -26,7 +26,6 @@ enum Command {
     CheckLedgers(Box<check_ledgers::Args>),
 }
 
-/// Parses the arguments and runs the subcommand. Wrong arguments exit with 2.
 pub fn main() -> ExitCode {
     match parse::<ControllerCli>().map(|cli| cli.command) {
         Ok(Command::Collect(args)) => done(collect::run(*args)),

@@ -18,7 +18,7 @@ use headroom_api_server::shell::ShellCommand;
 use headroom_dry_run::evaluate::admission::Description;
 use headroom_dry_run::evaluate::{Admission, ObjectDecision, Topic, Verdict, in_order};
 use headroom_objects::cluster_reader::ClusterReader;
-use headroom_objects::kinds::{ApiKind, labels_of, metadata};
+use headroom_objects::kinds::{ApiKind, labels_of, metadata, text};
 use headroom_objects::manifest::{Manifest, Origin};
 use headroom_output::progress::Progress;
 use headroom_output::{Exit, LONGEST_TEXT, Page, Paint, complain, github, junit, sarif};
@@ -283,9 +283,7 @@ fn without_bounds<'m>(
     if target.cluster_dir.is_empty() || target.wants_cluster() {
         return None;
     }
-    let is_bound = |object: &&serde_json::Value| {
-        object.get("kind").and_then(serde_json::Value::as_str).is_some_and(|kind| BOUNDS.contains(&kind))
-    };
+    let is_bound = |object: &&serde_json::Value| BOUNDS.contains(&text(object, "/kind"));
     let of_files =
         manifests.map(|manifest| &manifest.object).filter(is_bound).map(|object| match metadata(object, "namespace") {
             "" => opened.namespace.clone(),

@@ -161,20 +161,6 @@ impl Scope {
         }
     }
 
-    /// All objects of a kind.
-    pub fn list(
-        &self,
-        cluster: &mut dyn ClusterReader,
-        api_version: &str,
-        kind: &str,
-    ) -> Result<Vec<Value>, ReadError> {
-        let mut objects = Vec::new();
-        for namespace in self.parts() {
-            objects.extend(cluster.list((api_version, kind, namespace))?);
-        }
-        Ok(objects)
-    }
-
     /// Calls `each` with all objects of a kind.
     pub fn visit(
         &self,
@@ -270,9 +256,6 @@ fn matching(names: &[String], cluster: &mut Overlay) -> anyhow::Result<Vec<Strin
     Ok(found.into_iter().collect())
 }
 
-/// The namespace if no kubeconfig sets one.
-const DEFAULT_NAMESPACE: &str = "default";
-
 impl TargetArgs {
     /// Connects to the cluster and reads files and settings.
     pub fn open(&self) -> anyhow::Result<Opened> {
@@ -301,7 +284,7 @@ impl TargetArgs {
         }
         let of_cluster = cluster.as_ref().map(|(_, namespace)| namespace.clone());
         let named = self.namespaces.iter().find(|name| !is_pattern(name)).cloned();
-        let namespace = named.or(of_cluster).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+        let namespace = named.or(of_cluster).unwrap_or_else(|| "default".to_owned());
         let (mut files, mut unread) = (Vec::new(), Vec::new());
         for read in ReadOptions::cluster_dir().read_all(&self.cluster_dir, &mut std::io::stdin()) {
             match read {
@@ -344,9 +327,7 @@ impl TargetArgs {
     /// The ends by which commands ask the same cluster, or the same files.
     pub fn suffixes(&self) -> Suffixes {
         // Beside files, a context would mean the live cluster.
-        let cluster = if self.wants_cluster() { self.cluster.arguments() } else { Vec::new() };
-        let words = cluster.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
-        let kubectl = ShellCommand::default().words(words);
+        let kubectl = if self.wants_cluster() { self.cluster.as_words() } else { ShellCommand::default() };
         let paths = |name: &str, path: &Path| [name.to_owned(), path.display().to_string()];
         let folders = self.cluster_dir.iter().flat_map(|path| paths("--cluster-dir", path));
         let settings = self.settings.iter().flat_map(|path| paths("--settings", path));

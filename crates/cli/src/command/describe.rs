@@ -347,8 +347,12 @@ fn owner_of(object: &Value) -> String {
 
 /// All objects of a kind where the target looks; refused with advice on rights.
 fn list(opened: &mut Opened, api_version: &str, kind: &str) -> anyhow::Result<Vec<Value>> {
-    let listed = opened.scope.list(&mut opened.cluster, api_version, kind);
-    listed.map_err(|problem| anyhow!(rbac_hint::advised(problem, opened.scope.is_all())))
+    let mut objects = Vec::new();
+    for namespace in opened.scope.parts() {
+        let listed = opened.cluster.list((api_version, kind, namespace));
+        objects.extend(listed.map_err(|problem| anyhow!(rbac_hint::advised(problem, opened.scope.is_all())))?);
+    }
+    Ok(objects)
 }
 
 /// The namespaces to describe: those given, or all that have such objects.

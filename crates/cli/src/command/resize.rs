@@ -238,7 +238,6 @@ impl Args {
         Ok((found, chosen))
     }
 
-    /// Only on a terminal can anybody be asked.
     fn confirmed(&self, question: &str) -> anyhow::Result<bool> {
         if self.yes {
             return Ok(true);

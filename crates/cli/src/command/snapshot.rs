@@ -186,7 +186,6 @@ pub fn take<W: Write>(
 ) -> anyhow::Result<Snapshot<W>> {
     let mut opened = target.open_partly()?;
     let progress = Progress::for_people();
-    let cluster = if target.wants_cluster() { target.cluster.context_name() } else { None };
     // For some namespaces, these are read one by one.
     let is_listed = |kind: &(&str, &str)| {
         opened.scope.is_all() || kind.1 != "Namespace" && kind.1 != KIND && !OF_ADMINISTRATORS.contains(kind)
@@ -198,7 +197,7 @@ pub fn take<W: Write>(
         list: to,
         written,
         left_out: 0,
-        cluster,
+        cluster: opened.context.clone(),
         settings: Value::Null,
         advice: Advice::default(),
         rejections: rejections::RejectionSummary::default(),
@@ -227,15 +226,12 @@ pub fn take<W: Write>(
     if snapshot.objects() == 0 && snapshot.missed.is_empty() {
         snapshot.elsewhere = elsewhere(&opened.scope, &mut opened.cluster);
     }
-    let mut inventory = inventory.ok();
-    let rejections = inventory.as_mut().map(|inventory| {
+    // If nothing could be listed, the errors are in `missed` already.
+    if let Ok(mut inventory) = inventory {
         let advised = |problem| advised(problem, opened.scope.is_all());
         let events = inventory.read_events(&mut opened.cluster, &opened.scope.parts(), advised);
-        rejections::RejectionSummary::of_inventory(inventory, events)
-    });
-    let rejections = rejections.unwrap_or_default();
-    // If nothing could be listed, the errors are in `missed` already.
-    if let Some(inventory) = inventory {
+        snapshot.rejections = rejections::RejectionSummary::of_inventory(&inventory, events);
+        snapshot.notes.extend(snapshot.rejections.problem.clone());
         match advise(&mut opened, inventory) {
             Ok(advice) => snapshot.advice = advice,
             Err(problem) => snapshot.advice.unknown = Some(format!("{problem:#}")),
@@ -244,8 +240,7 @@ pub fn take<W: Write>(
     // A metrics store has quotas that this user may not read.
     let Snapshot { advice, tenant_quotas, .. } = &mut snapshot;
     advice.past.retain(|past| !past.namespace.is_empty() || tenant_quotas.contains(&past.quota));
-    snapshot.notes.extend(rejections.problem.clone());
-    (snapshot.rejections, snapshot.settings) = (rejections, opened.admission.deciding_settings().clone());
+    snapshot.settings = opened.admission.deciding_settings().clone();
     Ok(snapshot)
 }
 
@@ -291,7 +286,6 @@ struct Spec<'s> {
     /// The time at which the views were made, in Unix seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     made_at: Option<i64>,
-    /// Errors of reads, without which the snapshot is incomplete.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     missed: &'s [String],
     rejections: &'s rejections::RejectionSummary,

@@ -175,20 +175,18 @@ impl SourceCommand {
     pub async fn open(&self, cluster: &Chosen) -> anyhow::Result<Box<dyn Source>> {
         Ok(match self {
             Self::Prometheus(args) => {
-                let options = args.options()?;
-                Box::new(prometheus::Prometheus::new(args.http(cluster, &options).await?, options))
+                let (http, options) = args.reached(cluster).await?;
+                Box::new(prometheus::Prometheus::new(http, options))
             }
             Self::Influxdb(args) => Box::new(influxdb::InfluxDb::new(&args.options()?)?),
             Self::MetricsApi => Box::new(metrics_api::MetricsApi::new(client(cluster).await?, 60)),
         })
     }
 
-    /// Examines the source.
     pub async fn diagnose(&self, cluster: &Chosen, our_clock: i64) -> anyhow::Result<Examination> {
         let (kind, place, findings) = match self {
             Self::Prometheus(args) => {
-                let options = args.options()?;
-                let http = args.http(cluster, &options).await?;
+                let (http, options) = args.reached(cluster).await?;
                 let place = http.name().to_owned();
                 ("prometheus", place, prometheus::diagnose(http, &options, our_clock).await)
             }
@@ -214,8 +212,7 @@ impl SourceCommand {
     pub async fn source_file(&self, cluster: &Chosen) -> anyhow::Result<String> {
         match self {
             Self::Prometheus(args) => {
-                let options = args.options()?;
-                let http = args.http(cluster, &options).await?;
+                let (http, options) = args.reached(cluster).await?;
                 let names = prometheus::detect(http, &options).await?;
                 let mut file = at_address(args.source.file()?.clone(), args.address.as_ref());
                 (file.metrics, file.labels, file.info_labels) = (names.metrics, names.labels, names.info_labels);
@@ -238,13 +235,10 @@ impl PrometheusArgs {
         )
     }
 
-    fn options(&self) -> anyhow::Result<prometheus::PrometheusOptions> {
-        let file = self.source.file()?;
-        options(file, &self.address()?, file.step()?.unwrap_or(STEP))
-    }
-
-    async fn http(&self, cluster: &Chosen, options: &prometheus::PrometheusOptions) -> anyhow::Result<Http> {
-        self.address()?.http(cluster, &options.endpoint).await
+    async fn reached(&self, cluster: &Chosen) -> anyhow::Result<(Http, prometheus::PrometheusOptions)> {
+        let (file, address) = (self.source.file()?, self.address()?);
+        let options = options(file, &address, file.step()?.unwrap_or(STEP))?;
+        Ok((address.http(cluster, &options.endpoint).await?, options))
     }
 }
 

@@ -178,12 +178,8 @@ impl Inventory<'_, '_> {
     /// Containers of live pods without what a quota of the namespace counts, or without requests if there is no quota.
     fn without_resources(&self) -> Vec<Unset> {
         let mut wanted: Vec<(Requirement, &str, String)> = Vec::new();
-        for (requirement, resource) in [
-            (Requirement::Request, "cpu"),
-            (Requirement::Request, "memory"),
-            (Requirement::Limit, "cpu"),
-            (Requirement::Limit, "memory"),
-        ] {
+        let pairs = |requirement| ["cpu", "memory"].map(|resource| (requirement, resource));
+        for (requirement, resource) in Requirement::BOTH.into_iter().flat_map(pairs) {
             let name = format!("{}.{resource}", requirement.field());
             let is_counted = |quota: &ResourceQuota<'_>| {
                 quota.hard.contains(&name) || requirement == Requirement::Request && quota.hard.contains(resource)

@@ -131,7 +131,6 @@ fn worded(error: &ApiError) -> String {
     }
 }
 
-/// Only on a terminal can anybody be asked.
 fn is_wanted(changes: usize, cluster: &str) -> anyhow::Result<bool> {
     let objects = format!("{} in {cluster}", count_of(changes as u64, "object"));
     let Some(answer) = ask(&format!("Change {objects}? Pods of changed workloads will be replaced. [y/N]"))? else {

@@ -158,9 +158,7 @@ fn rows(
         reader.add(document.root()).map_err(|malformed| anyhow!("UsageProfile: {malformed}"))?;
     }
     let mut rows: Vec<ImageRow> = Vec::new();
-    for mut usage in reader.finish() {
-        // The history of an image stands before those of the workloads that run it.
-        usage.images.dedup_by(|next, first| next.image == first.image);
+    for usage in reader.finish() {
         rows.extend(usage.images.iter().map(|image| ImageRow::of(usage.namespace.as_deref(), image, node)));
         usage.problems.iter().for_each(|problem| complain!("warning: {problem}"));
     }

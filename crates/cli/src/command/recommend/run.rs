@@ -15,7 +15,7 @@ use headroom_recommend::bounds::quota::Past;
 use headroom_recommend::engine::declined::Declined;
 use headroom_recommend::engine::{Engine, UsageSource, kept, nodes};
 use headroom_recommend::history::Histories;
-use headroom_recommend::report::{Order, Recommendations, rule};
+use headroom_recommend::report::{Order, Recommendations, ReportSource, rule};
 use headroom_recommend::write::trial;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::owner::WorkloadRef;
@@ -23,7 +23,6 @@ use headroom_workloads::program::ConfigMaps;
 use serde_json::{Value, json};
 
 use super::arguments::{From, UsageArgs};
-use super::source::profiles;
 use super::store::{self, StoreHistory};
 use crate::command::cluster_args::{Opened, TargetArgs, profiles_namespace};
 use crate::command::manifests::ErrorList;
@@ -147,7 +146,10 @@ pub fn recommend(
     let settings = ParsedSettings::of(&settings);
     let (mut source, histories, mut notes, past) = match history {
         Some(StoreHistory { source, histories, notes, past }) => (source, Some(histories), notes, past),
-        None => (profiles(opened), None, Vec::new(), Vec::new()),
+        None => {
+            let name = format!("UsageProfiles in namespace {}", profiles_namespace(&opened.settings));
+            (ReportSource { name, ..ReportSource::default() }, None, Vec::new(), Vec::new())
+        }
     };
     let configs = configs(opened, &mut inventory);
     let engine = Engine {

@@ -9,7 +9,6 @@ use headroom_admission::image::ImageName;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use headroom_objects::kinds::metadata;
 use headroom_output::complain;
-use headroom_recommend::report::ReportSource;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry, images_of};
 use headroom_workloads::kinds::{self, POD};
 
@@ -123,9 +122,4 @@ fn has_one_of(opened: &mut Opened, names: &BTreeSet<String>) -> bool {
         }
     }
     false
-}
-
-pub(super) fn profiles(opened: &Opened) -> ReportSource {
-    let name = format!("UsageProfiles in namespace {}", profiles_namespace(&opened.settings));
-    ReportSource { name, ..ReportSource::default() }
 }

@@ -59,7 +59,7 @@ pub struct Left {
     pub workload: String,
     pub container: String,
     /// `not raised` or `not lowered`
-    pub what: String,
+    pub what: &'static str,
     pub until: String,
     pub why: String,
     /// True if a change was made and taken back, false if the API server refused it.
@@ -103,16 +103,13 @@ impl Resizes {
                 why: change.why.to_string(),
                 state: state(&change.phase),
             }));
-            all.left_alone.extend(record.left_alone.iter().filter(|left| now < left.until).map(|left| {
-                let what = if left.direction == Direction::Up { "not raised" } else { "not lowered" };
-                Left {
-                    workload: of(),
-                    container: left.container.clone(),
-                    what: what.to_owned(),
-                    until: time(left.until),
-                    why: left.harm.to_string(),
-                    is_taken_back: !matches!(left.harm, Harm::Refused(_)),
-                }
+            all.left_alone.extend(record.left_alone.iter().filter(|left| now < left.until).map(|left| Left {
+                workload: of(),
+                container: left.container.clone(),
+                what: if left.direction == Direction::Up { "not raised" } else { "not lowered" },
+                until: time(left.until),
+                why: left.harm.to_string(),
+                is_taken_back: !matches!(left.harm, Harm::Refused(_)),
             }));
         }
         let mut newest: BTreeMap<[&str; 4], [&str; 2]> = BTreeMap::new();

@@ -76,9 +76,9 @@ impl<'s> ProfileReader<'s> {
             let place = ProfileKey::of(image.repository());
             let pool = entry.get("pool")?.filter(|_| self.selection.namespaces.is_none());
             if let Some(node) = pool {
-                let pool = profile.entry(&place, "").map(|entry| entry.pool);
-                let (selection, now) = (self.selection, self.now);
-                self.together.add(&image, node, pool, selection, now);
+                let entry = profile.entry(&place, "");
+                let rows = entry.and_then(|entry| self.rows(&image, node, entry.pool));
+                self.together.add(rows);
             }
             let Some(own) = entry.get("own")? else { continue };
             for (namespace, node) in own.fields()? {
@@ -86,9 +86,9 @@ impl<'s> ProfileReader<'s> {
                 if self.selection.namespaces.is_some_and(|wanted| !wanted.iter().any(|wanted| namespace == *wanted)) {
                     continue;
                 }
-                let own = profile.entry(&place, &namespace).map(|entry| entry.own);
-                let usage = self.own.entry(namespace.to_string()).or_default();
-                usage.add(&image, node, own, self.selection, self.now);
+                let entry = profile.entry(&place, &namespace);
+                let rows = entry.and_then(|entry| self.rows(&image, node, entry.own));
+                self.own.entry(namespace.to_string()).or_default().add(rows);
             }
         }
         Ok(())
@@ -113,22 +113,51 @@ impl<'s> ProfileReader<'s> {
             _ => &mut self.together,
         }
     }
+
+    /// Reads the rows of an image. `histories` was read from `node`.
+    fn rows(
+        &self,
+        image: &ImageName<'_>,
+        node: Node<'_>,
+        histories: Option<Histories<'_>>,
+    ) -> Result<Vec<Image>, Unusable> {
+        let Some(histories) = histories else { return Ok(Vec::new()) };
+        // However old: it is what there is.
+        histories.age(self.now, Duration::MAX)?;
+        let familiar = familiar(image.repository());
+        let same = node.get("all")?.map(|all| all.list("same")).transpose()?.into_iter().flatten();
+        let same = same.map(Node::plain_str).collect::<Result<Vec<&str>, _>>()?;
+        // Workloads are named there, too.
+        let same_tags = same.into_iter().filter(|key| !key.contains('/')).map(|key| Ok(key.to_owned()));
+        let other_tags = node.get("tags")?.map(Node::fields).transpose()?.into_iter().flatten();
+        let other_tags = other_tags.map(|(key, _)| Ok(key.str()?.into_owned()));
+        let tags = same_tags.chain(other_tags).collect::<Result<Vec<String>, Malformed>>()?;
+        let mut named = Vec::new();
+        for key in tags {
+            let reference = key.replace(',', ".");
+            let separator = if reference.contains(':') { '@' } else { ':' };
+            let full = format!("{}{separator}{reference}", image.repository());
+            let Ok(tagged) = ImageName::parse(&full) else { continue };
+            let Some(tag) = TagKey::of(&tagged).find(|tag| tag.as_str() == key) else { continue };
+            named.push((format!("{familiar}{separator}{reference}"), histories.tag(&tag)?));
+        }
+        // All tags together are no more than the one.
+        if named.len() != 1 {
+            named.push((format!("{familiar}:*"), histories.all()?));
+        }
+        let mut rows = Vec::new();
+        for (name, history) in named {
+            if let Some(history) = history.filter(|_| self.selection.image.is_none_or(|wanted| name.contains(wanted))) {
+                rows.extend(row(name, history, histories.collected_at)?);
+            }
+        }
+        Ok(rows)
+    }
 }
 
 impl NamespaceUsage {
-    fn add(
-        &mut self,
-        image: &ImageName<'_>,
-        node: Node<'_>,
-        histories: Result<Option<Histories<'_>>, Unusable>,
-        selection: Selection<'_>,
-        now: Timestamp,
-    ) {
-        let read = histories.and_then(|histories| match histories {
-            Some(histories) => read_image(image, node, &histories, selection, now),
-            None => Ok(Vec::new()),
-        });
-        match read {
+    fn add(&mut self, rows: Result<Vec<Image>, Unusable>) {
+        match rows {
             Ok(rows) => self.images.extend(rows),
             Err(unusable) => self.add_problem(unusable.to_string()),
         }
@@ -139,46 +168,6 @@ impl NamespaceUsage {
             self.problems.push(problem);
         }
     }
-}
-
-/// Reads the rows of an image. `histories` was read from `node`.
-fn read_image(
-    image: &ImageName<'_>,
-    node: Node<'_>,
-    histories: &Histories<'_>,
-    selection: Selection<'_>,
-    now: Timestamp,
-) -> Result<Vec<Image>, Unusable> {
-    // However old: it is what there is.
-    histories.age(now, Duration::MAX)?;
-    let familiar = familiar(image.repository());
-    let same = node.get("all")?.map(|all| all.list("same")).transpose()?.into_iter().flatten();
-    let same = same.map(Node::plain_str).collect::<Result<Vec<&str>, _>>()?;
-    // Workloads are named there, too.
-    let same_tags = same.into_iter().filter(|key| !key.contains('/')).map(|key| Ok(key.to_owned()));
-    let other_tags = node.get("tags")?.map(Node::fields).transpose()?.into_iter().flatten();
-    let other_tags = other_tags.map(|(key, _)| Ok(key.str()?.into_owned()));
-    let tags = same_tags.chain(other_tags).collect::<Result<Vec<String>, Malformed>>()?;
-    let mut named = Vec::new();
-    for key in tags {
-        let reference = key.replace(',', ".");
-        let separator = if reference.contains(':') { '@' } else { ':' };
-        let full = format!("{}{separator}{reference}", image.repository());
-        let Ok(tagged) = ImageName::parse(&full) else { continue };
-        let Some(tag) = TagKey::of(&tagged).find(|tag| tag.as_str() == key) else { continue };
-        named.push((format!("{familiar}{separator}{reference}"), histories.tag(&tag)?));
-    }
-    // All tags together are no more than the one.
-    if named.len() != 1 {
-        named.push((format!("{familiar}:*"), histories.all()?));
-    }
-    let mut rows = Vec::new();
-    for (name, history) in named {
-        if let Some(history) = history.filter(|_| selection.image.is_none_or(|wanted| name.contains(wanted))) {
-            rows.extend(row(name, history, histories.collected_at)?);
-        }
-    }
-    Ok(rows)
 }
 
 /// The name without what every runtime adds.
