@@ -14,7 +14,7 @@ use headroom_objects::cluster_reader::{ClusterReader as _, LeftOut};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::describe::program::here;
+use crate::describe::here;
 use crate::support::*;
 
 /// An API server, and a folder with a kubeconfig for it, a Pod in `app.yaml`, a LimitRange in `new.yaml`, and settings.

@@ -7,7 +7,7 @@ use headroom_fixtures::fake_prometheus::{self, MATRIX};
 use headroom_fixtures::http::answer;
 use serde_json::json;
 
-use crate::describe::program::here;
+use crate::describe::here;
 use crate::support::{controller, program, root, said, snapshot};
 
 /// Runs a command at each width, and compares what it prints with the kept screens. An empty screen shows nothing, so it fails.

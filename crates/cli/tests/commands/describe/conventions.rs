@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use headroom_fixtures::workspace_file;
 use serde_json::Value;
 
-use super::program::{here, run};
+use super::{here, run};
 use crate::support::said;
 
 #[test]

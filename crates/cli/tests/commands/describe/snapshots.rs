@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::program::{here, run};
+use super::{here, run};
 use crate::support::{folder, headroom};
 
 /// Files instead of a cluster.
