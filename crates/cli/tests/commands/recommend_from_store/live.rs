@@ -179,23 +179,6 @@ fn missing_permissions_to_reach_the_store_are_named() {
     assert!(said.err.contains("that you trust with --prometheus monitoring/prometheus-k8s:9090"), "{}", said.err);
 }
 
-/// A recommendation that knows no bounds or autoscalers is not the one that was asked for.
-#[test]
-fn what_may_not_be_read_is_named_and_exits_with_2() {
-    let store = prometheus(cluster::history(true));
-    for (kind, named) in [
-        ("horizontalpodautoscalers", "HorizontalPodAutoscalers"),
-        ("limitranges", "limitranges"),
-        ("resourcequotas", "resourcequotas"),
-    ] {
-        let forbidden = vec![kind];
-        let server =
-            Live::start(Rules { prometheus: Some(store.port), has_service: true, forbidden, ..Rules::default() });
-        let said = server.recommend(STORE);
-        assert!(said.code == 2 && (said.out + &said.err).contains(named), "{kind}: {}", said.code);
-    }
-}
-
 #[test]
 fn without_a_store_output_says_that_the_metrics_api_has_no_history() {
     let server = Live::start(Rules { has_metrics_api: true, ..Rules::default() });
