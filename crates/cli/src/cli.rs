@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
-use headroom_output::color::{self, Choice};
+use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
+use headroom_output::color;
 use headroom_output::{Exit, complain};
 
 use crate::command::{self, answered, done, old_names};
@@ -17,7 +17,7 @@ pub(crate) struct Cli {
     command: Command,
     /// Use colors: on a terminal unless NO_COLOR is set, always, or never
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
-    color: Choice,
+    color: ColorChoice,
 }
 
 #[derive(Debug, Subcommand)]

@@ -68,7 +68,6 @@ fn seconds(text: &str) -> Result<i64, String> {
     }
 }
 
-/// A socket at the address of a flag.
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))
 }

@@ -6,21 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use clap::ColorChoice;
+
 use super::terminal;
 
-/// When to use colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Choice {
-    #[default]
-    Auto,
-    Always,
-    Never,
-}
-
-static CHOSEN: OnceLock<Choice> = OnceLock::new();
+static CHOSEN: OnceLock<ColorChoice> = OnceLock::new();
 
 /// Sets what `--color` says, once.
-pub fn choose(choice: Choice) {
+pub fn choose(choice: ColorChoice) {
     let _ = CHOSEN.set(choice);
 }
 
@@ -93,15 +86,15 @@ impl Paint {
         let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
         let choice = CHOSEN.get().copied().unwrap_or_default();
         let is_on = match choice {
-            Choice::Always => true,
-            Choice::Never => false,
-            Choice::Auto => {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
                 let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
                 terminal::sees_output() && !is_unwanted && !is_dumb
             }
         };
         let has_links =
-            choice != Choice::Never && !is_dumb && supports_hyperlinks::on(supports_hyperlinks::Stream::Stdout);
+            choice != ColorChoice::Never && !is_dumb && supports_hyperlinks::on(supports_hyperlinks::Stream::Stdout);
         Self { is_on, has_links }
     }
 

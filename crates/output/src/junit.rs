@@ -16,7 +16,6 @@ pub struct Case {
     pub is_skipped: bool,
 }
 
-/// The report of one suite.
 pub fn report(suite: &str, cases: &[Case]) -> String {
     let failed =
         |case: &&Case| !case.is_error && case.findings.iter().any(|finding| finding.level == FindingLevel::Error);

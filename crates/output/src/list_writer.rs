@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::page::{escaped, yaml};
 
-/// The format of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Indented, for people.
@@ -32,7 +31,6 @@ impl<W: Write> ListWriter<W> {
         Self { to, form, objects: 0, failed: None }
     }
 
-    /// The number of objects so far.
     pub fn objects(&self) -> u64 {
         self.objects
     }

@@ -91,7 +91,6 @@ impl Page {
         Ok(Self::ours(json(value)?))
     }
 
-    /// A YAML document.
     pub fn yaml(value: &impl Serialize) -> anyhow::Result<Self> {
         Ok(Self::ours(yaml(value)?))
     }

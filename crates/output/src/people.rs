@@ -3,7 +3,6 @@
 
 use headroom_admission::amount::Quantity;
 
-/// The unit of an amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Cores,

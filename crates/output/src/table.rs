@@ -11,7 +11,6 @@ const BETWEEN: usize = 3;
 /// A column is not folded to less than this.
 const NARROWEST: usize = 14;
 
-/// Rows under a header.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     rows: Vec<TableRow>,

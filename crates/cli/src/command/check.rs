@@ -229,7 +229,6 @@ fn page(entries: &[CheckedObject], admission: &Description, format: CheckFormat)
     })
 }
 
-/// The command that explains the decision.
 fn why(manifests: &Manifests, target: &TargetArgs, origin: &Origin, decision: &ObjectDecision) -> ShellCommand {
     let object = (!decision.name.is_empty()).then_some(&decision.object);
     let is_built = |folder: &&PathBuf| origin.file.parent() == Some(folder) || origin.file == **folder;

@@ -55,7 +55,6 @@ pub fn add(page: &mut Page, decision: &ObjectDecision, paint: Paint) {
     }
 }
 
-/// The verdict in its colour.
 pub fn verdict(decision: &ObjectDecision, paint: Paint) -> String {
     let name = decision.verdict.name();
     match decision.verdict {

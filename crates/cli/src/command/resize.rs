@@ -106,7 +106,6 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     if args.undo { args.undo(&mut resizer, &namespace, &place) } else { args.resize(&mut resizer, &namespace, &place) }
 }
 
-/// Workloads with what is to be said about their pods.
 type WorkloadNotes = Vec<(String, Vec<Note>)>;
 
 impl Args {

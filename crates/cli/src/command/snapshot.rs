@@ -332,7 +332,6 @@ pub struct Snapshot<W> {
 }
 
 impl<W: Write> Snapshot<W> {
-    /// The number of objects of the cluster.
     pub fn objects(&self) -> u64 {
         self.list.objects() + self.left_out
     }

@@ -312,7 +312,6 @@ impl InfluxDbArgs {
     }
 }
 
-/// A client of the cluster that is looked at.
 pub(super) async fn client(cluster: &Chosen) -> anyhow::Result<kube::Client> {
     kubeconfig::client(cluster).await.map_err(anyhow::Error::msg)
 }

@@ -78,7 +78,6 @@ pub struct Args {
     offline: OfflineFlag,
 }
 
-/// The answer about one object.
 #[derive(Debug, Serialize)]
 struct Answer {
     #[serde(flatten)]

@@ -18,7 +18,6 @@ use serde_json::json;
 
 use super::{kubectl, section};
 
-/// The effective limits of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceLimits {

@@ -29,7 +29,6 @@ pub struct Owned<'a, 'd> {
     pub footprint: Arc<Footprint>,
 }
 
-/// All quotas of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DescribedQuotas {
@@ -94,7 +93,6 @@ pub struct Unset {
     pub pods: u64,
 }
 
-/// The quotas and objects of a namespace.
 #[derive(Clone, Copy)]
 pub struct Inventory<'a, 'd> {
     pub namespace: &'a str,

@@ -24,7 +24,6 @@ use crate::command::cluster_args::{About, Opened, Scope, add_admission, read_set
 use crate::command::manifests;
 use crate::manifest::ManifestError;
 
-/// The state that the manifests propose.
 #[derive(Default)]
 struct Proposed {
     /// LimitRanges, quotas and Namespaces.

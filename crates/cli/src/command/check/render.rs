@@ -160,7 +160,6 @@ impl ObjectGroup<'_> {
 
     /// `and 2 more for the same reason: pod/b (app.yaml:7), pod/c (app.yaml:13)`
     fn others(&self) -> Option<String> {
-        /// At most this many are named.
         const MAX: usize = 5;
         let named = self.others.iter().take(MAX).map(|entry| format!("{} ({})", entry.decision.object, entry.origin));
         let mut named = named.collect::<Vec<_>>().join(", ");

@@ -31,7 +31,6 @@ use crate::command::rbac_hint;
 /// So many containers without a recommendation are named in a note.
 const MAX_NAMED: usize = 5;
 
-/// The recommendations for an inventory.
 pub struct Recommended {
     /// None of its changes was tried.
     pub report: Recommendations,
@@ -51,7 +50,6 @@ impl Recommended {
     }
 }
 
-/// The choices of a command line.
 #[derive(Default)]
 pub struct Choices<'a> {
     pub usage: Option<&'a UsageArgs>,

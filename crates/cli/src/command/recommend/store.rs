@@ -205,7 +205,6 @@ impl StoreReading<'_> {
         })
     }
 
-    /// Reads the history of all workloads.
     async fn history(
         &mut self,
         reader: Arc<StoreReader>,
