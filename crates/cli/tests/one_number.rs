@@ -18,11 +18,8 @@ use headroom_objects::cluster_reader::Folder;
 use headroom_objects::kinds::ApiKind;
 use headroom_recommend::engine::{Engine, UsageSource};
 use headroom_recommend::history::{Histories, read_instant};
-use headroom_resizer::decision::{
-    Amounts, ContainerSize, Kubelet, Mode, ObservedContainer, ObservedPod, Readiness, Record, Rules, Used, Workload,
-    decide,
-};
-use headroom_resizer::facts;
+use headroom_resizer::decision::{Amounts, Mode, Record, Rules, Used, Workload, decide};
+use headroom_resizer::{ContainerFacts, facts, observed};
 use headroom_usage::batch::Gathered;
 use headroom_usage::sample::{Batch, Sample, SampledContainer, Series, Window};
 use headroom_workloads::autoscaler::Autoscalers;
@@ -215,35 +212,14 @@ fn recommended(usage: UsageSource<'_>, kind: &Kind, cluster: &mut Overlay) -> St
 fn resized(kind: &Kind, cluster: &mut Overlay) -> String {
     let admission = Admission::of_settings(&settings("ifNotSet"));
     let facts = facts::of_template(&workload(kind.name, kind.pods, &json!({})), 0, &admission, cluster).unwrap()["a"];
-    let more = |amount: Option<u64>| amount.map(|amount| amount * 14 / 10);
-    let requests = Amounts { cpu: more(facts.wanted.cpu), memory: more(facts.wanted.memory) };
-    let size = ContainerSize { requests, limits: Amounts::default() };
-    let used =
-        Used { at: NOW, amounts: Amounts { cpu: Some(1), memory: Some(1) }, mean_cpu: Some(1), stalled_percent: None };
-    let container = ObservedContainer {
-        name: "a".to_owned(),
-        size,
-        wanted: facts.wanted,
-        days: 30,
-        floor: facts.floor,
-        used: Some(used),
-        killed: None,
-        runs_with: None,
-        restarts: 0,
-        restarts_for: Default::default(),
-        is_scaled_by: Default::default(),
-        scales: None,
-    };
-    let pod = ObservedPod {
-        uid: "1".to_owned(),
-        name: "a".to_owned(),
-        version: "1".to_owned(),
-        mode: Mode::On,
-        left_alone: None,
-        readiness: Readiness::Ready,
-        kubelet: Kubelet::Done,
-        containers: vec![container],
-    };
+    let more = |amount: Option<u64>| amount.unwrap() * 14 / 10;
+    let (cpu, memory) = (more(facts.wanted.cpu), more(facts.wanted.memory));
+    let mut pod = pod(kind.name, &json!({"requests": {"cpu": format!("{cpu}m"), "memory": memory.to_string()}}));
+    pod["metadata"]["uid"] = json!("1");
+    pod["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+    let amounts = Amounts { cpu: Some(1), memory: Some(1) };
+    let used = Some(Used { at: NOW, amounts, mean_cpu: Some(1), stalled_percent: None });
+    let pod = observed(&pod, Mode::On, &|_| ContainerFacts { days: 30, used, ..facts });
     let workload = Workload { pods: vec![pod], is_rolling_out: false, objective_is_met: None };
     let decision = decide(&workload, &Record::default(), NOW, &Rules::default(), 1, &mut |_, _, _| Ok(()));
     let to = decision.resizes[0].containers[0].to.requests;

@@ -48,8 +48,8 @@ fn pod_path(place: usize) -> String {
 
 impl Cluster {
     /// Pods of a Deployment that use a tenth of the CPU and a third of the memory that they request, and have for nine days.
-    fn new(server: Arc<ApiServer>, pods: usize, mode: &str) -> Self {
-        let cluster = Self { server, folder: tempfile::tempdir().unwrap(), pods };
+    fn new(pods: usize, mode: &str) -> Self {
+        let cluster = Self { server: ApiServer::new(), folder: tempfile::tempdir().unwrap(), pods };
         let server = &cluster.server;
         let labels = json!({"app": "web", "pod-template-hash": "6d4b9c6f5"});
         let resources = json!({"requests": {"cpu": START[0], "memory": START[1]}, "limits": {"memory": "1Gi"}});
@@ -195,7 +195,7 @@ impl Program {
 
 #[test]
 fn observing_changes_nothing_and_tells_what_would_be() {
-    let cluster = Cluster::new(ApiServer::new(), 1, "observe");
+    let cluster = Cluster::new(1, "observe");
     let program = cluster.start();
     cluster.until("an event", || cluster.has_event("WouldResize"));
     cluster.until("metrics", || program.metrics().contains("\nheadroom_resize_pods_would_change 1\n"));
@@ -221,7 +221,7 @@ fn observing_changes_nothing_and_tells_what_would_be() {
 
 #[test]
 fn the_alert_of_a_team_takes_a_decrease_back() {
-    let cluster = Cluster::new(ApiServer::new(), 1, "on");
+    let cluster = Cluster::new(1, "on");
     let alert = json!({"metadata": {"annotations": {"headroom.dev/resize-alert": "errors > 1"}}});
     cluster.server.edit(DEPLOYMENT, &alert);
     let suffers = Arc::new(AtomicBool::new(true));
@@ -246,7 +246,7 @@ fn the_alert_of_a_team_takes_a_decrease_back() {
 /// The expression of a tenant takes longer than anybody waits.
 #[test]
 fn an_alert_without_an_answer_delays_nobody_and_not_the_end() {
-    let cluster = Cluster::new(ApiServer::new(), 1, "on");
+    let cluster = Cluster::new(1, "on");
     let alert = json!({"metadata": {"annotations": {"headroom.dev/resize-alert": "slow # )"}}});
     cluster.server.edit(DEPLOYMENT, &alert);
     let prometheus = FakeServer::start(|asked| match asked.contains("slow") {
@@ -270,7 +270,7 @@ fn an_alert_without_an_answer_delays_nobody_and_not_the_end() {
 
 #[test]
 fn a_raise_that_the_node_has_no_room_for_is_not_begun() {
-    let cluster = Cluster::new(ApiServer::new(), 1, "on");
+    let cluster = Cluster::new(1, "on");
     cluster.server.edit("/api/v1/nodes/a", &json!({"status": {"allocatable": {"memory": "1000Mi"}}}));
     cluster.uses(100, 950 * MI);
     let _program = cluster.start();
@@ -284,7 +284,7 @@ fn a_raise_that_the_node_has_no_room_for_is_not_begun() {
 /// The pod of a container that is killed again and again has another version at any moment.
 #[test]
 fn a_pod_that_changes_between_look_and_request_is_looked_at_again() {
-    let cluster = Cluster::new(ApiServer::new(), 1, "on");
+    let cluster = Cluster::new(1, "on");
     let (server, left) = (Arc::clone(&cluster.server), [true, false].map(|of| (of, AtomicBool::new(true))));
     cluster.server.on_request(move |request| {
         let is_dry_run = request.parameter("dryRun").is_some();
@@ -304,7 +304,7 @@ fn a_pod_that_changes_between_look_and_request_is_looked_at_again() {
 
 #[test]
 fn an_outage_is_one_line_of_each_replica_and_one_at_its_end() {
-    let cluster = Cluster::new(ApiServer::new(), 1, "observe");
+    let cluster = Cluster::new(1, "observe");
     let away = Arc::new(AtomicBool::new(false));
     let is_away = Arc::clone(&away);
     cluster.server.on_request(move |_| match is_away.load(Ordering::Relaxed) {
@@ -329,7 +329,7 @@ fn an_outage_is_one_line_of_each_replica_and_one_at_its_end() {
 
 #[test]
 fn an_api_server_without_resizes_is_told_and_left() {
-    let cluster = Cluster::new(ApiServer::new(), 1, "on");
+    let cluster = Cluster::new(1, "on");
     cluster.server.on_request(|request| match request.path.as_str() {
         "/api/v1" => Outcome::Answer(200, json!({"kind": "APIResourceList", "resources": [{"name": "pods"}]})),
         _ => Outcome::Serve,
@@ -342,7 +342,7 @@ fn an_api_server_without_resizes_is_told_and_left() {
 
 #[test]
 fn everybody_s_events_count_for_their_own_namespace() {
-    let cluster = Cluster::new(ApiServer::new(), 1, "observe");
+    let cluster = Cluster::new(1, "observe");
     cluster.server.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}}));
     let event = |namespace: &str, name: String, about: &str, message: &str| {
         cluster.server.put(
@@ -362,7 +362,7 @@ fn everybody_s_events_count_for_their_own_namespace() {
 
 #[test]
 fn a_person_resizes_once_reads_what_was_done_and_takes_it_back() {
-    let cluster = Cluster::new(ApiServer::new(), 2, "observe");
+    let cluster = Cluster::new(2, "observe");
     let kubectl = |arguments: &str| cluster.kubectl(arguments);
     const WOULD: &str = "\
 deployment/web: pod web-6d4b9c6f5-bcdf4: would resize app (cpu request 1 -> 670m, memory request 900Mi -> 603Mi): it would be admitted so today
