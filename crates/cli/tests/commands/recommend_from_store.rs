@@ -1,14 +1,11 @@
 //! `kubectl headroom recommend` from a metrics store, by running the program: a small cluster in files, and a real
 //! Prometheus with its usage.
 
-mod bounds;
 mod cluster;
-mod image;
 mod live;
 mod lives;
 mod reports;
 mod ui;
-mod write;
 
 use std::path::PathBuf;
 

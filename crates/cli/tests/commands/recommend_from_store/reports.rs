@@ -1,5 +1,6 @@
 //! Runs of the program on a real Prometheus. The outputs themselves are tested in `headroom_recommend`, on values.
 
+use std::fs;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,7 +11,9 @@ use headroom_fixtures::servers;
 use serde_json::Value;
 
 use super::{cluster, here, prometheus, recommend};
-use crate::support::{Said, program, said, snapshot};
+use crate::support::{Said, folder, headroom, program, said, snapshot};
+
+const HOUR: i64 = 3_600;
 
 #[track_caller]
 fn check(name: &str, arguments: &str, url: &str) {
@@ -203,4 +206,87 @@ fn workloads_are_selected_by_manifest_namespace_and_name() {
     let rule = "-n shop statefulset/db --memory peak+0% --cpu p95+300m -o wide";
     let said = recommend(&format!("--cluster-dir world --prometheus {} {rule}", server.url()));
     assert!(said.out.contains("memory: peak of 30d workload db") && said.out.contains("0.10 -> 0.32"), "{}", said.out);
+}
+
+#[test]
+fn an_autoscaler_that_is_not_in_the_manifests_is_named() {
+    let server = prometheus(cluster::history(true));
+    let text = fs::read_to_string(here().join("world/shop.yaml")).unwrap();
+    let without = text.split("---\n").filter(|document| !document.contains("HorizontalPodAutoscaler"));
+    let hard = "{requests.cpu: 40, requests.memory: 60Gi}";
+    let quota = format!(
+        "apiVersion: v1\nkind: ResourceQuota\nmetadata: {{name: team, namespace: shop}}\nspec: {{hard: {hard}}}\n\
+         status: {{hard: {hard}, used: {{requests.cpu: 3500m, requests.memory: 5Gi}}}}\n"
+    );
+    let folder = folder(&[("web.yaml", &without.collect::<Vec<_>>().join("---\n")), ("quota.yaml", &quota)]);
+    let [manifest, quota] = ["web.yaml", "quota.yaml"].map(|name| folder.path().join(name).display().to_string());
+    let arguments = format!("-n shop --cluster-dir world --cluster-dir {quota} -o csv --write {manifest}");
+    let said = recommend(&format!("deployment/web {arguments} --prometheus {}", server.url()));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let warning = "warning: not in the manifests: HorizontalPodAutoscaler web scales at 70% of the cpu";
+    assert!(said.err.contains(warning), "{}", said.err);
+}
+
+/// Of pods that are gone and belong to nothing.
+#[test]
+fn runners_that_are_gone_are_sized_by_their_image() {
+    let (now, mut history) = (headroom_api_server::clock::now(), OpenMetrics::default());
+    for pod in 0..6 {
+        let labels = format!(r#"namespace="ci",pod="runner-{pod}",container="runner""#);
+        let minutes = (0..30).map(|minute| (now - 1_740 - pod * 60 + minute * 60, minute * 30, pod * 100_000_000));
+        history.add_container(&labels, "registry.example/runner:2", minutes);
+    }
+    let store = prometheus(history);
+    let cluster = folder(&[("ns.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: ci}\n")]);
+    let (url, files) = (store.url(), cluster.path().to_str().unwrap());
+    let said = headroom(
+        cluster.path(),
+        &["recommend", "image", "runner", "-n", "ci", "--cluster-dir", files, "--prometheus", &url, "--days", "2"],
+    );
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
+    let row: Vec<&str> = said.out.lines().nth(1).unwrap_or_default().split_whitespace().collect();
+    assert_eq!(row[..3], ["ci", "registry.example/runner:2", "6"], "{}", said.out);
+}
+
+/// A namespace without a quota: two pods of a Deployment, a third for a week, and for three hours a Job whose pod is still there.
+#[test]
+fn a_new_quota_covers_the_peak_and_the_growth_of_what_was_requested() {
+    let mut history = OpenMetrics::default();
+    let place = r#"namespace="lab",pod="web-6d4cf56db6-x7x2k",container="web""#;
+    let minutes = (0..60).map(|minute| (cluster::NOW - HOUR + minute * 60, 1e8));
+    history.add("container_memory_working_set_bytes", place, minutes);
+    history.add("kube_pod_container_info", &format!(r#"{place},image_spec="web:1""#), [(cluster::NOW, 1)]);
+    let pods: [(&str, f64, i64, i64); 4] =
+        [("web-a", 0.5, 0, 240), ("web-b", 0.5, 0, 240), ("web-c", 0.5, 150, 240), ("once", 3.0, 100, 103)];
+    for (pod, cores, from, to) in pods {
+        let hours = (from..=240).map(|hour| (cluster::NOW - (240 - hour) * HOUR, hour));
+        for (phase, is_running) in [("Running", true), ("Succeeded", false)] {
+            let labels = format!(r#"namespace="lab",pod="{pod}",phase="{phase}""#);
+            let points = hours.clone().map(|(time, hour)| (time, u8::from((hour <= to) == is_running)));
+            history.add("kube_pod_status_phase", &labels, points);
+        }
+        let labels = format!(r#"namespace="lab",pod="{pod}",container="web",resource="cpu",unit="core""#);
+        history.add("kube_pod_container_resource_requests", &labels, hours.map(|(time, _)| (time, cores)));
+    }
+    let store = prometheus(history);
+    let world = folder(&[(
+        "lab.yaml",
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: lab}\n\
+         spec: {replicas: 3, template: {spec: {containers: [{name: web, image: \"web:1\", resources: {requests: {cpu: 500m}}}]}}}\n",
+    )]);
+    let said = recommend(&format!(
+        "bounds -n lab --cluster-dir {} --prometheus {} -o yaml",
+        world.path().display(),
+        store.url()
+    ));
+    let lines = said.out.lines().skip_while(|line| !line.contains("hard:")).take_while(|line| *line != "---");
+    let lines: Vec<&str> = lines.collect();
+    let expected = [
+        "  hard:",
+        "    # 3 for 3 pods, 1 for a rollout of deployment/web, 6 for 30 days of growth, 0 used",
+        "    pods: \"10\"",
+        "    # 4 was the peak of 30 days, 2050m for 30 days of growth, 0 used",
+        "    requests.cpu: 6050m",
+    ];
+    assert_eq!(lines, expected, "{}{}", said.out, said.err);
 }
