@@ -10,8 +10,8 @@ use super::{Finding, FindingRule, is_file, uri};
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-/// The log of one run. `rules` are all that findings may name.
-pub fn log(rules: &[&'static FindingRule], findings: &[Finding]) -> Value {
+/// The log of one run. `rules` are all that findings may name, and the note is about what was not analysed.
+pub fn log(rules: &[&'static FindingRule], findings: &[Finding], note: Option<String>) -> Value {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let mut numbered = |finding: &Finding| {
         let print = fingerprint(finding);
@@ -20,29 +20,21 @@ pub fn log(rules: &[&'static FindingRule], findings: &[Finding]) -> Value {
         format!("{print}:{count}")
     };
     let results: Vec<Value> = findings.iter().map(|finding| result(rules, finding, &numbered(finding))).collect();
-    json!({
-        "$schema": SCHEMA,
-        "version": "2.1.0",
-        "runs": [{
-            "tool": {"driver": {
-                "name": "kubectl-headroom",
-                "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "rules": rules.iter().map(|rule| described(rule)).collect::<Vec<_>>(),
-            }},
-            "columnKind": "utf16CodeUnits",
-            "results": results,
-        }],
-    })
-}
-
-/// The log with a note about what was not analysed.
-pub fn with_note(mut log: Value, note: Option<String>) -> Value {
-    if let (Some(note), Some(run)) = (note, log.pointer_mut("/runs/0").and_then(Value::as_object_mut)) {
+    let mut run = json!({
+        "tool": {"driver": {
+            "name": "kubectl-headroom",
+            "semanticVersion": env!("CARGO_PKG_VERSION"),
+            "rules": rules.iter().map(|rule| described(rule)).collect::<Vec<_>>(),
+        }},
+        "columnKind": "utf16CodeUnits",
+        "results": results,
+    });
+    if let (Some(note), Value::Object(run)) = (note, &mut run) {
         let notification = json!({"level": "note", "message": {"text": note}});
         let invocation = json!({"executionSuccessful": true, "toolExecutionNotifications": [notification]});
         run.insert("invocations".to_owned(), json!([invocation]));
     }
-    log
+    json!({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 }
 
 fn described(rule: &FindingRule) -> Value {
@@ -106,7 +98,7 @@ mod tests {
             origin: None,
         };
         let findings: Vec<Finding> = findings.iter().map(finding).collect();
-        log(&[&RULE], &findings)["runs"][0]["results"].as_array().unwrap().clone()
+        log(&[&RULE], &findings, None)["runs"][0]["results"].as_array().unwrap().clone()
     }
 
     fn fingerprints(findings: &[(&str, &str, &str)]) -> Vec<Value> {

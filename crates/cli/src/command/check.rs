@@ -176,21 +176,19 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let mut run = opened.into_run();
     run.pod_makers = args.pods_at.into_iter().flatten().collect();
     let mut took = Vec::new();
-    let mut entry = |read: Result<Manifest, _>| match read {
-        Ok(Manifest { origin, object }) => {
-            let mut decision = run.evaluate(&object);
-            name_earlier(&mut decision, &mut took);
-            let why = Some(why(&args.manifests, &args.target, &origin, &decision));
-            let entry = CheckedObject { decision, origin, why };
-            if is_misplaced && sets_no_namespace(&object) { entry.unless_admitted() } else { entry }
-        }
-        Err(problem) => CheckedObject::of_problem(problem),
-    };
-    let counted = |read| {
+    let entry = |read: Result<Manifest, _>| {
         progress.advance(1);
-        entry(read)
+        let Manifest { origin, object } = match read {
+            Ok(manifest) => manifest,
+            Err(problem) => return CheckedObject::of_problem(problem),
+        };
+        let mut decision = run.evaluate(&object);
+        name_earlier(&mut decision, &mut took);
+        let why = Some(why(&args.manifests, &args.target, &origin, &decision));
+        let entry = CheckedObject { decision, origin, why };
+        if is_misplaced && sets_no_namespace(&object) { entry.unless_admitted() } else { entry }
     };
-    let entries = in_order(read, |read| read.as_ref().ok().map(|manifest| &manifest.object), counted);
+    let entries = in_order(read, |read| read.as_ref().ok().map(|manifest| &manifest.object), entry);
     progress.end();
     headroom_output::print(&page(&entries, &admission, args.output)?)?;
     let least = if is_misplaced { FailOn::PodsBlocked } else { FailOn::Warning };
@@ -217,8 +215,7 @@ fn page(entries: &[CheckedObject], admission: &Description, format: CheckFormat)
         CheckFormat::Json => Page::json(&About { admission, output: render::report(entries) })?,
         CheckFormat::Yaml => Page::yaml(&About { admission, output: render::report(entries) })?,
         CheckFormat::Sarif => {
-            let log = sarif::log(&render::RULES, &render::findings(entries));
-            Page::json(&sarif::with_note(log, render::not_checked(entries)))?
+            Page::json(&sarif::log(&render::RULES, &render::findings(entries), render::not_checked(entries)))?
         }
         CheckFormat::Github => {
             let notice = render::not_checked(entries);

@@ -85,15 +85,12 @@ impl Live {
     }
 
     fn run(&self, arguments: &str) -> Said {
-        let mut command = match arguments {
-            CHECK_LEDGERS => controller(&self.place),
-            _ => program(&self.place),
+        let (mut command, settings) = match arguments {
+            CHECK_LEDGERS => (controller(&self.place), None),
+            _ => (program(&self.place), Some("--settings=settings.yaml")),
         };
-        command.args(arguments.split_whitespace()).env("KUBECONFIG", self.folder.path().join("kubeconfig"));
-        if arguments != CHECK_LEDGERS {
-            command.args(["--settings", "settings.yaml"]);
-        }
-        said(&mut command)
+        command.args(arguments.split_whitespace().chain(settings));
+        said(command.env("KUBECONFIG", self.folder.path().join("kubeconfig")))
     }
 
     /// The requested paths, in order.

@@ -231,10 +231,8 @@ fn recommend(folder: &Path, inputs: &[(&str, &str)]) -> Said {
     step(folder, &[&all, inputs].concat())
 }
 
-const BRANCH: &str = "origin.git rev-parse headroom/recommend";
-
 fn head_of_branch(folder: &Path) -> String {
-    git(folder, &format!("--git-dir {BRANCH}"))
+    git(folder, "--git-dir origin.git rev-parse headroom/recommend")
 }
 
 /// The writes to the forge since the last run.

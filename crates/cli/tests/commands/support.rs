@@ -58,15 +58,10 @@ pub fn controller(folder: &Path) -> Command {
 
 fn one_of(program: &str, folder: &Path) -> Command {
     let mut command = Command::new(program);
-    command
-        .current_dir(folder)
-        .env("KUBECONFIG", "/dev/null")
-        .env("HOME", folder)
-        .env_remove("XDG_CONFIG_HOME")
-        .env_remove("NO_COLOR");
-    command.env("LC_ALL", "C.UTF-8");
-    for inside_a_cluster in ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
-        command.env_remove(inside_a_cluster);
+    command.current_dir(folder).env("KUBECONFIG", "/dev/null").env("HOME", folder).env("LC_ALL", "C.UTF-8");
+    // The last two are set in a cluster.
+    for unset in ["XDG_CONFIG_HOME", "NO_COLOR", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
+        command.env_remove(unset);
     }
     command
 }

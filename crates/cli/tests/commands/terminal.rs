@@ -22,10 +22,7 @@ fn on_a_terminal(variables: &[(&str, &str)]) -> String {
     let folder = folder(&[("app.yaml", &pod("a", "{requests: {cpu: 1}}"))]);
     let mut command = terminal("check -f app.yaml --offline", folder.path());
     command.env("TERM", "xterm").env("FORCE_HYPERLINK", "0").env_remove("NO_COLOR");
-    variables.iter().for_each(|(name, value)| {
-        command.env(name, value);
-    });
-    let output = command.output().unwrap();
+    let output = command.envs(variables.iter().copied()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }

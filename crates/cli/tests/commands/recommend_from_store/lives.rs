@@ -11,7 +11,7 @@ use crate::support::{Said, folder};
 type Life = (String, f64, RangeInclusive<i64>);
 
 /// The recommendations for an object, whose pods' CPU is known each minute.
-fn on_lives<'l>(object: &str, lives: impl Iterator<Item = &'l Life>, output: &str) -> Said {
+fn on_lives(object: &str, lives: &[Life], output: &str) -> Said {
     let from = cluster::NOW - 2 * 86_400;
     let mut history = OpenMetrics::default();
     for (pod, cores, minutes) in lives {
@@ -26,23 +26,12 @@ fn on_lives<'l>(object: &str, lives: impl Iterator<Item = &'l Life>, output: &st
     recommend(&format!("-n shop --cluster-dir {} --prometheus {} -o {output}", world.path().display(), store.url()))
 }
 
-/// The row of a workload's CPU, and what it recommends.
-fn cpu_of_lives(name: &str, object: &str, lives: &[Life]) -> (String, f64) {
-    // Discovery only sees containers that run now.
-    let other = ("other".to_owned(), 0.01, 0..=2_880);
-    let said = on_lives(object, lives.iter().chain([&other]), "csv");
-    let row = said.out.lines().find(|line| line.contains(name) && line.contains(",cpu,"));
-    let row = row.unwrap_or_else(|| panic!("no row of {name}: {}{}", said.out, said.err)).to_owned();
-    let recommended = row.split(',').nth(10).unwrap().parse().unwrap();
-    (row, recommended)
-}
-
 /// The test of an outage: usage before it counts, and every output says first that there is one.
 #[test]
 fn an_outage_of_the_store_is_said_first() {
     let object = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {TEMPLATE}\n";
-    let life = ("web-6d4cf56db6-x7x2k".to_owned(), 0.2, 0..=2_700);
-    let said = |output: &str| on_lives(object, [&life].into_iter(), output);
+    let lives = [("web-6d4cf56db6-x7x2k".to_owned(), 0.2, 0..=2_700)];
+    let said = |output: &str| on_lives(object, &lives, output);
     let since = "outage: the store has no usage of anything since 2026-11-2";
     for output in ["table", "markdown", "pull-request"] {
         let said = said(output);
@@ -68,6 +57,10 @@ fn cpu_of_jobs_shorter_than_a_step_is_computed_over_the_time_they_ran() {
     let job = |hour: i64| (format!("report-{}-x7x2k", 29_000_000 + hour), 0.8, hour * 60 + 7..=hour * 60 + 11);
     let object = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: report, namespace: shop}\n\
                   spec: {schedule: \"7 * * * *\", jobTemplate: {spec: {TEMPLATE}}}\n";
-    let (row, recommended) = cpu_of_lives("report", object, &(0..48).map(job).collect::<Vec<_>>());
+    // Discovery only sees containers that run now.
+    let other = ("other".to_owned(), 0.01, 0..=2_880);
+    let said = on_lives(object, &(0..48).map(job).chain([other]).collect::<Vec<_>>(), "csv");
+    let row = said.out.lines().find(|line| line.contains("report") && line.contains(",cpu,")).expect(&said.out);
+    let recommended: f64 = row.split(',').nth(10).unwrap().parse().unwrap();
     assert!((0.8..1.0).contains(&recommended) && !row.contains("pods differ"), "{row}");
 }
