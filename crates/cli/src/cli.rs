@@ -248,10 +248,4 @@ mod tests {
         assert_parses(&format!("{entry} -R -f deploy/ -n shop --cluster-dir cluster/"));
         assert_eq!((&hook["language"], &hook["pass_filenames"]), (&"system".into(), &false.into()));
     }
-
-    #[test]
-    fn the_command_lines_are_consistent() {
-        Cli::command().debug_assert();
-        crate::controller::ControllerCli::command().debug_assert();
-    }
 }

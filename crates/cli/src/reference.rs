@@ -27,6 +27,7 @@ fn the_reference_has_every_command_and_option() {
     let (by_hand, _) = page.split_once(BEGIN).expect("the page says where it is written by a test");
     let mut text = format!("{by_hand}{BEGIN}");
     for mut program in [Cli::command().name("kubectl headroom"), ControllerCli::command()] {
+        // In tests this asserts that the command line is consistent.
         program.build();
         let name = program.get_name().to_owned();
         let mut commands = Vec::new();
