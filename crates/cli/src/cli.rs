@@ -200,10 +200,6 @@ mod tests {
         assert!(count > 30, "{count} files have commands");
     }
 
-    fn file(path: &str) -> serde_json::Value {
-        serde_saphyr::from_str(&fs::read_to_string(workspace_file(path)).unwrap()).unwrap()
-    }
-
     #[track_caller]
     fn assert_parses(line: &str) {
         Cli::command().try_get_matches_from(words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
@@ -213,7 +209,8 @@ mod tests {
     fn the_plugins_of_k9s_run_our_commands() {
         // The variables of k9s, see <https://k9scli.io/topics/plugins/>.
         let known = [("$RESOURCE_NAME", "deployments"), ("$NAMESPACE", "shop"), ("$NAME", "web"), ("$CONTEXT", "a b")];
-        let plugins = file("deploy/k9s/plugins.yaml");
+        let plugins = fs::read_to_string(workspace_file("deploy/k9s/plugins.yaml")).unwrap();
+        let plugins: serde_json::Value = serde_saphyr::from_str(&plugins).unwrap();
         let mut keys = std::collections::BTreeSet::new();
         for (name, plugin) in plugins["plugins"].as_object().unwrap() {
             assert!(keys.insert(plugin["shortCut"].as_str().unwrap()), "{name}: the key is taken");
@@ -239,13 +236,5 @@ mod tests {
         let printed = sessions.iter().flat_map(|session| session.lines()).filter(|line| line.starts_with("  "));
         let printed = printed.filter_map(|line| line.trim_start().strip_prefix("$ kubectl headroom "));
         printed.for_each(|arguments| assert_parses(&format!("kubectl-headroom {arguments}")));
-    }
-
-    #[test]
-    fn the_hook_of_pre_commit_takes_the_arguments_of_a_check() {
-        let hook = &file(".pre-commit-hooks.yaml")[0];
-        let entry = hook["entry"].as_str().unwrap();
-        assert_parses(&format!("{entry} -R -f deploy/ -n shop --cluster-dir cluster/"));
-        assert_eq!((&hook["language"], &hook["pass_filenames"]), (&"system".into(), &false.into()));
     }
 }
