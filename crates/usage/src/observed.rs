@@ -1,13 +1,12 @@
 //! The summary of one image in one namespace on one day.
 
-use super::sketch::Sketch;
+use headroom_admission::cluster::usage::MAX_OOM_KILLS;
+
 use crate::busy_pods::BusyPods;
 use crate::cardinality::Distinct;
 use crate::sample::Resource;
+use crate::sketch::Sketch;
 use crate::varint::{self, Damaged};
-
-/// Kills kept a day; a profile has the newest five.
-const MAX_KILLS: usize = 5;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
@@ -18,7 +17,7 @@ pub struct Observed {
     pub busy_pods: BusyPods,
     /// Unix seconds of the newest observation.
     pub last_seen: i64,
-    /// Newest first, without repetition.
+    /// Newest first, without repetition; at most as many as a profile has.
     kills: Vec<Kill>,
 }
 
@@ -70,7 +69,7 @@ impl Observed {
         }
         let place = self.kills.partition_point(|known| *known > kill);
         self.kills.insert(place, kill);
-        self.kills.truncate(MAX_KILLS);
+        self.kills.truncate(MAX_OOM_KILLS);
     }
 
     /// The p95 of the CPU usage of the busiest pod; none if there is a single pod.

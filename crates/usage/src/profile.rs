@@ -305,11 +305,6 @@ pub struct Percentiles([Option<Quantity>; Percentile::PUBLISHED.len()]);
 
 impl Percentiles {
     /// Calls `amount` for each published percentile in ascending order.
-    pub fn from_fn(mut amount: impl FnMut(Percentile) -> Quantity) -> Self {
-        Self::agreed(|percentile| Some(amount(percentile)))
-    }
-
-    /// Like [`Self::from_fn`], but amounts may be missing.
     pub fn agreed(amount: impl FnMut(Percentile) -> Option<Quantity>) -> Self {
         Self(Percentile::PUBLISHED.map(amount))
     }
@@ -346,19 +341,5 @@ impl JsonSchema for Percentiles {
             "maxItems": Percentile::PUBLISHED.len(),
             "items": {"type": "string", "maxLength": 40, "nullable": true}
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_percentile_keeps_its_amount() {
-        let percentiles = Percentiles::from_fn(|percentile| Quantity::from_milli(percentile.permille().into()));
-        for percentile in Percentile::PUBLISHED {
-            assert_eq!(percentiles.get(percentile), Some(&Quantity::from_milli(percentile.permille().into())));
-        }
-        assert_eq!(percentiles.get(Percentile::PEAK), None);
     }
 }

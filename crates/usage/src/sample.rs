@@ -16,27 +16,22 @@ pub fn amount(resource: Resource, quantity: &Quantity) -> Option<u64> {
     u64::try_from(scaled.value()).ok()
 }
 
-/// The quantity of nanocores or bytes.
+/// The quantity of nanocores or bytes. From a thousandth of a core up, cores are rounded up to millionths, which is at most 0.1 % more:
+/// billionths would triple the length of the text.
 pub fn quantity(amount: u64, resource: Resource) -> Quantity {
-    match resource {
-        Resource::Cpu => cores(amount),
-        Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(amount),
+    const MICRO: u64 = 1_000;
+    const MILLI: u64 = 1_000_000;
+    if resource != Resource::Cpu {
+        return Quantity::from_bytes(amount);
     }
+    let nanocores = if amount < MILLI { amount } else { amount.div_ceil(MICRO).saturating_mul(MICRO) };
+    Quantity::from_units(i64::try_from(nanocores).unwrap_or(i64::MAX)).scaled(1, 1_000_000_000)
 }
 
 /// True if a container can use this many nanocores or bytes. cAdvisor and kubelets have reported 2^64-1 bytes.
 pub fn is_possible(amount: u64, resource: Resource) -> bool {
     let unit = if resource == Resource::Cpu { 1_000_000_000 } else { 1 };
     amount <= resource.most().unsigned_abs().saturating_mul(unit)
-}
-
-/// Cores of nanocores, from a thousandth of a core up rounded to millionths, which is at most 0.1 % more: billionths would
-/// triple the length of the text.
-fn cores(nanocores: u64) -> Quantity {
-    const MICRO: u64 = 1_000;
-    const MILLI: u64 = 1_000_000;
-    let nanocores = if nanocores < MILLI { nanocores } else { nanocores.div_ceil(MICRO).saturating_mul(MICRO) };
-    Quantity::from_units(i64::try_from(nanocores).unwrap_or(i64::MAX)).scaled(1, 1_000_000_000)
 }
 
 /// Usage for some time. NaN, negative, impossible and missing values are no samples.
@@ -154,7 +149,7 @@ mod tests {
 
     #[test]
     fn cores_are_written_in_millionths_unless_there_are_few() {
-        let check = |nanocores, text| assert_eq!(cores(nanocores).to_string(), text);
+        let check = |nanocores, text| assert_eq!(quantity(nanocores, Resource::Cpu).to_string(), text);
         check(0, "0");
         check(999_999, "999999n");
         check(1_000_000, "1m");

@@ -128,7 +128,7 @@ fn shares(home: &str, images: usize, of_namespace: usize) -> Vec<Share> {
 /// Usage by an image with this number, under its tag too.
 pub fn histories(name: &ImageName<'_>, number: i64, last_seen: Timestamp) -> Histories {
     let usage = |amount: &dyn Fn(i64) -> Quantity| {
-        let percentiles = Percentiles::from_fn(|at| amount(i64::from(at.permille()) + number));
+        let percentiles = Percentiles::agreed(|at| Some(amount(i64::from(at.permille()) + number)));
         Some(Box::new(Usage {
             samples: 10_080,
             peak: Some(amount(1_000 + number)),

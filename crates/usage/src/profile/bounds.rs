@@ -1,10 +1,8 @@
 //! Bounds of the history of an image, and the order in which parts of it are dropped.
 //!
 //! Each image in each namespace must fit into one object together with the image's pool ([`super::layout`]), so both
-//! are bounded before they are written. These are dropped:
-//! 1. the oldest out-of-memory kills of a history, beyond 5;
-//! 2. the least recently seen tags and workloads, beyond 8 each; then, tags first, those beyond [`MAX_BYTES`] of text.
-//!    For a tag or workload without a history of its own, readers use that of all tags together.
+//! are bounded before they are written. The least recently seen tags and workloads are dropped, beyond 8 each; then, tags first, those
+//! beyond [`MAX_BYTES`] of text. For a tag or workload without a history of its own, readers use that of all tags together.
 //!
 //! If two histories were last seen at the same time, the one later in the alphabet is dropped, so that equal input gives equal
 //! text.
@@ -13,7 +11,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
-use headroom_admission::cluster::usage::MAX_OOM_KILLS;
 use serde::Serialize;
 
 use super::{Histories, History, Share};
@@ -52,8 +49,6 @@ impl Share {
 impl Histories {
     /// Drops what is beyond `most_bytes` of text. Returns the number of dropped tags.
     pub(super) fn bound(&mut self, most_bytes: usize) -> usize {
-        let parts = self.tags.values_mut().chain(self.workloads.values_mut());
-        parts.chain([&mut self.all]).for_each(keep_newest_oom_kills);
         let before = self.tags.len();
         let mut tags = keep_newest(&mut self.tags, &self.all);
         let mut workloads = keep_newest(&mut self.workloads, &self.all);
@@ -90,11 +85,6 @@ fn keep_newest<Key: Ord + Clone>(parts: &mut BTreeMap<Key, History>, all: &Histo
     keys.into_iter().map(|(_, key)| key).collect()
 }
 
-fn keep_newest_oom_kills(history: &mut History) {
-    history.oom_kills.sort_by_key(|kill| Reverse(kill.at));
-    history.oom_kills.truncate(MAX_OOM_KILLS);
-}
-
 /// The length of a JSON text, which is not kept.
 pub(super) fn length(value: &impl Serialize) -> usize {
     let mut length = Length(0);
@@ -103,7 +93,6 @@ pub(super) fn length(value: &impl Serialize) -> usize {
     length.0
 }
 
-/// Counts bytes.
 struct Length(usize);
 
 impl io::Write for Length {
@@ -160,22 +149,5 @@ mod tests {
         }
         share.bound();
         assert_eq!(tags_of(&share)[..3], ["00", "01", "02"]);
-    }
-
-    #[test]
-    fn a_history_keeps_its_latest_out_of_memory_kills() {
-        let mut share = sample::share();
-        for pool in share.images.values_mut().flat_map(|image| &mut image.pool) {
-            let kill = pool.all.oom_kills[0].clone();
-            pool.all.oom_kills.extend((0..6).map(|hour| super::super::OomKill {
-                at: sample::at(&format!("2026-11-20T0{hour}:00:00Z")),
-                memory: kill.memory.clone(),
-            }));
-        }
-        share.bound();
-        for pool in share.images.values().flat_map(|image| &image.pool) {
-            let hours: Vec<String> = pool.all.oom_kills.iter().map(|kill| kill.at.to_string()).collect();
-            assert_eq!(hours, [5, 4, 3, 2, 1].map(|hour| format!("2026-11-20T0{hour}:00:00Z")));
-        }
     }
 }

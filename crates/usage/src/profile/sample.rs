@@ -20,7 +20,7 @@ pub fn image(text: &str) -> ImageName<'_> {
 pub fn history(last_seen: Timestamp) -> History {
     let used = |amount: fn(u16) -> Quantity, peak, busiest| Usage {
         samples: 120,
-        percentiles: Percentiles::from_fn(|percentile| amount(percentile.permille())),
+        percentiles: Percentiles::agreed(|percentile| Some(amount(percentile.permille()))),
         peak: Some(peak),
         busiest,
         each_pod: None,
