@@ -142,14 +142,15 @@ struct WrittenAll<'h> {
 type Parts<'h> = BTreeMap<Cow<'h, str>, Cow<'h, History>>;
 
 /// The parts with a history of their own; the keys of the others are added to `same`.
-fn others<'h>(
-    parts: impl Iterator<Item = (&'h str, &'h History)>,
+fn others<'h, Key>(
+    parts: &'h BTreeMap<Key, History>,
+    text: fn(&Key) -> &str,
     all: &History,
     same: &mut Vec<Cow<'h, str>>,
 ) -> Option<Parts<'h>> {
-    let (equal, others): (Vec<_>, Vec<_>) = parts.partition(|(_, part)| *part == all);
-    same.extend(equal.into_iter().map(|(key, _)| Cow::Borrowed(key)));
-    let others = others.into_iter().map(|(key, part)| (Cow::Borrowed(key), Cow::Borrowed(part)));
+    let (equal, others): (Vec<_>, Vec<_>) = parts.iter().partition(|(_, part)| *part == all);
+    same.extend(equal.into_iter().map(|(key, _)| Cow::Borrowed(text(key))));
+    let others = others.into_iter().map(|(key, part)| (Cow::Borrowed(text(key)), Cow::Borrowed(part)));
     Some(others.collect::<Parts<'h>>()).filter(|others| !others.is_empty())
 }
 
@@ -157,10 +158,8 @@ impl Serialize for Histories {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { collected_at, all, tags, workloads } = self;
         let mut same = Vec::new();
-        let tags = tags.iter().map(|(key, history)| (key.as_str(), history));
-        let tags = others(tags, all, &mut same);
-        let workloads = workloads.iter().map(|(key, history)| (key.as_str(), history));
-        let workloads = others(workloads, all, &mut same);
+        let tags = others(tags, TagKey::as_str, all, &mut same);
+        let workloads = others(workloads, String::as_str, all, &mut same);
         let same = Some(same).filter(|same| !same.is_empty());
         let all = WrittenAll { collected_at: *collected_at, same, history: Cow::Borrowed(all) };
         WrittenHistories { all, tags, workloads }.serialize(serializer)

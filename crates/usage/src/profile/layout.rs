@@ -59,8 +59,10 @@ impl Share {
         let name = ProfileName::of_quarter(self.root, quarter);
         let object = |name: &ProfileName, summary: Summary, parts: Vec<ImagePart>| {
             let header = Header::new(self.collected_at, self.quorum);
-            let image =
-                |of: ImagePart| (of.repository, ImageHistory { pool: of.pool, own: of.own.into_iter().collect() });
+            let image = |of: ImagePart| {
+                let own = of.own.into_iter().map(|(namespace, own, _)| (namespace, own)).collect();
+                (of.repository, ImageHistory { pool: of.pool, own })
+            };
             let images = parts.into_iter().map(image).collect();
             UsageProfile::named(name, &self.namespace, UsageProfileSpec { header, summary, images })
         };
@@ -69,20 +71,18 @@ impl Share {
         let is_whole = parts.iter().map(ImagePart::all_bytes).sum::<usize>() <= room;
         let mut others = take_from_heaviest(&mut parts, if is_whole { room } else { BESIDE_PAGES });
         let dropped = take_from_heaviest(&mut others, MAX_BYTES_OF_PAGES);
+        let dropped = self.dropped.own + dropped.iter().map(|part| part.own.len()).sum::<usize>();
+        let all = summary(parts.iter().chain(&others));
         let mut laid = Laid::default();
-        let mut whole =
-            Summary { dropped_histories: self.dropped.own, dropped_tags: self.dropped.tags, ..summary(&parts) };
-        whole.dropped_histories += dropped.iter().map(|part| part.own.len()).sum::<usize>();
-        if !others.is_empty() {
-            let Summary { images, histories, oom_killed_images, .. } = summary(&others);
-            whole.images += images;
-            whole.histories += histories;
-            whole.oom_killed_images += oom_killed_images;
-            laid.lay(others, &mut String::new(), &self.page_key);
-            whole.dropped_histories += laid.dropped;
-            whole.pages = laid.pages.len();
-            pages.extend(laid.pages.into_iter().map(|(path, parts)| object(&name.page(path), summary(&parts), parts)));
-        }
+        laid.lay(others, &mut String::new(), &self.page_key);
+        let whole = Summary {
+            pages: laid.pages.len(),
+            dropped_histories: dropped + laid.dropped,
+            dropped_tags: self.dropped.tags,
+            ..all
+        };
+        let page = |(path, parts): (String, Vec<_>)| object(&name.page(path), summary(parts.iter()), parts);
+        pages.extend(laid.pages.into_iter().map(page));
         let mut first = object(&name, whole, parts);
         first.spec.header.restricted_namespaces = restricted;
         if whole.pages > 0 {
@@ -93,11 +93,11 @@ impl Share {
     }
 }
 
-fn summary(parts: &[ImagePart]) -> Summary {
+fn summary<'p>(parts: impl Iterator<Item = &'p ImagePart> + Clone) -> Summary {
     Summary {
-        images: parts.len(),
-        histories: parts.iter().map(|part| part.own.len()).sum(),
-        oom_killed_images: parts.iter().filter(|part| part.is_oom_killed()).count(),
+        images: parts.clone().count(),
+        histories: parts.clone().map(|part| part.own.len()).sum(),
+        oom_killed_images: parts.filter(|part| part.is_oom_killed()).count(),
         ..Summary::default()
     }
 }
@@ -126,13 +126,11 @@ pub fn paths(pages: &str) -> Vec<String> {
 #[derive(Debug, Clone)]
 struct ImagePart {
     repository: Repository,
-    place: ProfileKey,
     pool: Option<Histories>,
-    own: Vec<(String, Histories)>,
+    /// Each with its bytes.
+    own: Vec<(String, Histories, usize)>,
     /// The bytes of repository and pool.
     bytes: usize,
-    /// The bytes of each history in `own`.
-    own_bytes: Vec<usize>,
     /// The namespaces with a history of the image, also those of other quarters.
     namespaces: Rc<[String]>,
 }
@@ -144,10 +142,12 @@ impl ImagePart {
         own: Vec<(String, Histories)>,
         namespaces: &Rc<[String]>,
     ) -> Self {
-        let place = ProfileKey::of(repository.as_str());
-        let own_bytes = own.iter().map(|(namespace, own)| namespace.len() + own.bytes() + 4).collect();
-        let namespaces = Rc::clone(namespaces);
-        let mut part = Self { repository, place, pool, own, bytes: 0, own_bytes, namespaces };
+        let measured = |(namespace, own): (String, Histories)| {
+            let bytes = namespace.len() + own.bytes() + 4;
+            (namespace, own, bytes)
+        };
+        let (own, namespaces) = (own.into_iter().map(measured).collect(), Rc::clone(namespaces));
+        let mut part = Self { repository, pool, own, bytes: 0, namespaces };
         part.measure();
         if part.all_bytes() > MAX_BYTES - ENVELOPE
             && let Some(pool) = &mut part.pool
@@ -160,45 +160,47 @@ impl ImagePart {
 
     fn measure(&mut self) {
         let pool = self.pool.as_ref().map_or(0, |pool| pool.bytes() + 8);
-        self.bytes = self.place.key.len() + pool + 16;
+        self.bytes = self.repository.as_str().len() + pool + 16;
     }
 
     fn all_bytes(&self) -> usize {
-        self.bytes + self.own_bytes.iter().sum::<usize>()
+        self.bytes + self.own.iter().map(|(_, _, bytes)| bytes).sum::<usize>()
     }
 
     /// The bytes that each namespace takes: those of its own history, and its part of the pool.
     fn bytes_by_namespace(&self) -> impl Iterator<Item = (&str, usize)> {
-        let own = self.own.iter().zip(&self.own_bytes).map(|((namespace, _), bytes)| (namespace.as_str(), *bytes));
+        let own = self.own.iter().map(|(namespace, _, bytes)| (namespace.as_str(), *bytes));
         let part = self.bytes.div_ceil(self.namespaces.len().max(1));
         own.chain(self.namespaces.iter().map(move |namespace| (namespace.as_str(), part)))
     }
 
     fn last_seen(&self) -> Option<Timestamp> {
-        self.own.iter().map(|(_, own)| own).chain(&self.pool).map(|histories| histories.all.last_seen).max()
+        self.histories().map(|histories| histories.all.last_seen).max()
     }
 
     fn is_oom_killed(&self) -> bool {
-        let own = self.own.iter().map(|(_, own)| own);
-        own.chain(&self.pool).any(|histories| !histories.all.oom_kills.is_empty())
+        self.histories().any(|histories| !histories.all.oom_kills.is_empty())
+    }
+
+    fn histories(&self) -> impl Iterator<Item = &Histories> {
+        self.own.iter().map(|(_, own, _)| own).chain(&self.pool)
     }
 
     /// Its part in one half at a fork of this kind after `forks` of the same kind, if it has one there.
     fn halved(self, fork: u8, forks: usize, page_key: &str) -> [Option<Self>; 2] {
+        let place = ProfileKey::of(self.repository.as_str());
         let is_second =
-            |namespace: &str| matches!(Halves::of(&self.place, namespace, page_key).half(fork, forks), Some('1' | 'b'));
+            |namespace: &str| matches!(Halves::of(&place, namespace, page_key).half(fork, forks), Some('1' | 'b'));
         if fork == FORK {
             return if is_second("") { [None, Some(self)] } else { [Some(self), None] };
         }
-        let own = self.own.into_iter().zip(self.own_bytes);
-        let (second, first): (Vec<_>, Vec<_>) = own.partition(|((namespace, _), _)| is_second(namespace));
+        let (second, first): (Vec<_>, Vec<_>) = self.own.into_iter().partition(|(namespace, ..)| is_second(namespace));
         [first, second].map(|own| {
-            let (own, own_bytes): (Vec<_>, Vec<_>) = own.into_iter().unzip();
-            let (repository, place, pool) = (self.repository.clone(), self.place.clone(), self.pool.clone());
+            let (repository, pool) = (self.repository.clone(), self.pool.clone());
             let namespaces = Rc::clone(&self.namespaces);
             // The pool is for namespaces without a history, too.
             let is_there = pool.is_some() || !own.is_empty();
-            is_there.then_some(Self { repository, place, pool, own, bytes: self.bytes, own_bytes, namespaces })
+            is_there.then_some(Self { repository, pool, own, bytes: self.bytes, namespaces })
         })
     }
 }
@@ -466,7 +468,7 @@ mod tests {
         let all: usize = parts.iter().map(ImagePart::all_bytes).sum();
         let dropped = take_from_heaviest(&mut parts, all / 2);
         assert!((130..170).contains(&dropped.len()) && parts.len() + dropped.len() == 310, "{}", dropped.len());
-        assert!(dropped.iter().all(|part| part.own.iter().all(|(name, _)| name == "hostile")));
+        assert!(dropped.iter().all(|part| part.own.iter().all(|(name, ..)| name == "hostile")));
     }
 
     fn part((repository, image): (Repository, ImageHistory)) -> ImagePart {
