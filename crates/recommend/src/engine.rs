@@ -767,9 +767,7 @@ impl ContainerAdvice {
         self.killed_at = kills.map(|kill| kill.memory).max().map(Quantity::from_bytes);
         self.throttled_percent = usage.and_then(ContainerUsage::throttled_percent);
     }
-}
 
-impl ContainerAdvice {
     /// Takes over the requests of the same container in a pod that runs.
     fn take_running(&mut self, running: &Value) {
         for advice in self.resources.iter_mut().filter(|of| of.unknown != Some(NoRecommendation::PodLevelResources)) {
@@ -827,4 +825,4 @@ fn written_memory_limit(container: &ContainerAdvice) -> Option<&Quantity> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -14,10 +14,11 @@ use headroom_objects::manifest;
 use headroom_objects::shell::ShellCommand;
 use headroom_output::draw::Charset;
 use headroom_output::{Page, Paint};
-use headroom_usage::observed::{Kill, Observed};
+use headroom_usage::observed::Kill;
 use serde_json::{Value, json};
 
 use crate::advice::workload::{ContainerAdvice, Workload};
+use crate::engine::tests::{MEBI, NOW, usage};
 use crate::engine::{Engine, UsageSource};
 use crate::history::Histories;
 use crate::output::findings::{self, Gate};
@@ -27,10 +28,6 @@ use crate::report::{Order, Recommendations, ReportSource, Total, rule};
 use crate::write::{patches, trial};
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::program::ConfigMaps;
-
-/// 2026-11-22T12:00:00Z
-const NOW: i64 = 1_795_348_800;
-const MEBI: u64 = 1 << 20;
 
 /// Workload, container, millicores, MiB, minutes, and the MiB of an out-of-memory kill.
 type Used = (&'static str, &'static str, u64, u64, u64, Option<u64>);
@@ -56,10 +53,7 @@ fn read_on(manifests: &str, used: &[Used], each: fn(&mut Workload)) -> (Recommen
     let mut histories = Histories::default();
     for (workload, container, cpu, memory, minutes, kill) in used {
         let number = inventory.entries.iter().position(|entry| entry.key.to_string() == *workload).unwrap();
-        let mut observed = Observed::default();
-        observed.pods.add(1);
-        observed.add(Resource::Cpu, NOW - 600, cpu * 1_000_000, minutes * 60);
-        observed.add(Resource::Memory, NOW - 600, memory * MEBI, minutes * 60);
+        let mut observed = usage(1, NOW - 600, [*cpu, *memory], minutes * 60);
         kill.iter().for_each(|memory| observed.add_kill(Kill { at: NOW - 3_000, memory: memory * MEBI, of: 1 }));
         histories.observe(number, container, 0, &observed);
     }

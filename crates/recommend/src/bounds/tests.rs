@@ -7,13 +7,13 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::timestamp::Timestamp;
 use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::{Admission, request};
-use headroom_objects::cluster_reader::Folder;
 use headroom_objects::kinds::ApiKind;
 use serde_json::{Value, json};
 
 use super::consumer::WorkloadConsumer;
 use super::quota::{Evidence, Past, propose};
 use super::{limits, trial};
+use crate::engine::tests::around;
 use crate::report::price::Prices;
 use crate::report::{Order, Recommendations, ReportSource};
 use headroom_workloads::inventory::Inventory;
@@ -227,12 +227,6 @@ fn hard_of(amounts: &[super::quota::Proposed]) -> Amounts {
     })
 }
 
-fn cluster(objects: Vec<Value>) -> Overlay {
-    let mut folder = Folder::default();
-    objects.into_iter().for_each(|object| folder.put(object).unwrap());
-    Overlay::new(folder, None)
-}
-
 fn past(of: &Outcome) -> Vec<Past> {
     let (peak, growth) = (of.peak(), of.growth());
     let of_name = |at: usize, name: &str| Past {
@@ -246,7 +240,7 @@ fn past(of: &Outcome) -> Vec<Past> {
 }
 
 fn proposal(world: &World) -> super::quota::QuotaProposal {
-    let (mut cluster, admission) = (cluster(world.objects()), Admission::assumed());
+    let (mut cluster, admission) = (around(&world.objects()), Admission::assumed());
     let namespaces = ["shop".to_owned()];
     let past = past(&world.replay(-HOURS..0, |app| &app.request, &mut |_, _| true));
     let consumers = world.consumers(&mut cluster);
@@ -313,7 +307,7 @@ fn quotas_refuse_nothing_that_ran_beside_the_usual_rules() {
 #[test]
 fn each_pod_that_ran_is_admitted_by_the_proposed_bounds() {
     let world = World::new(7);
-    let (mut bounded, admission) = (cluster(world.objects()), Admission::assumed());
+    let (mut bounded, admission) = (around(&world.objects()), Admission::assumed());
     let consumers = world.consumers(&mut bounded);
     let source = (ReportSource::default(), Vec::new());
     let report = Recommendations::new(source, Vec::new(), Vec::new(), Prices::default(), Order::Name);

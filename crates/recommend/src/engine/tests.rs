@@ -15,13 +15,13 @@ use headroom_usage::DAY;
 use headroom_usage::observed::{Kill, Observed};
 
 /// 2026-11-22T12:00:00Z
-const NOW: i64 = 1_795_348_800;
-const MEBI: u64 = 1 << 20;
+pub const NOW: i64 = 1_795_348_800;
+pub const MEBI: u64 = 1 << 20;
 
 mod shapes;
 
 /// The usage of a pod until a time, and for so many seconds.
-fn usage(pod: u32, until: i64, [cpu_milli, memory_mebi]: [u64; 2], seconds: u64) -> Observed {
+pub fn usage(pod: u32, until: i64, [cpu_milli, memory_mebi]: [u64; 2], seconds: u64) -> Observed {
     let mut observed = Observed::default();
     observed.pods.add(pod);
     observed.add(Resource::Cpu, until, cpu_milli * 1_000_000, seconds);
@@ -70,7 +70,7 @@ fn entry_of(kind: &str, containers: Value) -> WorkloadEntry {
         "spec": {"schedule": "0 1 * * *", "jobTemplate": template}}))
 }
 
-fn around(objects: &[Value]) -> Overlay {
+pub fn around(objects: &[Value]) -> Overlay {
     let mut folder = Folder::default();
     objects.iter().for_each(|object| folder.put(object.clone()).unwrap());
     Overlay::new(folder, None)
@@ -98,6 +98,20 @@ fn advised_from(
     around: &mut dyn ClusterReader,
 ) -> Workload {
     advised_with(json!({}), usage, lowers_limits, workload, around)
+}
+
+/// The advice by UsageProfiles with the history of the container.
+fn advised_by_profiles(
+    estimates: Value,
+    workload: &WorkloadEntry,
+    histories: &Histories,
+    objects: &[Value],
+) -> Workload {
+    let history = histories.get(0, "a").and_then(|usage| usage.usage.history()).unwrap();
+    let published = overlay::ContainerHistory { name: "a", image: "example.com/a:1", history, is_asked: false };
+    let (now, mut around) = (Timestamp::from_unix_seconds(NOW).unwrap(), around(objects));
+    let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
+    advised_with(estimates, UsageSource::Profiles, false, workload, &mut cluster)
 }
 
 /// The advice by these settings of estimates.
@@ -249,19 +263,6 @@ fn containers_with_one_image_get_advice_of_their_own() {
         row.containers.iter().map(|row| row.resource(Resource::Cpu).unwrap().recommended.clone()).collect();
     assert!(cpu[0] < cpu[1], "{cpu:?}");
     assert_eq!(cpu[2], None, "{cpu:?}");
-}
-
-#[test]
-fn of_less_than_two_hours_nothing_is_recommended() {
-    let workload = one(json!({"limits": {"memory": "2Gi"}}));
-    let mut row = advised(&workload, &[("a", usage(1, NOW - 600, [1, 1], 1_200))], &mut around(&[]));
-    let container = row.containers.remove(0);
-    assert!(container.resources.iter().all(|of| of.recommended.is_none() && of.recommended_limit.is_none()));
-    assert_eq!(
-        container.resource(Resource::Cpu).unwrap().explained(),
-        "no recommendation: too little data (20min, 1 pod)"
-    );
-    assert_eq!(container.evidence.unwrap().to_string(), "20min, 1 pod");
 }
 
 #[test]
@@ -464,24 +465,6 @@ fn a_container_that_runs_unseen_for_a_day_gets_no_advice() {
 }
 
 #[test]
-fn no_limit_is_recommended_where_none_is_and_for_cpu_never() {
-    let workload = workload(json!([
-        {"name": "a", "image": "example.com/a:1",
-            "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"cpu": "1", "memory": "2Gi"}}},
-        {"name": "b", "image": "example.com/b:1", "resources": {"requests": {"memory": "2Gi"}}},
-    ]));
-    let used = [("a", observed(100, 1_000, None)), ("b", observed(100, 1_000, None))];
-    let row = advised(&workload, &used, &mut around(&[]));
-    let limits: Vec<Vec<Option<String>>> = row
-        .containers
-        .iter()
-        .map(|row| row.resources.iter().map(|row| row.recommended_limit.as_ref().map(ToString::to_string)).collect())
-        .collect();
-    assert_eq!(limits, [vec![None, None], vec![None, None]]);
-    assert_eq!((row.qos, row.qos_after), ("Burstable", "Burstable"));
-}
-
-#[test]
 fn a_memory_limit_falls_only_if_asked_and_while_peaks_do_not_rise() {
     let workload = one(json!({"limits": {"memory": "2Gi"}}));
     let check = |count: u32, lowers_limits, memory: fn(u32) -> u64, expected: Option<&str>| {
@@ -547,12 +530,7 @@ fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
     let recommended_limit = |kill: Option<u64>| {
         let mut histories = Histories::default();
         histories.observe(0, "a", 0, &observed(100, 200, kill));
-        let history = histories.get(0, "a").and_then(|usage| usage.usage.history()).unwrap();
-        let published = overlay::ContainerHistory { name: "a", image: "example.com/a:1", history, is_asked: false };
-        let now = Timestamp::from_unix_seconds(NOW).unwrap();
-        let mut around = around(&[]);
-        let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
-        let row = advised_from(UsageSource::Profiles, false, &workload, &mut cluster);
+        let row = advised_by_profiles(json!({}), &workload, &histories, &[]);
         let [request, limit] = memory_of(&row);
         assert!(request.is_some(), "{row:?}");
         limit
@@ -566,18 +544,14 @@ fn where_estimates_replace_requests_an_autoscaler_keeps_the_authors() {
     let workload = one(json!({"requests": {"cpu": "1", "memory": "1Gi"}}));
     let mut histories = Histories::default();
     (0..14).for_each(|age| histories.observe(0, "a", age, &observed(100, 200, None)));
-    let history = || histories.get(0, "a").and_then(|usage| usage.usage.history()).unwrap();
     let autoscaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 9,
             "metrics": [{"type": "Resource", "resource": {"name": "cpu",
                 "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
     let check = |objects: &[Value], expected: [&str; 2]| {
-        let of = |history| overlay::ContainerHistory { name: "a", image: "example.com/a:1", history, is_asked: false };
-        let (now, mut around) = (Timestamp::from_unix_seconds(NOW).unwrap(), around(objects));
-        let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [of(history())]);
         let always = json!({"mode": "always", "always": {"namespaces": ["shop"]}});
-        let row = advised_with(always, UsageSource::Profiles, false, &workload, &mut cluster);
+        let row = advised_by_profiles(always, &workload, &histories, objects);
         let requests = row.containers[0].resources.iter().map(|of| of.request.as_ref().unwrap().from.to_string());
         assert_eq!(requests.collect::<Vec<_>>(), expected);
         assert!(row.containers[0].resources.iter().all(|of| of.recommended.is_some()));

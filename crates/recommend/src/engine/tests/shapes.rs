@@ -1,7 +1,6 @@
 //! Shapes of use that single percentiles, peaks or days get wrong: what is recommended for each, and what is said of it.
 
 use super::*;
-use crate::advice::risk;
 use headroom_admission::recommend::NoRecommendation;
 use headroom_usage::cardinality;
 
