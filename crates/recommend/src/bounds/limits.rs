@@ -260,12 +260,8 @@ impl ContainersOf {
     /// Half of the smallest request.
     fn min(&self, default: Option<&Quantity>) -> Reasoned {
         let requests = self.all().filter_map(|size| Some((size.request.as_ref()?, size.who.as_str())));
-        match requests
-            .chain(default.map(|default| (default, "the default")))
-            .min()
-            .filter(|(least, _)| least.is_positive())
-        {
-            Some((least, who)) if default.is_some() => {
+        match requests.chain(default.map(|default| (default, "the default"))).min() {
+            Some((least, who)) if default.is_some() && least.is_positive() => {
                 let half = match self.resource {
                     Resource::Cpu => Quantity::from_milli((least.milli_value() / 2).max(1)),
                     _ => Quantity::from_bytes((u64::try_from(least.value()).unwrap_or(0) >> 21 << 20).max(1)),
@@ -281,11 +277,7 @@ impl ContainersOf {
         let of = |size: &ContainerAmounts| {
             let limit = size.limit.clone().or_else(|| default.cloned())?;
             let request = size.request.clone().or_else(|| default_request.cloned())?;
-            let (limit, request) = (limit.milli_value(), request.milli_value().max(1));
-            u64::try_from(limit.max(0))
-                .ok()
-                .zip(u64::try_from(request).ok())
-                .map(|(limit, request)| limit.div_ceil(request))
+            Some((limit.milli_value().max(0) as u64).div_ceil(request.milli_value().max(1) as u64))
         };
         let mut largest: Option<(u64, &str)> = None;
         for size in self.all() {

@@ -17,9 +17,6 @@ use crate::history::distribution::Distribution;
 const LEAST_PODS: u64 = 5;
 /// So many pods share a node.
 const TOGETHER: u64 = 20;
-/// Less is not requested, as for estimates.
-const LEAST: [(Resource, Quantity); 2] =
-    [(Resource::Cpu, Quantity::from_milli(10)), (Resource::Memory, Quantity::from_bytes(32 << 20))];
 
 /// The usage of an image's pods.
 #[derive(Debug, Clone, Copy)]
@@ -107,10 +104,13 @@ impl SizeByImage {
 /// deviations of the sum, for CPU one.
 fn part(used: &Distribution, resource: Resource) -> Quantity {
     let [mean, deviation] = used.mean_and_deviation();
-    let deviations: u64 = if resource == Resource::Cpu { 1 } else { 3 };
+    // Less than the last is not requested, as for estimates.
+    let (deviations, step, least) = match resource {
+        Resource::Cpu => (1, Quantity::from_milli(5), Quantity::from_milli(10)),
+        Resource::Memory => (3, Quantity::from_bytes(16 << 20), Quantity::from_bytes(32 << 20)),
+        Resource::EphemeralStorage => (3, Quantity::from_bytes(16 << 20), Quantity::ZERO),
+    };
     let part = mean.plus(&deviation.scaled(deviations * 1_000, (TOGETHER * 1_000_000).isqrt()));
-    let step = if resource == Resource::Cpu { Quantity::from_milli(5) } else { Quantity::from_bytes(16 << 20) };
-    let least = LEAST.iter().find(|(of, _)| *of == resource).map_or(Quantity::ZERO, |(_, least)| least.clone());
     part.to_family(step.family()).rounded_up_to_multiple_of(&step).max(least)
 }
 

@@ -161,7 +161,10 @@ fn of_container(
         is_init: container.role != Role::Main,
         runs_at_start: container.role == Role::Init,
         resources: wanted.iter().map(|resource| of_resource(place, container, *resource, found)).collect(),
-        evidence: measured.clone().map(evidence).max_by_key(|evidence| (evidence.minutes, evidence.samples)),
+        evidence: measured
+            .clone()
+            .map(Evidence::of_profile)
+            .max_by_key(|evidence| (evidence.minutes, evidence.samples)),
         oom_kills: measured.clone().map(|of| of.oom_kills.len() as u64).max().unwrap_or(0),
         peak_to_cover: measured
             .clone()
@@ -170,11 +173,6 @@ fn of_container(
         killed_at: measured.flat_map(|of| of.oom_kills.iter().map(|kill| kill.memory.clone())).max(),
         ..ContainerAdvice::default()
     }
-}
-
-fn evidence(measured: &Measurements) -> Evidence {
-    let days = measured.days.unwrap_or_else(|| measured.window.days().into());
-    Evidence::of_profile(days, measured.samples, measured.pods)
 }
 
 fn of_resource(

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use headroom_admission::cluster::usage::{Resource, Window};
+use headroom_admission::recommend::Measurements;
 use headroom_admission::truncate::count_of;
 use headroom_usage::day_of;
 use serde::Serialize;
@@ -49,13 +50,15 @@ const DAYS_TO_LOWER: u64 = 7;
 const MINUTES_A_DAY: u64 = 1_440;
 
 impl Evidence {
-    pub fn new(days: u64, samples: u64, minutes: u64, pods: u64) -> Self {
+    fn new(days: u64, samples: u64, minutes: u64, pods: u64) -> Self {
         let is_too_brief = minutes < ENOUGH_MINUTES;
         Self { days, samples, minutes, pods, runs: None, is_too_brief, silent_days: None, weekdays: None }
     }
 
     /// The evidence in a profile, which does not say when a day's samples begin: pods mostly run beside each other.
-    pub fn of_profile(days: u64, samples: u64, pods: u64) -> Self {
+    pub fn of_profile(measured: &Measurements) -> Self {
+        let Measurements { samples, pods, .. } = *measured;
+        let days = measured.days.unwrap_or_else(|| measured.window.days().into());
         let between = days.saturating_sub(2) * MINUTES_A_DAY;
         Self::new(days, samples, (samples / pods.max(1)).max(between), pods)
     }

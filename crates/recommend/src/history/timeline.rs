@@ -35,14 +35,17 @@ impl Timeline {
     pub fn of_days(usage: &ContainerUsage, to: i64) -> Option<Self> {
         let course = &usage.course;
         let [cpu, memory] = [Resource::Cpu, Resource::Memory].map(|resource| course.daily_peaks(resource));
+        let drawn = |peaks: Vec<Option<u64>>, resource| {
+            peaks.into_iter().map(|peak| peak.map(|peak| rounded_up(peak, resource))).collect()
+        };
         let today = i64::from(day_of(to - 1));
         let day = |age: u32| (today - i64::from(age)) * DAY;
         let oldest = u32::try_from(cpu.len().max(memory.len()).checked_sub(1)?).unwrap_or(0);
         Some(Self {
             from: day(oldest),
             step: DAY,
-            cpu: cpu.into_iter().map(|peak| peak.map(in_thousandths)).collect(),
-            memory: memory.into_iter().map(|peak| peak.map(in_kibibytes)).collect(),
+            cpu: drawn(cpu, Resource::Cpu),
+            memory: drawn(memory, Resource::Memory),
             kills: usage.usage.kills().iter().map(|kill| kill.at).collect(),
             releases: course.releases().into_iter().map(day).collect(),
         })
@@ -61,26 +64,20 @@ impl Timeline {
         let hours = usize::try_from((window.to - from + HOUR - 1) / HOUR).unwrap_or(0);
         let mut timeline = Self { from, step: HOUR, ..Self::default() };
         let mut templates: BTreeMap<String, i64> = BTreeMap::new();
-        for resource in [Resource::Cpu, Resource::Memory] {
-            let mut peaks: Vec<Option<u64>> = vec![None; hours];
+        for (resource, peaks) in [(Resource::Cpu, &mut timeline.cpu), (Resource::Memory, &mut timeline.memory)] {
+            *peaks = vec![None; hours];
             for (pod, samples) in store.hourly(place, resource, window).await? {
                 if !owner::may_be_of(workload, &pod) {
                     continue;
                 }
                 for Sample { time, value, .. } in samples {
                     let hour = usize::try_from((time - from) / HOUR).ok().and_then(|hour| peaks.get_mut(hour));
-                    let value = if resource == Resource::Cpu { in_thousandths(value) } else { in_kibibytes(value) };
-                    hour.into_iter().for_each(|peak| *peak = (*peak).max(Some(value)));
+                    hour.into_iter().for_each(|peak| *peak = (*peak).max(Some(rounded_up(value, resource))));
                     if let Some(template) = owner::template_of(&pod) {
                         let first = templates.entry(template.to_owned()).or_insert(time);
                         *first = time.min(*first);
                     }
                 }
-            }
-            if resource == Resource::Cpu {
-                timeline.cpu = peaks;
-            } else {
-                timeline.memory = peaks;
             }
         }
         let oldest = templates.values().min().copied();
@@ -89,11 +86,7 @@ impl Timeline {
     }
 }
 
-/// Rounds nanocores up.
-fn in_thousandths(nanocores: u64) -> u64 {
-    nanocores.div_ceil(1_000_000)
-}
-
-fn in_kibibytes(bytes: u64) -> u64 {
-    bytes.div_ceil(1 << 10)
+/// Thousandths of a core, or KiB.
+fn rounded_up(amount: u64, resource: Resource) -> u64 {
+    amount.div_ceil(if resource == Resource::Cpu { 1_000_000 } else { 1 << 10 })
 }

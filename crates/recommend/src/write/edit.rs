@@ -8,7 +8,6 @@ pub use headroom_objects::manifest::yaml_spans;
 mod verify;
 
 mod target;
-mod values;
 
 use std::fmt;
 
@@ -18,7 +17,6 @@ use headroom_workloads::WorkloadRef;
 use serde_json::Value;
 
 pub use target::{TargetEdit, set_targets};
-pub use values::are_in_values;
 use yaml_spans::{Content, YamlNode};
 
 /// Requests or limits at one place of a file.
@@ -89,6 +87,18 @@ impl Edit {
             EditPlace::Values(_) => vec![place.to_string()],
         }
     }
+}
+
+/// True if the values of a chart have a place for amounts at these keys. A limit is only changed where they have one.
+pub fn are_in_values(values: &Value, keys: &[String], requirement: Requirement, amounts: &[(&str, Quantity)]) -> bool {
+    let at = keys.iter().try_fold(values, |at, key| at.get(key));
+    at.filter(|at| at.is_object()).is_some_and(|at| match requirement {
+        Requirement::Request => true,
+        Requirement::Limit => {
+            let limits = at.pointer("/resources/limits");
+            amounts.iter().all(|(name, _)| limits.is_some_and(|limits| limits.get(name).is_some()))
+        }
+    })
 }
 
 /// The object in a text that has it once.

@@ -164,9 +164,52 @@ fn the_right_object_and_the_right_container_are_found() {
 }
 
 #[test]
-fn amounts_that_look_like_numbers_are_quoted() {
-    let edited = set_amounts(&deployment(""), &[change(&[("cpu", "2")])]).unwrap().unwrap();
-    assert!(edited.contains("            cpu: \"2\"\n"), "{edited}");
+fn values_are_set_where_they_stand_and_nothing_else_changes() {
+    let edit = |key: &str, requirement, amounts: &[(&'static str, &str)]| Edit {
+        place: EditPlace::Values(vec![key.to_owned()]),
+        requirement,
+        ..change(amounts)
+    };
+    let text = "\
+# the shop
+web:
+  image: nginx # pinned
+  resources:
+    limits: {memory: 1Gi}
+worker:
+  resources: {}
+";
+    let edits = [
+        edit("web", Requirement::Request, &[("cpu", "250m"), ("memory", "512Mi")]),
+        edit("web", Requirement::Limit, &[("memory", "2Gi")]),
+        edit("worker", Requirement::Request, &[("cpu", "1")]),
+    ];
+    let edited = set_amounts(text, &edits).unwrap().unwrap();
+    let expected = "\
+# the shop
+web:
+  image: nginx # pinned
+  resources:
+    limits: {memory: 2Gi}
+    requests:
+      cpu: 250m
+      memory: 512Mi
+worker:
+  resources:
+    requests:
+      cpu: \"1\"
+";
+    assert_eq!(edited, expected);
+    assert_eq!(set_amounts(&edited, &edits), Ok(None), "a second time");
+    let values: Value = serde_saphyr::from_str(text).unwrap();
+    let is_in = |key: &str, requirement| {
+        are_in_values(&values, &[key.to_owned()], requirement, &[("memory", Quantity::from_bytes(1 << 30))])
+    };
+    assert!(is_in("web", Requirement::Limit) && is_in("worker", Requirement::Request));
+    assert!(!is_in("worker", Requirement::Limit) && !is_in("cache", Requirement::Request));
+    let shared = "web: &web\n  resources: {}\nother: *web\n";
+    let refused = set_amounts(shared, &[edit("web", Requirement::Request, &[("cpu", "1")])]);
+    assert!(matches!(refused, Err(EditError::Shared { .. })), "{refused:?}");
 }
 
 #[track_caller]
