@@ -190,17 +190,13 @@ impl Recommendations {
     /// is.
     pub fn headline(&self) -> String {
         let all = count_of(self.total.containers, "container");
-        let at_risk = Some(self.at_risk()).filter(|count| *count > 0).map(|count| format!("{count} of {all} at risk"));
+        let at_risk = BTreeSet::from_iter(self.risks.iter().map(|risk| (&risk.workload, &risk.container))).len();
+        let at_risk = (at_risk > 0).then(|| format!("{at_risk} of {all} at risk"));
         let blocked = Some(self.blocked().len() as u64).filter(|count| *count > 0);
         let blocked = blocked.map(|count| format!("{} would be blocked", count_of(count, "recommendation")));
         let partial = self.source.is_partial.then(|| "not everything could be read (see the notes)".to_owned());
         let first = self.source.outage().into_iter().chain(at_risk).chain(blocked);
         first.chain(self.left_alone()).chain(partial).collect::<Vec<_>>().join("; ")
-    }
-
-    /// The number of containers at risk.
-    pub fn at_risk(&self) -> usize {
-        BTreeSet::from_iter(self.risks.iter().map(|risk| (&risk.workload, &risk.container))).len()
     }
 
     /// The containers that no output changes, counted by the reason.
@@ -213,7 +209,7 @@ impl Recommendations {
         };
         let counts = [
             ("no usage data", self.total.without_usage),
-            ("too little data", self.brief()),
+            ("too little data", self.containers().filter(|(_, of)| of.is_too_brief()).count() as u64),
             ("short history", withheld(|why| matches!(why, NoRecommendation::ShortHistory { .. }))),
             ("whole cpus", withheld(|why| *why == NoRecommendation::WholeCpus)),
         ];
@@ -222,10 +218,6 @@ impl Recommendations {
             .filter(|(_, count)| *count > 0)
             .map(|(why, count)| format!("{why} for {count} of {all}"))
             .collect()
-    }
-
-    fn brief(&self) -> u64 {
-        self.containers().filter(|(_, container)| container.is_too_brief()).count() as u64
     }
 
     /// Each container with its workload.
@@ -354,7 +346,7 @@ fn total(namespace: Option<&str>, workloads: &[&Workload], prices: &Prices) -> T
         freed_a_month: prices.money(&freed(Resource::Cpu), &freed(Resource::Memory)),
         added_a_month: prices.money(&added(Resource::Cpu), &added(Resource::Memory)),
         saved_a_month: prices.money(&cpu.saved, &memory.saved),
-        currency: prices.currency.as_ref().map(ToString::to_string),
+        currency: prices.currency.clone(),
         cpu,
         memory,
     }

@@ -5,7 +5,6 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use headroom_admission::cluster::usage::Resource;
 use headroom_usage::DAY;
 use headroom_usage::observed::Observed;
 
@@ -126,13 +125,6 @@ impl Course {
             newest.map(|newest| pod.end.filter(|end| *end > to - DAY).map_or(newest, |end| newest.min(end)))
         };
         self.pods.values().filter_map(of_pod).max()
-    }
-
-    /// The peak of each day up to today, oldest first; none on a day without samples.
-    pub fn daily_peaks(&self, resource: Resource) -> Vec<Option<u64>> {
-        let peak = |day: &Day| if resource == Resource::Cpu { day.cpu_peak } else { day.memory_peak };
-        let oldest = self.days.keys().last().copied().unwrap_or(0);
-        (0..=oldest).rev().map(|age| self.days.get(&age).map(peak).filter(|peak| *peak > 0)).collect()
     }
 
     /// The ages of the days on which a new version of the pods' template came, newest first.

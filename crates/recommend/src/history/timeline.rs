@@ -10,6 +10,7 @@ use headroom_usage::{DAY, day_of};
 use serde::Serialize;
 
 use crate::history::ContainerUsage;
+use crate::history::course::Day;
 use headroom_workloads::owner::{self, WorkloadRef};
 
 const HOUR: i64 = 3_600;
@@ -31,25 +32,24 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// The days of what was read up to a moment; none if there is nothing to draw.
+    /// The days of what was read up to a moment; none if that is not known.
     pub fn of_days(usage: &ContainerUsage, to: i64) -> Option<Self> {
         let course = &usage.course;
-        let [cpu, memory] = [Resource::Cpu, Resource::Memory].map(|resource| course.daily_peaks(resource));
-        let drawn = |peaks: Vec<Option<u64>>, resource| {
-            peaks.into_iter().map(|peak| peak.map(|peak| rounded_up(peak, resource))).collect()
-        };
         let today = i64::from(day_of(to - 1));
         let day = |age: u32| (today - i64::from(age)) * DAY;
-        let oldest = u32::try_from(cpu.len().max(memory.len()).checked_sub(1)?).unwrap_or(0);
-        Some(Self {
+        let oldest = course.days.keys().last().copied().unwrap_or(0);
+        let peaks = |resource, peak: fn(&Day) -> u64| {
+            let of_day = |age: u32| course.days.get(&age).map(peak).filter(|peak| *peak > 0);
+            (0..=oldest).rev().map(|age| Some(rounded_up(of_day(age)?, resource))).collect()
+        };
+        (to > 0).then(|| Self {
             from: day(oldest),
             step: DAY,
-            cpu: drawn(cpu, Resource::Cpu),
-            memory: drawn(memory, Resource::Memory),
+            cpu: peaks(Resource::Cpu, |day| day.cpu_peak),
+            memory: peaks(Resource::Memory, |day| day.memory_peak),
             kills: usage.usage.kills().iter().map(|kill| kill.at).collect(),
             releases: course.releases().into_iter().map(day).collect(),
         })
-        .filter(|_| to > 0)
     }
 
     /// The hours of one container of a workload, as a store has them.

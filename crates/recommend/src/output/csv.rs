@@ -40,7 +40,7 @@ const COLUMNS: [(&str, Cell); 32] = [
         row.money(row.advice.request.as_ref().map(|request| request.value.times_count(row.of.pods)))
     }),
     ("saved_a_month", |row| row.money(row.saved())),
-    ("currency", |row| row.prices.currency.as_ref().map(ToString::to_string).unwrap_or_default()),
+    ("currency", |row| row.prices.currency.clone().unwrap_or_default()),
     ("days", |row| number(row.container.evidence.map(|evidence| evidence.days))),
     ("observed_pods", |row| number(row.container.evidence.map(|evidence| evidence.pods))),
     ("oom_kills", |row| row.container.oom_kills.to_string()),

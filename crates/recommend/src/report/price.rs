@@ -14,12 +14,9 @@ pub struct Prices {
     pub cpu: Option<i64>,
     /// The price of a GiB of memory.
     pub memory: Option<i64>,
-    pub currency: Option<Currency>,
+    /// A symbol such as `$`, or a code such as `EUR`.
+    pub currency: Option<String>,
 }
-
-/// The currency of prices: a symbol such as `$`, or a code such as `EUR`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Currency(String);
 
 /// Millionths of the unit of money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +54,7 @@ impl Prices {
 
     /// Money with its currency, if that is known: `$35.00`, `35.00 EUR`.
     pub fn shown(&self, money: Money) -> String {
-        let Some(Currency(currency)) = &self.currency else { return money.to_string() };
+        let Some(currency) = &self.currency else { return money.to_string() };
         if currency.starts_with(char::is_alphabetic) {
             return format!("{money} {currency}");
         }
@@ -89,7 +86,7 @@ impl fmt::Display for Prices {
 }
 
 /// Reads a price such as `23`, `23EUR` or `$23`, in thousandths of the unit of money; none of an empty text.
-fn price(text: &str) -> Result<(Option<i64>, Option<Currency>), String> {
+fn price(text: &str) -> Result<(Option<i64>, Option<String>), String> {
     if text.is_empty() {
         return Ok((None, None));
     }
@@ -101,31 +98,22 @@ fn price(text: &str) -> Result<(Option<i64>, Option<Currency>), String> {
     let price: Quantity = number.parse().map_err(|_| wrong())?;
     let currency = match format!("{before}{after}") {
         none if none.is_empty() => None,
-        currency => Some(currency.parse()?),
+        text => Some(currency(text)?),
     };
     let is_plain = number.chars().all(is_of_number) && (before.is_empty() || after.is_empty());
     let is_small = price.value() < 1_000_000_000;
     if is_plain && is_small { Ok((Some(price.milli_value()), currency)) } else { Err(wrong()) }
 }
 
-impl FromStr for Currency {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_symbol = |c: char| c == '$' || !c.is_ascii() && !c.is_numeric() && !c.is_whitespace();
-        let is_allowed = |c: char| (c.is_alphabetic() || is_symbol(c)) && !is_hidden(c);
-        let is_short = (1..=8).contains(&text.chars().count());
-        if is_short && text.chars().all(is_allowed) {
-            return Ok(Self(text.to_owned()));
-        }
-        Err(format!("`{text}` is not a currency: expected a symbol or a code, such as `$` or `EUR`"))
+/// The text, if it may be a currency.
+fn currency(text: String) -> Result<String, String> {
+    let is_symbol = |c: char| c == '$' || !c.is_ascii() && !c.is_numeric() && !c.is_whitespace();
+    let is_allowed = |c: char| (c.is_alphabetic() || is_symbol(c)) && !is_hidden(c);
+    let is_short = (1..=8).contains(&text.chars().count());
+    if is_short && text.chars().all(is_allowed) {
+        return Ok(text);
     }
-}
-
-impl fmt::Display for Currency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+    Err(format!("`{text}` is not a currency: expected a symbol or a code, such as `$` or `EUR`"))
 }
 
 /// With two decimals, rounded away from zero at half.
@@ -168,8 +156,8 @@ mod tests {
 
     #[test]
     fn symbols_stand_before_money_and_codes_behind_it() {
-        let check = |currency: &str, millionths: i128, expected: &str| {
-            let prices = Prices { currency: Some(currency.parse().unwrap()), ..Prices::default() };
+        let check = |of: &str, millionths: i128, expected: &str| {
+            let prices = Prices { currency: Some(currency(of.to_owned()).unwrap()), ..Prices::default() };
             assert_eq!(prices.shown(Money(millionths)), expected);
         };
         check("$", 35_000_000, "$35.00");
@@ -177,7 +165,7 @@ mod tests {
         check("EUR", 1_240_500_000, "1240.50 EUR");
         check("CA$", -5_000_000, "-5.00 CA$");
         for wrong in ["", "1", "U S", "\u{202e}", "\n", "dollars of Canada"] {
-            assert!(wrong.parse::<Currency>().is_err(), "{wrong:?}");
+            assert!(currency(wrong.to_owned()).is_err(), "{wrong:?}");
         }
     }
 
