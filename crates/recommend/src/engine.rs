@@ -57,7 +57,6 @@ use headroom_workloads::{Owner, WorkloadRef, pod_makers};
 
 const MEMORY_LIMIT: (Requirement, &str) = (Requirement::Limit, "memory");
 
-/// Recommends for workloads.
 pub struct Engine<'s> {
     pub usage: UsageSource<'s>,
     pub autoscalers: &'s Autoscalers,
@@ -68,7 +67,6 @@ pub struct Engine<'s> {
     pub now: Timestamp,
     /// Recommends lower memory limits too, where usage has been steady for a week.
     pub lowers_limits: bool,
-    /// Recommendations that a person declined.
     pub declined: Option<&'s Declined>,
     /// ConfigMaps with settings of programs.
     pub configs: &'s ConfigMaps,
@@ -76,7 +74,6 @@ pub struct Engine<'s> {
     pub kept: BTreeMap<usize, Kept>,
 }
 
-/// The source of a workload's usage.
 #[derive(Clone, Copy)]
 pub enum UsageSource<'s> {
     /// The cluster's UsageProfiles, as for admission.
@@ -303,7 +300,6 @@ fn held_rollout(object: &Value) -> Option<Flag> {
     }
 }
 
-/// The usage of a container, and what it shows.
 struct Described<'h> {
     usage: &'h ContainerUsage,
     description: Description,
@@ -350,7 +346,6 @@ struct Asked {
     document: Document<'static>,
 }
 
-/// Evaluates one workload.
 struct Evaluator<'a> {
     engine: &'a Engine<'a>,
     object: &'a Value,
@@ -737,7 +732,6 @@ impl AdvisedContainers {
 }
 
 impl ContainerAdvice {
-    /// Its name, and whether it is an init container.
     fn place(&self) -> (&str, bool) {
         (&self.name, self.is_init)
     }

@@ -151,8 +151,7 @@ fn the_pods_that_run_are_sized_and_what_others_decide_is_not_patched() {
     let Total { cpu, cost_a_month, .. } = &report.total;
     let cost = cost_a_month.map(|cost| cost.to_string());
     lines.push(format!("cpu {} requested, {} saved, {cost:?} a month", cpu.requested, cpu.saved));
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/expected");
-    expect_file![folder.join("runs.txt")].assert_eq(&(lines.join("\n") + "\n"));
+    expect_file!["tests/expected/runs.txt"].assert_eq(&(lines.join("\n") + "\n"));
 }
 
 /// A pod from before the LimitRange takes no room, whatever a new one would get.

@@ -28,7 +28,6 @@ impl Place {
         Some(Self { repository: Repository::of(&name), reference: name.reference(), namespace })
     }
 
-    /// The full name of the image.
     pub fn image(&self) -> String {
         format!("{}{}", self.repository, self.reference)
     }
@@ -49,7 +48,6 @@ pub struct PlaceId(usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowId(usize);
 
-/// One place on one day.
 #[derive(Debug)]
 pub struct PlaceDay {
     place: PlaceId,
@@ -78,7 +76,6 @@ impl Impossible {
         is_possible
     }
 
-    /// Counts the impossible amounts of a series.
     pub fn check_series(&mut self, series: &Series) {
         let SampledContainer { namespace, pod, name, .. } = &series.container;
         for sample in &series.samples {
@@ -185,7 +182,6 @@ impl Gathered {
         self.rows.get_mut(row.0).map(|row| &mut row.observed)
     }
 
-    /// Adds all of `other`.
     pub fn absorb(&mut self, other: Self) {
         let ids: Vec<PlaceId> = other.places.into_iter().map(|place| self.id_of(place)).collect();
         for row in &other.rows {

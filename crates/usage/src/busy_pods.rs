@@ -82,7 +82,6 @@ impl BusyPods {
         self.pods.clear();
     }
 
-    /// Those that used the most CPU.
     pub fn busiest(&self) -> &[BusyPod] {
         &self.pods
     }
@@ -97,7 +96,6 @@ impl BusyPods {
         self.pods.iter().map(BusyPod::p95).max()
     }
 
-    /// Memory held, roughly.
     pub fn bytes(&self) -> usize {
         let large = self.large.capacity() * size_of::<(u64, u32)>();
         large + self.pods.iter().map(|pod| size_of::<BusyPod>() + pod.busiest.bytes()).sum::<usize>()

@@ -37,7 +37,6 @@ impl Distinct {
         }
     }
 
-    /// Memory held, roughly.
     pub fn bytes(&self) -> usize {
         self.hashes.capacity() * size_of::<u32>()
     }

@@ -97,7 +97,6 @@ impl Observed {
         other.kills.iter().for_each(|kill| self.add_kill(*kill));
     }
 
-    /// Memory held, roughly.
     pub fn bytes(&self) -> usize {
         let sketches: usize = Resource::ALL.iter().map(|resource| self.sketch(*resource).bytes()).sum();
         size_of::<Self>() + sketches + self.pods.bytes() + self.busy_pods.bytes()

@@ -56,7 +56,6 @@ pub struct SampledContainer {
 }
 
 impl SampledContainer {
-    /// By namespace, pod, name and image.
     pub fn of([namespace, pod, name, image]: [&str; 4]) -> Self {
         let [namespace, pod, name, image] = [namespace, pod, name, image].map(str::to_owned);
         Self { namespace, pod, name, image }

@@ -158,7 +158,6 @@ impl OpenHistory {
         }
     }
 
-    /// The highest amount that was left out.
     fn not_covered(&self, window: Window, resource: Resource) -> Option<Quantity> {
         let [cpu, memory] = self.left_out;
         let most = match resource {

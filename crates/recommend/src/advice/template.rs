@@ -65,8 +65,7 @@ pub fn containers_at(path: &[&str], is_init: bool) -> String {
 
 /// A container of an object that makes pods.
 pub fn container_in<'o>(object: &'o Value, path: &[&str], is_init: bool, name: &str) -> Option<&'o Value> {
-    let containers = object.pointer(&containers_at(path, is_init))?.as_array()?;
-    containers.iter().find(|container| container.get("name").is_some_and(|of| of == name))
+    items(object, &containers_at(path, is_init)).find(|container| container.get("name").is_some_and(|of| of == name))
 }
 
 /// A custom resource with one pod template of its own, whose pods were read from what it owns.

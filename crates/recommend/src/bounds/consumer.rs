@@ -16,7 +16,6 @@ use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::kinds::CRON_JOB;
 use headroom_workloads::{WorkloadRef, pod_of};
 
-/// A workload that makes pods.
 #[derive(Debug, Clone)]
 pub struct WorkloadConsumer {
     pub key: WorkloadRef,
@@ -27,7 +26,6 @@ pub struct WorkloadConsumer {
     pub counts: Counts,
 }
 
-/// The number of pods of a workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Those that exist, or are asked for.

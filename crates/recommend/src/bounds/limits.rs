@@ -36,7 +36,6 @@ pub struct LimitRangeProposal {
     pub object: Value,
 }
 
-/// One bound or default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProposedBound {

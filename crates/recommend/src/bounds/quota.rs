@@ -47,7 +47,6 @@ pub struct Past {
     pub per_day: Quantity,
 }
 
-/// The facts that quotas are proposed from.
 pub struct Evidence<'a> {
     pub namespaces: &'a [String],
     pub consumers: &'a [WorkloadConsumer],

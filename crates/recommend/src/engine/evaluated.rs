@@ -246,28 +246,18 @@ fn requests(pod: &Pod<'_>) -> Result<[Quantity; 2], Malformed> {
 
 /// <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>
 fn qos(pod: &Pod<'_>) -> &'static str {
-    let all: Vec<_> =
-        if pod.resources.of(Requirement::Request).is_empty() && pod.resources.of(Requirement::Limit).is_empty() {
-            pod.containers.iter().map(|container| &container.resources).collect()
-        } else {
-            vec![&pod.resources]
-        };
-    let amount = |resources: &request::Resources<'_>, requirement, name| {
-        resources.quantity(requirement, name).filter(|amount| !amount.is_zero()).cloned()
-    };
-    let is_set = |name| {
-        all.iter().any(|resources| {
-            Requirement::BOTH.iter().any(|requirement| amount(resources, *requirement, name).is_some())
-        })
-    };
-    if !is_set("cpu") && !is_set("memory") {
-        return "BestEffort";
-    }
-    let is_guaranteed = all.iter().all(|resources| {
-        ["cpu", "memory"].iter().all(|name| {
-            let limit = amount(resources, Requirement::Limit, name);
-            limit.is_some() && limit == amount(resources, Requirement::Request, name)
-        })
+    let of_containers = || pod.containers.iter().map(|container| &container.resources).collect();
+    let all: Vec<_> = if pod.resources.is_empty() { of_containers() } else { vec![&pod.resources] };
+    let amounts = all.into_iter().flat_map(|resources| {
+        let amount = move |requirement, name| resources.quantity(requirement, name).filter(|of| !of.is_zero());
+        ["cpu", "memory"].map(|name| Requirement::BOTH.map(|requirement| amount(requirement, name)))
     });
-    if is_guaranteed { "Guaranteed" } else { "Burstable" }
+    let amounts: Vec<_> = amounts.collect();
+    if amounts.iter().flatten().all(Option::is_none) {
+        "BestEffort"
+    } else if amounts.iter().all(|[request, limit]| limit.is_some() && request == limit) {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
 }

@@ -7,6 +7,7 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Resource;
 use headroom_admission::image::ImageName;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
+use headroom_objects::kinds::{items, text};
 use headroom_workloads::inventory::WorkloadEntry;
 use serde_json::{Map, Value};
 
@@ -32,22 +33,19 @@ pub fn of_pod(entry: &WorkloadEntry, pod: &Value, cluster: &mut dyn ClusterReade
         return Some(Kept::Reserve(format!("priority {priority}")));
     }
     let pauses = |image: String| image.rsplit('/').next().is_some_and(|of| of.split('-').any(|word| word == "pause"));
-    let mut images = containers(pod).map(repository).peekable();
+    let mut images = items(pod, "/containers").map(repository).peekable();
     (images.peek().is_some() && images.all(pauses)).then(|| Kept::Reserve("pause image".to_owned()))
 }
 
-fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
-    pod.get("containers").and_then(Value::as_array).into_iter().flatten()
-}
-
 fn repository(container: &Value) -> String {
-    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
+    let image = text(container, "/image");
     ImageName::parse(image).map_or_else(|_| image.to_owned(), |name| name.repository().to_owned())
 }
 
 /// The device of a pod's node that others do not use meanwhile: `nvidia.com/gpu`.
 pub fn device_of(pod: &Value) -> Option<String> {
-    let lists = containers(pod).flat_map(|of| [of.pointer("/resources/limits"), of.pointer("/resources/requests")]);
+    let containers = items(pod, "/containers");
+    let lists = containers.flat_map(|of| [of.pointer("/resources/limits"), of.pointer("/resources/requests")]);
     let mut names = lists.flatten().filter_map(Value::as_object).flat_map(Map::keys);
     let is_device = |name: &&String| name.split_once('/').is_some_and(|(domain, _)| !domain.ends_with("kubernetes.io"));
     let claims = pod.get("resourceClaims").and_then(Value::as_array).filter(|claims| !claims.is_empty());
@@ -75,9 +73,11 @@ impl Peer {
         let labels = object.pointer(&in_pod(&workload.path, "metadata/labels")).and_then(Value::as_object);
         let labels = labels.cloned().unwrap_or_default();
         let fields = |names: &[&str]| -> Vec<String> {
-            containers(pod).flat_map(|of| names.iter().map(move |name| format!("{:?}", of.get(name)))).collect()
+            let containers = items(pod, "/containers");
+            containers.flat_map(|of| names.iter().map(move |name| format!("{:?}", of.get(name)))).collect()
         };
-        let images: String = containers(pod).map(|of| format!("{:?} {};", of.get("name"), repository(of))).collect();
+        let images = items(pod, "/containers").map(|of| format!("{:?} {};", of.get("name"), repository(of)));
+        let images: String = images.collect();
         let is_database = DATABASES.iter().any(|name| images.contains(name));
         let instance = || Some(labels.get("app.kubernetes.io/instance")?.to_string());
         let database_of = workload.managed_by.clone().or_else(instance).filter(|_| is_database);

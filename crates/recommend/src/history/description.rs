@@ -18,7 +18,6 @@ use super::course::Course;
 
 const HOURS: u32 = 24;
 
-/// The use of a container.
 #[derive(Debug, Default)]
 pub struct Description {
     pub recurs: Vec<Recurrence>,
@@ -74,7 +73,6 @@ pub struct Fall {
     pub age: u32,
 }
 
-/// The days of a pod.
 struct Pod<'c> {
     number: u32,
     days: BTreeMap<u32, Observed>,
@@ -148,7 +146,6 @@ impl Description {
         Some(history)
     }
 
-    /// Single pods that no request covers.
     fn single_pods(&self, pods: &[Pod<'_>], resource: Resource) -> Option<Difference> {
         let single = self.left_out.pods.iter().find(|of| of.resource == resource)?;
         let others = pods.iter().filter(|pod| !single.pods.contains(&pod.number));
@@ -162,7 +159,6 @@ impl Description {
         })
     }
 
-    /// The CPU usage that comes again.
     fn recurrences(&self, course: &Course, pods: &[Pod<'_>]) -> Vec<Recurrence> {
         let single = self.left_out.of(Resource::Cpu);
         let once = self.left_out.once.iter().find(|of| of.resource == Resource::Cpu);
@@ -197,7 +193,6 @@ impl Pod<'_> {
     }
 }
 
-/// The percentiles of each pod by itself.
 fn percentiles_of_each_pod(usage: &ContainerUsage, are_runs: bool) -> Percentiles {
     let mut most = [0; Percentile::PUBLISHED.len()];
     let of_pods = usage.course.pods.values().map(|pod| {

@@ -11,11 +11,9 @@ use serde_json::Value;
 use headroom_metrics_stores::port_forward::ForwardTarget;
 use headroom_objects::kinds::metadata;
 
-/// A Service that looks like a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub target: ForwardTarget,
-    /// The product that it seems to be.
     pub product: &'static str,
     /// It answers only to a token of the cluster.
     pub wants_token: bool,
@@ -206,40 +204,28 @@ mod tests {
     #[test]
     fn the_usual_installations_are_known() {
         let web = json!([{"name": "http-web", "port": 9090}, {"name": "reloader-web", "port": 8080}]);
+        let of_operator = [
+            service("monitoring", "kps-prometheus", json!({"app": "kube-prometheus-stack-prometheus"}), web.clone()),
+            service("monitoring", "prometheus-operated", json!({"operated-prometheus": "true"}), web.clone()),
+            service("monitoring", "kps-alertmanager", json!({"app": "kube-prometheus-stack-alertmanager"}), web),
+        ];
         check(
-            &[
-                service(
-                    "monitoring",
-                    "kps-prometheus",
-                    json!({"app": "kube-prometheus-stack-prometheus"}),
-                    web.clone(),
-                ),
-                service("monitoring", "prometheus-operated", json!({"operated-prometheus": "true"}), web.clone()),
-                service("monitoring", "kps-alertmanager", json!({"app": "kube-prometheus-stack-alertmanager"}), web),
-            ],
+            &of_operator,
             &["monitoring/kps-prometheus:9090 (Prometheus)", "monitoring/prometheus-operated:9090 (Prometheus)"],
         );
+        let alone = service("kube", "prometheus-server", json!({}), json!([{"port": 80}]));
+        check(&[alone], &["kube/prometheus-server:80 (Prometheus)"]);
+        let exporter = json!({NAME: "prometheus", COMPONENT: "exporter"});
+        let frontend = json!({NAME: "mimir", COMPONENT: "query-frontend"});
+        let of_frontend = json!([{"name": "grpc", "port": 9095}, {"name": "http-metrics", "port": 8080}]);
+        let several = [
+            service("m", "prom-node-exporter", exporter, json!([{"port": 9100}])),
+            service("m", "mimir-query-frontend", frontend, of_frontend),
+            service("m", "vmselect", json!({NAME: "vmselect"}), json!([{"name": "http", "port": 8481}])),
+            service("m", "vmsingle-a", json!({NAME: "vmsingle"}), json!([{"name": "http", "port": 8428}])),
+        ];
         check(
-            &[service("kube", "prometheus-server", json!({}), json!([{"port": 80}]))],
-            &["kube/prometheus-server:80 (Prometheus)"],
-        );
-        check(
-            &[
-                service(
-                    "m",
-                    "prom-node-exporter",
-                    json!({NAME: "prometheus", COMPONENT: "exporter"}),
-                    json!([{"port": 9100}]),
-                ),
-                service(
-                    "m",
-                    "mimir-query-frontend",
-                    json!({NAME: "mimir", COMPONENT: "query-frontend"}),
-                    json!([{"name": "grpc", "port": 9095}, {"name": "http-metrics", "port": 8080}]),
-                ),
-                service("m", "vmselect", json!({NAME: "vmselect"}), json!([{"name": "http", "port": 8481}])),
-                service("m", "vmsingle-a", json!({NAME: "vmsingle"}), json!([{"name": "http", "port": 8428}])),
-            ],
+            &several,
             &[
                 "m/vmselect:8481/select/0/prometheus (VictoriaMetrics cluster)",
                 "m/vmsingle-a:8428 (VictoriaMetrics)",

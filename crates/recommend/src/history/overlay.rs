@@ -13,9 +13,8 @@ use headroom_usage::profile::{Histories, History, Images, Share};
 use serde_json::Value;
 
 use headroom_objects::cluster_reader::{ClusterReader, List, ReadError, answer};
-use headroom_objects::kinds::ApiKind;
+use headroom_objects::kinds::{ApiKind, metadata};
 
-/// A container with a history.
 pub struct ContainerHistory<'c> {
     pub name: &'c str,
     /// As the pod names it.
@@ -37,7 +36,6 @@ pub struct HistoryOverlay<'s> {
 }
 
 impl<'s> HistoryOverlay<'s> {
-    /// With no history at all.
     pub fn without(below: &'s mut dyn ClusterReader) -> Self {
         Self { below, profiles: Vec::new() }
     }
@@ -78,8 +76,7 @@ impl ClusterReader for HistoryOverlay<'_> {
 
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
         if list.1 == KIND {
-            let is_asked = |profile: &&Value| profile.pointer("/metadata/name").and_then(Value::as_str) == Some(name);
-            return Ok(self.profiles.iter().find(is_asked).cloned());
+            return Ok(self.profiles.iter().find(|profile| metadata(profile, "name") == name).cloned());
         }
         self.below.get(list, name)
     }

@@ -24,7 +24,6 @@ impl PodsRead {
     }
 }
 
-/// The usage of one container.
 #[derive(Debug, Default)]
 pub struct ContainerPart {
     /// By the age of the day.

@@ -26,7 +26,6 @@ use headroom_workloads::owner::{Owners, PodOwners, WorkloadRef};
 /// The attempts of a query that fails for a moment.
 const RETRY: Retry = Retry { attempts: 4, first_wait: Duration::from_secs(2), longest_wait: Duration::from_secs(8) };
 
-/// The result of a reading.
 #[derive(Debug, Default)]
 pub struct HistoryReading {
     pub histories: Histories,
@@ -85,14 +84,12 @@ async fn surroundings(
     found
 }
 
-/// The inputs of all queries of a reading.
 struct Shared {
     store: Arc<StoreReader>,
     pods: PodsRead,
     lives: Lives,
 }
 
-/// Reads a window of these namespaces.
 pub async fn read(
     store: &Arc<StoreReader>,
     namespaces: &[String],
@@ -184,7 +181,6 @@ pub async fn read_instant(
     Ok(histories)
 }
 
-/// Repeats a query that fails for a moment.
 async fn repeated<T, F: Future<Output = Result<T, SourceError>>>(ask: impl Fn() -> F) -> Result<T, SourceError> {
     RETRY.run(|error| matches!(error, SourceError::Temporary(_)), ask).await
 }

@@ -19,7 +19,6 @@ const HOUR: i64 = 3_600;
 pub struct Timeline {
     /// The beginning of the first step, in Unix seconds.
     pub from: i64,
-    /// The seconds of a step.
     pub step: i64,
     /// The peak in each step, in thousandths of a core; none without samples.
     pub cpu: Vec<Option<u64>>,

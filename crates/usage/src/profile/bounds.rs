@@ -67,7 +67,6 @@ impl Histories {
         before - self.tags.len()
     }
 
-    /// The length of the text in bytes.
     pub(super) fn bytes(&self) -> usize {
         length(self)
     }
