@@ -5,7 +5,6 @@ use std::fmt;
 
 use headroom_admission::Context;
 use headroom_admission::amount::{Quantity, ResourceList};
-use headroom_admission::cluster::resource_quota::ResourceQuota;
 use headroom_admission::json::Malformed;
 use headroom_admission::quota::{ObjectUsage, QuotaObject, scope};
 use headroom_admission::request::{self, Pod};
@@ -39,8 +38,12 @@ pub struct PodCharge {
 /// The charges of a pod under every name of every quota of its namespace.
 pub fn charges(namespace: &str, pod: &Pod<'_>, context: &Context<'_>) -> Result<Vec<PodCharge>, Malformed> {
     let mut charges = Vec::new();
+    let object = QuotaObject::of_pod(pod, request::Object::planned(pod));
     for quota in context.quotas.iter().flatten() {
-        let usage = charged(pod, quota, context)?;
+        let usage = match scope::matches_all(&object, quota)? {
+            true => ObjectUsage::of(&object, context.now)?.list(object.kind),
+            false => ResourceList::default(),
+        };
         let key = |name: &str| {
             let [namespace, quota, name] = [namespace, &*quota.name, name].map(str::to_owned);
             QuotaKey { namespace, quota, name }
@@ -67,15 +70,6 @@ pub fn between(pods: u64, before: Option<&[PodCharge]>, after: &[PodCharge]) -> 
         (!change.is_zero()).then(|| QuotaEffect::new(after.level.clone(), change))
     };
     after.iter().enumerate().filter_map(effect).collect()
-}
-
-/// The charge of a pod to a quota; nothing if the quota is not about it.
-fn charged<'d>(pod: &Pod<'d>, quota: &ResourceQuota<'_>, context: &Context<'_>) -> Result<ResourceList<'d>, Malformed> {
-    let object = QuotaObject::of_pod(pod, request::Object::planned(pod));
-    if !scope::matches_all(&object, quota)? {
-        return Ok(ResourceList::default());
-    }
-    Ok(ObjectUsage::of(&object, context.now)?.list(object.kind))
 }
 
 /// `shop compute requests.cpu: 0.40 cores -> 2.09 cores of 1.00 cores (exceeds quota)`

@@ -103,6 +103,7 @@ impl Evaluated {
             Resource::ALL.into_iter().filter(|resource| *advised.estimates.resources.of(*resource)).collect();
         let containers = found.pod.containers.iter().enumerate();
         let admitted = &found.admitted;
+        let requests = pod_totals::as_quotas_see_it(admitted, Requirement::Request)?;
         Ok(Self {
             containers: containers.map(|(place, container)| of_container(place, container, &wanted, found)).collect(),
             notes: found.recommendation.estimates.notes.clone(),
@@ -111,7 +112,7 @@ impl Evaluated {
             assumption,
             admitted: Admitted {
                 qos: qos(admitted),
-                requests: requests(admitted)?,
+                requests: CPU_AND_MEMORY.map(|of| requests.get(of.name()).cloned().unwrap_or(Quantity::ZERO)),
                 charges: quota_effect::charges(&request.namespace, admitted, &found.context)?,
                 breaches: limits::check_pod(admitted, &found.ranges).first.iter().map(ToString::to_string).collect(),
             },
@@ -236,12 +237,6 @@ fn of_resource(
     advice.used = Some(Distribution::new(resource, samples, percentiles, peak).of_history(&estimate.basis));
     advice.reason = Some(AdviceReason::new(estimate, Some(measured)));
     advice
-}
-
-/// The CPU and memory that a pod requests as a whole.
-fn requests(pod: &Pod<'_>) -> Result<[Quantity; 2], Malformed> {
-    let all = pod_totals::as_quotas_see_it(pod, Requirement::Request)?;
-    Ok(CPU_AND_MEMORY.map(|resource| all.get(resource.name()).cloned().unwrap_or(Quantity::ZERO)))
 }
 
 /// <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>

@@ -99,9 +99,13 @@ impl Description {
         let both = [Resource::Cpu, Resource::Memory];
         let grows = both.into_iter().filter_map(of_resource).collect();
         let falls = both.into_iter().filter_map(|resource| fall(&days, resource)).collect();
-        let lately = both.map(|resource| (resource, median_since_yesterday(&days, resource))).to_vec();
+        let lately = both.map(|resource| {
+            let mut since_yesterday = Sketch::default();
+            days.range(0..=1).for_each(|(_, day)| since_yesterday.merge(day.sketch(resource)));
+            (resource, since_yesterday.percentile(500))
+        });
         let (covered, left_out) = OpenHistory::covering(days);
-        let mut found = Self { grows, falls, lately, covered, left_out, ..Self::default() };
+        let mut found = Self { grows, falls, lately: lately.to_vec(), covered, left_out, ..Self::default() };
         for resource in both {
             found.pods.extend(found.single_pods(&pods, resource).or_else(|| differing(&pods, resource)));
         }
@@ -150,13 +154,8 @@ impl Description {
         let single = self.left_out.pods.iter().find(|of| of.resource == resource)?;
         let others = pods.iter().filter(|pod| !single.pods.contains(&pod.number));
         let others = median(others.map(|pod| pod.level(resource)));
-        Some(Difference {
-            resource,
-            amount: single.amount,
-            pods: (single.pods.len(), pods.len()),
-            others,
-            is_covered: false,
-        })
+        let (amount, pods) = (single.amount, (single.pods.len(), pods.len()));
+        Some(Difference { resource, amount, pods, others, is_covered: false })
     }
 
     fn recurrences(&self, course: &Course, pods: &[Pod<'_>]) -> Vec<Recurrence> {
@@ -226,12 +225,6 @@ fn fall(days: &BTreeMap<u32, Observed>, resource: Resource) -> Option<Fall> {
         let is_far = least > amount / 2 * 3 && least > amount + little(resource);
         is_far.then_some(Fall { resource, amount, age: since.last()?.0 })
     })
-}
-
-fn median_since_yesterday(days: &BTreeMap<u32, Observed>, resource: Resource) -> u64 {
-    let mut all = Sketch::default();
-    days.range(0..=1).for_each(|(_, day)| all.merge(day.sketch(resource)));
-    all.percentile(500)
 }
 
 /// The pods that are far above most of the others on the days that they share.

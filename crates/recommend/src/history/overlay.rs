@@ -25,10 +25,6 @@ pub struct ContainerHistory<'c> {
     pub is_asked: bool,
 }
 
-fn nothing(now: Timestamp) -> History {
-    History { last_seen: now, days: 0, oom_kills: Vec::new(), windows: BTreeMap::new() }
-}
-
 /// ClusterReader in which a namespace's history is that of one workload's containers.
 pub struct HistoryOverlay<'s> {
     below: &'s mut dyn ClusterReader,
@@ -48,12 +44,13 @@ impl<'s> HistoryOverlay<'s> {
         workload: &str,
         containers: impl IntoIterator<Item = ContainerHistory<'c>>,
     ) -> Self {
+        let nothing = || History { last_seen: now, days: 0, oom_kills: Vec::new(), windows: BTreeMap::new() };
         let mut shares: BTreeMap<Root, Images> = BTreeMap::new();
         for ContainerHistory { name, image, history, is_asked } in containers {
             let Ok(image) = ImageName::parse(image) else { continue };
             let images = shares.entry(Root::of(image.repository())).or_default();
             let of_image = &mut images.entry(Repository::of(&image)).or_default().own;
-            let own = of_image.entry(namespace.to_owned()).or_insert_with(|| Histories::of(nothing(now)));
+            let own = of_image.entry(namespace.to_owned()).or_insert_with(|| Histories::of(nothing()));
             if is_asked {
                 own.all = history.clone();
             }

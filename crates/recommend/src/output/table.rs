@@ -99,10 +99,12 @@ pub fn page(report: &Recommendations, view: View) -> Page {
         let all = || parts.iter().chain([&report.total]);
         let sums = all().flat_map(|total| [&total.memory.requested, &total.memory.recommended, &total.memory.saved]);
         let unit = Unit::of("memory", sums);
-        let header = total_header(report, unit);
+        let memory = format!("MEMORY ({})", unit.name());
+        let mut header = vec!["NAMESPACE", "WORKLOADS", "CONTAINERS", "SKIPPED"];
+        header.extend(["CPU (cores)", "RECOMMENDED", "SAVED", &memory, "RECOMMENDED", "SAVED"]);
+        header.extend(report.total.saved_a_month.map(|_| "PER MONTH"));
         let spare = ["SKIPPED", "CONTAINERS", "WORKLOADS", "RECOMMENDED"];
-        let mut totals =
-            Table::new(&header.iter().map(String::as_str).collect::<Vec<_>>()).right(&NUMBERS).spare(&spare);
+        let mut totals = Table::new(&header).right(&NUMBERS).spare(&spare);
         all().for_each(|total| totals.row(total_cells(report, total, unit)));
         page.gap();
         page.table(totals);
@@ -335,24 +337,6 @@ fn wide(of: &Workload, container: &ContainerAdvice, units: &Units, charset: Char
         if scaled.is_empty() { dash() } else { scaled.join("; ") },
         container.image.clone(),
     ]
-}
-
-fn total_header(report: &Recommendations, unit: Unit) -> Vec<String> {
-    let memory = format!("MEMORY ({})", unit.name());
-    let header = [
-        "NAMESPACE",
-        "WORKLOADS",
-        "CONTAINERS",
-        "SKIPPED",
-        "CPU (cores)",
-        "RECOMMENDED",
-        "SAVED",
-        memory.as_str(),
-        "RECOMMENDED",
-        "SAVED",
-    ];
-    let per_month = report.total.saved_a_month.is_some().then_some("PER MONTH");
-    header.into_iter().chain(per_month).map(str::to_owned).collect()
 }
 
 fn total_cells(report: &Recommendations, total: &Total, unit: Unit) -> Vec<String> {

@@ -212,45 +212,36 @@ worker:
     assert!(matches!(refused, Err(EditError::Shared { .. })), "{refused:?}");
 }
 
-#[track_caller]
-fn check_refused(text: &str, expected: &str) {
-    let refused = set_amounts(text, &[both()]).unwrap_err().to_string();
-    assert_eq!(refused, expected);
-}
-
 #[test]
 fn what_is_not_certain_is_refused() {
     const BY_HAND: &str = "set `resources.requests: {cpu: 120m, memory: 200Mi}` by hand";
-    check_refused(
+    let check = |text: &str, expected: &str| {
+        assert_eq!(set_amounts(text, &[both()]).unwrap_err().to_string(), expected, "{text}");
+    };
+    check(
         &deployment("resources: &small\n  requests:\n    cpu: 1"),
         &format!("line 13: has an anchor, so an edit would change other places too: {BY_HAND}"),
     );
-    check_refused(
+    check(
         &deployment("env: &none []\nresources: *none"),
         &format!("line 13: uses an alias, so an edit would change other places too: {BY_HAND}"),
     );
-    check_refused(
+    check(
         &format!("x: &x {{requests: {{cpu: 1}}}}\n{}", deployment("resources:\n  <<: *x")),
         &format!("line 14: uses a merge key, so an edit would change other places too: {BY_HAND}"),
     );
-    check_refused(&deployment("resources: none"), "line 12: resources is neither a mapping nor empty");
-    check_refused(&deployment("").replace("nginx\n", "other\n"), "container `nginx` is not in the file");
-    check_refused("kind: Deployment\n", "Deployment `web` is not in the file");
+    check(&deployment("resources: none"), "line 12: resources is neither a mapping nor empty");
+    check(&deployment("").replace("nginx\n", "other\n"), "container `nginx` is not in the file");
+    check("kind: Deployment\n", "Deployment `web` is not in the file");
     let twice = format!("{}---\n{}", deployment(""), deployment(""));
-    check_refused(&twice, "Deployment `web` occurs twice in the file");
+    check(&twice, "Deployment `web` occurs twice in the file");
     assert!(matches!(set_amounts("a: [", &[both()]), Err(EditError::Unreadable(_))));
 }
 
 /// The lines of `all` that are not in `some`, if the others are there in the same order.
 fn lines_beside<'t>(all: &'t str, some: &str) -> Option<Vec<&'t str>> {
-    let mut beside = Vec::new();
     let mut wanted = some.lines().peekable();
-    for line in all.lines() {
-        match wanted.next_if_eq(&line) {
-            Some(_) => {}
-            None => beside.push(line),
-        }
-    }
+    let beside = all.lines().filter(|line| wanted.next_if_eq(line).is_none()).collect();
     wanted.next().is_none().then_some(beside)
 }
 
