@@ -26,6 +26,7 @@ use headroom_admission::timestamp::Timestamp;
 use headroom_dry_run::evaluate::{Admission, request as review};
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_dry_run::simulate::unread;
+use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, metadata};
@@ -766,8 +767,7 @@ impl ContainerAdvice {
     fn take_running(&mut self, running: &Value) {
         for advice in self.resources.iter_mut().filter(|of| of.unknown != Some(NoRecommendation::PodLevelResources)) {
             let amount = running.pointer(&format!("/resources/requests/{}", advice.resource.name()));
-            let text = amount.map(|of| of.as_str().map_or_else(|| of.to_string(), str::to_owned));
-            advice.take_running(text.and_then(|text| text.parse().ok()));
+            advice.take_running(amount.and_then(amount_of));
         }
     }
 

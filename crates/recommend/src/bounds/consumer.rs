@@ -93,10 +93,8 @@ fn surge(object: &Value, kind: &ApiKind, pods: u64) -> u64 {
             "currentNumberScheduled": pods});
         fields.insert("status".to_owned(), status);
     }
-    if let Some(Value::Object(spec)) = old.pointer_mut("/spec")
-        && spec.contains_key("replicas")
-    {
-        spec.insert("replicas".to_owned(), json!(pods));
+    if let Some(replicas) = old.pointer_mut("/spec/replicas") {
+        *replicas = json!(pods);
     }
     let mut new = old.clone();
     if let Some(Value::Object(template)) = new.pointer_mut("/spec/template") {

@@ -437,11 +437,6 @@ fn is_number(amount: &str) -> bool {
     amount.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'e'))
 }
 
-/// True if a value of a text is an amount.
-fn says_amount(value: &Value, amount: &Quantity) -> bool {
-    is_same_amount(&value.as_str().map_or_else(|| value.to_string(), str::to_owned), amount)
-}
-
 fn is_same_amount(text: &str, amount: &Quantity) -> bool {
     text.parse::<Quantity>().is_ok_and(|written| written == *amount)
 }

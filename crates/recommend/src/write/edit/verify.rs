@@ -1,10 +1,11 @@
 //! Holds an edited text against the one it was made from: nothing may differ but the amounts that were meant.
 
 use headroom_admission::amount::{Quantity, Requirement};
+use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_workloads::WorkloadRef;
 use serde_json::{Map, Value};
 
-use super::{Edit, EditPlace, says_amount};
+use super::{Edit, EditPlace};
 
 /// True if nothing differs but the amounts that were meant.
 pub(super) fn says_the_same(before: &str, after: &str, edits: &[Edit]) -> bool {
@@ -12,7 +13,8 @@ pub(super) fn says_the_same(before: &str, after: &str, edits: &[Edit]) -> bool {
     let are_set = edits.iter().all(|Edit { place, requirement, amounts }| {
         take(holder(place, &mut before), *requirement, amounts);
         let found = take(holder(place, &mut after), *requirement, amounts);
-        found.len() == amounts.len() && found.iter().zip(amounts).all(|(found, (_, amount))| says_amount(found, amount))
+        let is_amount = |(found, (_, amount)): (&Value, &(_, Quantity))| amount_of(found).as_ref() == Some(amount);
+        found.len() == amounts.len() && found.iter().zip(amounts).all(is_amount)
     });
     are_set && before == after
 }
