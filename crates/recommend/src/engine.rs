@@ -145,7 +145,7 @@ impl Engine<'_> {
         evaluator.pod_level = evaluator.at_pod_level(&now, &described, cluster)?;
         let Advised { advice, after, limits_refused, lower_limits } = evaluator.advise(&now, &described, cluster)?;
         let as_it_runs = evaluator.as_it_runs(&now, cluster)?;
-        let AdvisedContainers { mut containers, notes: mut of_workload, missing } = advice;
+        let Evaluated { mut containers, notes: mut of_workload, missing, .. } = advice;
         for problem in missing {
             if !notes.contains(&problem) {
                 notes.push(problem);
@@ -292,13 +292,12 @@ fn decided_by(entry: &WorkloadEntry, object: &Value, autoscalers: &Autoscalers) 
 
 /// The reason why a changed template does not reach the pods of a workload as usual.
 fn held_rollout(object: &Value) -> Option<Flag> {
-    let is = |at: &str, value: Value| object.pointer(at) == Some(&value);
-    match () {
-        () if is("/spec/updateStrategy/type", json!("OnDelete")) => Some(Flag::OnDelete),
-        () if is("/spec/paused", json!(true)) => Some(Flag::Paused),
-        () if is("/spec/strategy/type", json!("Recreate")) => Some(Flag::Recreate),
-        () => None,
-    }
+    let held = [
+        ("/spec/updateStrategy/type", json!("OnDelete"), Flag::OnDelete),
+        ("/spec/paused", json!(true), Flag::Paused),
+        ("/spec/strategy/type", json!("Recreate"), Flag::Recreate),
+    ];
+    held.into_iter().find_map(|(at, value, flag)| (object.pointer(at) == Some(&value)).then_some(flag))
 }
 
 struct Described<'h> {
@@ -321,19 +320,12 @@ fn pods_of(entry: &WorkloadEntry, now: &Evaluated) -> (u64, bool) {
     }
 }
 
-/// The recommendations for the containers of an object, what is to know about them, and what could not be read for them.
-struct AdvisedContainers {
-    containers: Vec<ContainerAdvice>,
-    notes: Vec<String>,
-    missing: Vec<ReadError>,
-}
-
 /// A memory limit for each container.
 type MemoryLimits = Vec<Option<Quantity>>;
 
 /// The recommendations for a workload, and its pod after admission with them.
 struct Advised {
-    advice: AdvisedContainers,
+    advice: Evaluated,
     after: Admitted,
     /// The reason that the LimitRanges refuse the new memory limits.
     limits_refused: Option<String>,
@@ -561,9 +553,8 @@ impl Evaluator<'_> {
         now: &Evaluated,
         usage: &[Option<Described<'_>>],
         cluster: &mut dyn ClusterReader,
-    ) -> Result<AdvisedContainers, String> {
-        let (containers, notes, missing) = (now.containers.clone(), now.notes.clone(), now.missing.clone());
-        let mut advice = AdvisedContainers { containers, notes, missing };
+    ) -> Result<Evaluated, String> {
+        let mut advice = now.clone();
         match self.engine.usage {
             // The object itself has been evaluated already.
             UsageSource::Profiles if object == self.object => {}
@@ -583,7 +574,7 @@ impl Evaluator<'_> {
         usage: &[Option<Described<'_>>],
         object: &Value,
         now: &Evaluated,
-        advice: &mut AdvisedContainers,
+        advice: &mut Evaluated,
         cluster: &mut dyn ClusterReader,
     ) -> Result<(), String> {
         let (asked, turns) = (self.ask(object.clone())?, turns(&now.containers));
@@ -718,9 +709,9 @@ impl Evaluator<'_> {
     }
 }
 
-impl AdvisedContainers {
+impl Evaluated {
     /// Takes the recommendations for the containers at some places.
-    fn take(&mut self, found: Evaluated, is_wanted: impl Fn(usize) -> bool) {
+    fn take(&mut self, found: Self, is_wanted: impl Fn(usize) -> bool) {
         for (place, (slot, container)) in self.containers.iter_mut().zip(found.containers).enumerate() {
             if is_wanted(place) {
                 slot.take_advice(container);

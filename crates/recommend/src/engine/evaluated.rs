@@ -19,6 +19,7 @@ use crate::history::distribution::Distribution;
 use crate::history::evidence::Evidence;
 
 /// An object that makes pods, after its evaluation.
+#[derive(Clone)]
 pub struct Evaluated {
     pub containers: Vec<ContainerAdvice>,
     pub notes: Vec<String>,

@@ -9,7 +9,7 @@ use std::fmt;
 use serde_json::Value;
 
 use headroom_metrics_stores::port_forward::ForwardTarget;
-use headroom_objects::kinds::metadata;
+use headroom_objects::kinds::{metadata, number, text};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
@@ -133,7 +133,7 @@ pub fn candidates(services: &[Value]) -> Vec<Candidate> {
             && let Some(candidate) = product.candidate(service)
         {
             // A Service with an address of its own is meant to be used; one without lists its pods.
-            let is_headless = service.pointer("/spec/clusterIP").and_then(Value::as_str) == Some("None");
+            let is_headless = text(service, "/spec/clusterIP") == "None";
             found.push((rank, is_headless, metadata(service, "creationTimestamp"), candidate));
         }
     }
@@ -165,19 +165,17 @@ impl Product {
 
     fn candidate(&self, service: &Value) -> Option<Candidate> {
         let ports = service.pointer("/spec/ports").and_then(Value::as_array)?;
-        let name = |port: &Value| port.get("name").and_then(Value::as_str).map(str::to_owned);
-        let number = |port: &Value| port.get("port").and_then(Value::as_u64).map(|number| number.to_string());
-        let wanted = self.ports.iter().find_map(|wanted| {
-            ports.iter().find(|port| [name(port), number(port)].contains(&Some((*wanted).to_owned())))
-        });
+        let number_of = |port: &Value| number(port, "/port").map(|number| number.to_string());
+        let is = |port: &Value, of: &str| text(port, "/name") == of || number_of(port).as_deref() == Some(of);
+        let wanted = self.ports.iter().find_map(|wanted| ports.iter().find(|port| is(port, wanted)));
         let port = wanted.or_else(|| ports.first())?;
         let namespace = metadata(service, "namespace");
         let is_openshift = namespace.starts_with("openshift-");
         let target = ForwardTarget {
             namespace: namespace.to_owned(),
             service: metadata(service, "name").to_owned(),
-            port: number(port)?,
-            is_tls: is_openshift || name(port).as_deref() == Some("https"),
+            port: number_of(port)?,
+            is_tls: is_openshift || text(port, "/name") == "https",
             path: self.path.to_owned(),
         };
         // Files may hold names that no API server allows.
