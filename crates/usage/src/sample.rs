@@ -16,8 +16,8 @@ pub fn amount(resource: Resource, quantity: &Quantity) -> Option<u64> {
     u64::try_from(scaled.value()).ok()
 }
 
-/// The quantity of nanocores or bytes. From a thousandth of a core up, cores are rounded up to millionths, which is at most 0.1 % more:
-/// billionths would triple the length of the text.
+/// The quantity of nanocores or bytes. From a thousandth of a core up, cores are rounded up to millionths, which is at most
+/// 0.1 % more: billionths would triple the length of the text.
 pub fn quantity(amount: u64, resource: Resource) -> Quantity {
     const MICRO: u64 = 1_000;
     const MILLI: u64 = 1_000_000;

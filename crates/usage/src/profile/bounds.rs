@@ -1,8 +1,9 @@
 //! Bounds of the history of an image, and the order in which parts of it are dropped.
 //!
 //! Each image in each namespace must fit into one object together with the image's pool ([`super::layout`]), so both
-//! are bounded before they are written. The least recently seen tags and workloads are dropped, beyond 8 each; then, tags first, those
-//! beyond [`MAX_BYTES`] of text. For a tag or workload without a history of its own, readers use that of all tags together.
+//! are bounded before they are written. The least recently seen tags and workloads are dropped, beyond 8 each; then, tags
+//! first, those beyond [`MAX_BYTES`] of text. For a tag or workload without a history of its own, readers use that of all
+//! tags together.
 //!
 //! If two histories were last seen at the same time, the one later in the alphabet is dropped, so that equal input gives equal
 //! text.
