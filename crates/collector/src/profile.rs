@@ -72,15 +72,20 @@ pub fn build(
 ) -> Result<Share, StoreError> {
     let today = day_of(collected.at.unix_seconds());
     let mut tags = NewestTags::new(today);
-    store.visit_root(root, Observed::read_last_seen, |place, day, last_seen| tags.add(place, day, last_seen))?;
+    store.visit_root(root, Observed::read_last_seen, |place, days| tags.add(place, &days))?;
     let (tags, dropped) = tags.close();
-    let (images, run) = (Images::new(), None);
-    let mut builder = Builder { today, tags, collected, pooling, images, run, open: None, damaged: None };
-    store.visit_root(root, Observed::read, |place, day, observed| builder.add(place, day, observed))?;
-    let mut workloads = Workloads { today, open: None, closed: Vec::new() };
-    store.visit_workloads(root, |place, day, observed| workloads.add(place, day, observed))?;
-    let mut images = builder.finish().map_err(|damaged| store.damaged(damaged))?;
-    workloads.finish_into(&mut images);
+    let mut builder = Builder { tags, collected, pooling, images: Images::new(), open: None };
+    let mut added = Ok(());
+    store.visit_root(root, Observed::read, |place, days| {
+        if added.is_ok() {
+            added = builder.add(&place, &covered(days, today));
+        }
+    })?;
+    added.and_then(|()| builder.close()).map_err(|damaged| store.damaged(damaged))?;
+    let mut workloads = Workloads::default();
+    store.visit_workloads(root, |place, days| workloads.add(place, &covered(days, today)))?;
+    let mut images = builder.images;
+    workloads.add_to(&mut images);
     let mut share = Share {
         namespace: namespace.to_owned(),
         root,
@@ -95,17 +100,19 @@ pub fn build(
     Ok(share)
 }
 
+/// The part of some days that a request covers.
+fn covered(days: BTreeMap<u32, Observed>, today: u32) -> OpenHistory {
+    let by_age = days.into_iter().map(|(day, observed)| (today.saturating_sub(day), observed));
+    OpenHistory::covering(by_age.collect()).0
+}
+
 /// Adds days in the order of their repositories. Holds the sketches of one repository at a time, and of its newest tags.
 struct Builder<'a> {
-    today: u32,
     tags: Wanted,
     collected: &'a Collected<'a>,
     pooling: &'a Pooling,
     images: Images,
-    /// The days of one reference in one namespace, which follow each other.
-    run: Option<(Place, BTreeMap<u32, Observed>)>,
     open: Option<OpenImage>,
-    damaged: Option<Damaged>,
 }
 
 struct OpenImage {
@@ -115,30 +122,19 @@ struct OpenImage {
 }
 
 impl Builder<'_> {
-    fn add(&mut self, place: Place, day: u32, observed: Observed) {
-        let mut closed = Ok(());
-        if self.run.as_ref().is_none_or(|(of, _)| *of != place) {
-            closed = self.close_run();
+    /// Adds the days of one reference in one namespace.
+    fn add(&mut self, place: &Place, days: &OpenHistory) -> Result<(), Damaged> {
+        if self.open.as_ref().is_some_and(|open| open.repository != place.repository) {
+            self.close()?;
         }
-        if self.open.as_ref().is_none_or(|open| open.repository != place.repository) {
-            closed = closed.and_then(|()| self.close());
-        }
-        self.damaged = closed.err().or(self.damaged.take());
-        let (_, days) = self.run.get_or_insert_with(|| (place, BTreeMap::new()));
-        days.insert(self.today.saturating_sub(day), observed);
-    }
-
-    fn close_run(&mut self) -> Result<(), Damaged> {
-        let Some((place, days)) = self.run.take() else { return Ok(()) };
-        let (days, _) = OpenHistory::covering(days);
         let open = self.open.get_or_insert_with(|| OpenImage {
             repository: place.repository.clone(),
             all: Gathering::default(),
             tags: BTreeMap::new(),
         });
-        open.all.add(&place.namespace, &days)?;
-        for tag in TagKey::of_reference(&place.reference).filter(|tag| self.tags.is_wanted(&place, tag)) {
-            open.tags.entry(tag).or_default().add(&place.namespace, &days)?;
+        open.all.add(&place.namespace, days)?;
+        for tag in TagKey::of_reference(&place.reference).filter(|tag| self.tags.is_wanted(place, tag)) {
+            open.tags.entry(tag).or_default().add(&place.namespace, days)?;
         }
         Ok(())
     }
@@ -174,53 +170,33 @@ impl Builder<'_> {
         self.images.insert(repository, image);
         Ok(())
     }
-
-    fn finish(mut self) -> Result<Images, Damaged> {
-        self.close_run()?;
-        self.close()?;
-        self.damaged.map_or(Ok(self.images), Err)
-    }
 }
 
 /// Containers of workloads with one image in one namespace that are kept here: more than a profile keeps.
 const MAX_WORKLOADS: usize = 16;
 
-/// Adds the days of workloads' containers in the order of their images and namespaces.
-struct Workloads {
-    today: u32,
-    open: Option<(WorkloadPlace, BTreeMap<u32, Observed>)>,
-    closed: Vec<(WorkloadPlace, History)>,
-}
+/// The histories of workloads' containers in the order of their images and namespaces.
+#[derive(Default)]
+struct Workloads(Vec<(WorkloadPlace, History)>);
 
 impl Workloads {
-    fn add(&mut self, place: WorkloadPlace, day: u32, observed: Observed) {
-        if self.open.as_ref().is_none_or(|(of, _)| *of != place) {
-            self.close();
-        }
-        let (_, days) = self.open.get_or_insert_with(|| (place, BTreeMap::new()));
-        days.insert(self.today.saturating_sub(day), observed);
-    }
-
-    fn close(&mut self) {
-        let covered = |days| OpenHistory::covering(days).0.history();
-        let closed = self.open.take().and_then(|(place, days)| Some((place, covered(days)?)));
-        self.closed.extend(closed);
-        let Some((last, _)) = self.closed.last() else { return };
+    fn add(&mut self, place: WorkloadPlace, days: &OpenHistory) {
+        self.0.extend(days.history().map(|history| (place, history)));
+        let Some((last, _)) = self.0.last() else { return };
         let is_beside =
             |place: &WorkloadPlace| (&place.repository, &place.namespace) == (&last.repository, &last.namespace);
-        let beside = self.closed.iter().rev().take_while(|(place, _)| is_beside(place)).count();
+        let beside = self.0.iter().rev().take_while(|(place, _)| is_beside(place)).count();
         if beside > 2 * MAX_WORKLOADS {
-            let mut newest = self.closed.split_off(self.closed.len() - beside);
+            let mut newest = self.0.split_off(self.0.len() - beside);
             newest.sort_by_key(|(_, history)| Reverse(history.last_seen));
             newest.truncate(MAX_WORKLOADS);
-            self.closed.extend(newest);
+            self.0.extend(newest);
         }
     }
 
     /// Adds each to the history of its namespace.
-    fn finish_into(mut self, images: &mut Images) {
-        self.close();
-        for (place, history) in self.closed {
+    fn add_to(self, images: &mut Images) {
+        for (place, history) in self.0 {
             let image = images.get_mut(&place.repository);
             if let Some(own) = image.and_then(|image| image.own.get_mut(&place.namespace)) {
                 own.workloads.insert(place.workload, history);

@@ -206,29 +206,12 @@ enum Trouble {
     OtherSource(String, String),
 }
 
-/// Not for all that becomes a [`redb::Error`]: the compiler could not tell whether [`Damaged`], a type of another crate, does.
-macro_rules! from_database_errors {
-    ($($error:ty),+) => {$(
-        impl From<$error> for Trouble {
-            fn from(error: $error) -> Self {
-                Self::Database(error.into())
-            }
-        }
-    )+};
-}
-
-from_database_errors!(
-    DatabaseError,
-    StorageError,
-    io::Error,
-    redb::CommitError,
-    redb::TableError,
-    redb::TransactionError
-);
-
-impl From<Damaged> for Trouble {
-    fn from(damaged: Damaged) -> Self {
-        Self::Row(damaged)
+impl<E> From<E> for Trouble
+where
+    redb::Error: From<E>,
+{
+    fn from(error: E) -> Self {
+        Self::Database(error.into())
     }
 }
 

@@ -52,7 +52,7 @@ pub struct InNamespaces {
 impl Gathering {
     pub fn add(&mut self, namespace: &str, days: &OpenHistory) -> Result<(), Damaged> {
         if self.current.as_ref().is_none_or(|(name, _)| name != namespace) {
-            self.put_away()?;
+            self.put_away();
             let known = self.others.remove(namespace).map(|bytes| OpenHistory::read(&bytes)).transpose()?;
             self.current = Some((namespace.to_owned(), known.unwrap_or_default()));
         }
@@ -63,7 +63,7 @@ impl Gathering {
     }
 
     pub fn close(mut self, pooling: &Pooling) -> Result<InNamespaces, Damaged> {
-        self.put_away()?;
+        self.put_away();
         let (mut votes, mut each) = (Votes::default(), BTreeMap::new());
         for (namespace, bytes) in &self.others {
             let open = OpenHistory::read(bytes)?;
@@ -75,11 +75,8 @@ impl Gathering {
         Ok(InNamespaces { together: votes.close(pooling.quorum), each })
     }
 
-    fn put_away(&mut self) -> Result<(), Damaged> {
-        if let Some((namespace, open)) = self.current.take() {
-            self.others.insert(namespace, open.write());
-        }
-        Ok(())
+    fn put_away(&mut self) {
+        self.others.extend(self.current.take().map(|(namespace, open)| (namespace, open.write())));
     }
 }
 

@@ -56,15 +56,14 @@ impl NewestTags {
         Self { oldest, repository: None, namespaces: BTreeMap::new(), wanted: Wanted::default(), dropped: 0 }
     }
 
-    pub fn add(&mut self, place: Place, day: u32, last_seen: i64) {
+    /// Adds the days of a reference in a namespace, with the time when each saw it last.
+    pub fn add(&mut self, place: Place, days: &BTreeMap<u32, i64>) {
         if self.repository.as_ref() != Some(&place.repository) {
             self.close_repository();
             self.repository = Some(place.repository);
         }
-        // Older than the longest window.
-        if day < self.oldest {
-            return;
-        }
+        // Others are older than the longest window.
+        let Some(last_seen) = days.range(self.oldest..).map(|(_, last_seen)| *last_seen).max() else { return };
         let moments = self.namespaces.entry(place.namespace).or_default();
         for tag in TagKey::of_reference(&place.reference) {
             let newest = moments.entry(tag).or_insert(last_seen);
@@ -122,9 +121,9 @@ mod tests {
         let many = (0..1000).map(|tag| (format!("a/many:{tag:04}"), i64::from(tag / 2)));
         for (image, last_seen) in few.chain(many) {
             let namespace = if image == "a/many:0007" { "lab" } else { "shop" };
-            newest.add(Place::of(namespace, &image).unwrap(), 90, last_seen);
+            newest.add(Place::of(namespace, &image).unwrap(), &[(90, last_seen)].into());
         }
-        newest.add(Place::of("shop", "a/old:1").unwrap(), 69, 1);
+        newest.add(Place::of("shop", "a/old:1").unwrap(), &[(69, 1)].into());
         let (wanted, dropped) = newest.close();
         assert_eq!(dropped, 999 - MAX_TAGS_IN_NAMESPACE);
         let key = |image: &str| TagKey::of(&ImageName::parse(image).unwrap()).next().unwrap();
@@ -139,7 +138,7 @@ mod tests {
     fn a_namespace_with_many_tags_takes_no_place_in_the_pool_from_others() {
         let mut newest = NewestTags::new(100);
         let mut add = |namespace, tag: &str, last_seen| {
-            newest.add(Place::of(namespace, &format!("a/nginx:{tag}")).unwrap(), 90, last_seen);
+            newest.add(Place::of(namespace, &format!("a/nginx:{tag}")).unwrap(), &[(90, last_seen)].into());
         };
         (0..1000).for_each(|tag| add("ci", &format!("ci-{tag}"), 1_000 + tag));
         for namespace in ["shop", "lab"] {

@@ -1,5 +1,7 @@
 //! Adds summaries, and visits them in the order in which profiles are built.
 
+use std::collections::BTreeMap;
+
 use headroom_admission::cluster::usage::Root;
 use headroom_admission::image::{Reference, Repository};
 use headroom_usage::batch::{Gathered, Place, WorkloadPlace};
@@ -15,13 +17,13 @@ impl Store {
         Ok(self.fact(NEWEST_FACT)?.filter(|newest| *newest > 0))
     }
 
-    /// Visits the days of a root's images by repository, with what is read of each. Images with an invalid name, which no admission
-    /// request can have, are skipped.
+    /// Visits a root's images by repository, with what is read of each day. Images with an invalid name, which no admission request
+    /// can have, are skipped.
     pub fn visit_root<T>(
         &self,
         root: Root,
         read: impl Fn(&[u8]) -> Result<T, Damaged>,
-        visit: impl FnMut(Place, u32, T),
+        visit: impl FnMut(Place, BTreeMap<u32, T>),
     ) -> Result<(), StoreError> {
         let place = |repository, reference: &str, namespace: &str| {
             Some(Place { repository, reference: Reference::parse(reference)?, namespace: namespace.to_owned() })
@@ -29,11 +31,11 @@ impl Store {
         self.visit(DAYS, root, place, read, visit)
     }
 
-    /// Visits the days of workloads that run a root's images, workload by workload.
+    /// Visits the workloads that run a root's images, with their days.
     pub fn visit_workloads(
         &self,
         root: Root,
-        visit: impl FnMut(WorkloadPlace, u32, Observed),
+        visit: impl FnMut(WorkloadPlace, BTreeMap<u32, Observed>),
     ) -> Result<(), StoreError> {
         let place = |repository, namespace: &str, workload: &str| {
             Some(WorkloadPlace { repository, namespace: namespace.to_owned(), workload: workload.to_owned() })
@@ -41,25 +43,32 @@ impl Store {
         self.visit(WORKLOADS, root, place, Observed::read, visit)
     }
 
-    fn visit<P, T>(
+    fn visit<P: PartialEq, T>(
         &self,
         table: TableDefinition<'_, DayKey, &[u8]>,
         root: Root,
         place: impl Fn(Repository, &str, &str) -> Option<P>,
         read: impl Fn(&[u8]) -> Result<T, Damaged>,
-        mut visit: impl FnMut(P, u32, T),
+        mut visit: impl FnMut(P, BTreeMap<u32, T>),
     ) -> Result<(), StoreError> {
         let number = root.number();
         self.read(|txn| {
             let rows = (number, "", "", "", 0)..(number + 1, "", "", "", 0);
+            // The days of a place follow each other.
+            let mut open: Option<(P, BTreeMap<u32, T>)> = None;
             for entry in txn.open_table(table)?.range(rows)? {
                 let (key, row) = entry?;
                 let (_, repository, second, third, day) = key.value();
                 let repository = Repository::from_full(repository);
-                if let Some(place) = repository.and_then(|repository| place(repository, second, third)) {
-                    visit(place, day, read(row.value())?);
+                let Some(place) = repository.and_then(|repository| place(repository, second, third)) else { continue };
+                let of_day = read(row.value()).map_err(Trouble::Row)?;
+                if let Some((_, days)) = open.as_mut().filter(|(of, _)| *of == place) {
+                    days.insert(day, of_day);
+                } else if let Some((of, days)) = open.replace((place, BTreeMap::from([(day, of_day)]))) {
+                    visit(of, days);
                 }
             }
+            open.into_iter().for_each(|(of, days)| visit(of, days));
             Ok(())
         })
     }
@@ -93,7 +102,8 @@ fn merge(
     key: (u8, &str, &str, &str, u32),
     observed: &Observed,
 ) -> Result<(), Trouble> {
-    let mut known = table.get(key)?.map(|known| Observed::read(known.value())).transpose()?;
+    let known = table.get(key)?.map(|known| Observed::read(known.value())).transpose();
+    let mut known = known.map_err(Trouble::Row)?;
     known.iter_mut().for_each(|known| known.merge(observed));
     let mut text = Vec::new();
     known.as_ref().unwrap_or(observed).write(&mut text);

@@ -251,7 +251,7 @@ pub fn figure(usage: &Value, name: &str) -> String {
 pub fn namespaces(store: &Store) -> Vec<String> {
     let mut namespaces = BTreeSet::new();
     for root in Root::all() {
-        store.visit_root(root, Observed::read_last_seen, |place, _, _| _ = namespaces.insert(place.namespace)).unwrap();
+        store.visit_root(root, Observed::read_last_seen, |place, _| _ = namespaces.insert(place.namespace)).unwrap();
     }
     namespaces.into_iter().collect()
 }
