@@ -338,8 +338,9 @@ impl Rounds {
         let profiles = failed.len();
         match failed.into_iter().next() {
             None => Ok(()),
-            Some(((namespace, name), error)) => {
-                Err(RoundError::Unwritten { profiles, namespace, name, error: error.to_string() })
+            Some((name, error)) => {
+                let (namespace, error) = (self.namespace.clone(), error.to_string());
+                Err(RoundError::Unwritten { profiles, namespace, name, error })
             }
         }
     }

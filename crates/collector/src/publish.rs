@@ -50,9 +50,6 @@ pub enum Destination {
     Stdout,
 }
 
-/// Namespace and name of an object.
-pub type ObjectName = (String, String);
-
 /// The existing objects of a root by name.
 type There = BTreeMap<String, Value>;
 
@@ -83,7 +80,7 @@ impl Destination {
         })
     }
 
-    async fn put(&self, (namespace, name): &ObjectName, object: &Value) -> Result<(), PublishError> {
+    async fn put(&self, namespace: &str, name: &str, object: &Value) -> Result<(), PublishError> {
         match self {
             Self::Cluster(cluster) => cluster.apply(namespace, name, object).await?,
             Self::Folder(folder) => folder.write(namespace, name, object)?,
@@ -97,7 +94,7 @@ impl Destination {
     }
 
     /// Deletes the object unless it has changed.
-    async fn delete(&self, (namespace, name): &ObjectName, object: &Value) -> Result<(), PublishError> {
+    async fn delete(&self, namespace: &str, name: &str, object: &Value) -> Result<(), PublishError> {
         match self {
             Self::Cluster(cluster) => cluster.delete(namespace, name, object).await?,
             Self::Folder(folder) => folder.delete(namespace, name)?,
@@ -117,20 +114,21 @@ impl Publisher<'_> {
             let there = match self.destination.list(self.namespace, root).await {
                 Ok(there) => there,
                 Err(error) => {
-                    published.fail(self.name(root.to_string()), error, self.metrics)?;
+                    published.count(self, root.to_string(), Err(error))?;
                     continue;
                 }
             };
             if there.values().any(|there| is_newer(there, as_of)) {
-                published.count(self.name(root.to_string()), Ok(ProfileWrite::Newer), self.metrics)?;
+                let (namespace, name) = (self.namespace, root.to_string());
+                tracing::warn!(namespace, name, "the existing profile was collected later, and stays as it is");
+                published.count(self, name, Ok(ProfileWrite::Unchanged))?;
                 continue;
             }
             let share = profile::build(self.store, self.namespace, root, &collected, self.pooling)?;
-            if let Err(error) = self.check_other_stores(&there, &share) {
-                published.fail(self.name(root.to_string()), error, self.metrics)?;
-                continue;
+            match self.check_other_stores(&there, &share) {
+                Ok(()) => self.write_all(root, share, &there, &mut published).await?,
+                Err(error) => published.count(self, root.to_string(), Err(error))?,
             }
-            self.write_all(root, share, &there, &mut published).await?;
         }
         self.metrics.sizes(published.bytes, self.store.bytes());
         Ok(published)
@@ -198,15 +196,14 @@ impl Publisher<'_> {
             let written = self.write(profile, root, there.get(&name), published).await;
             is_page_missing |= is_page && written.is_err();
             kept.insert(name.clone());
-            published.count(self.name(name), written, self.metrics)?;
+            published.count(self, name, written)?;
         }
         if published.failed.len() > failed_before {
             return Ok(());
         }
         for (name, there) in there.iter().filter(|(name, _)| !kept.contains(*name)) {
             if ownership::is_collected(there) {
-                let deleted = self.delete(name, there).await;
-                published.count_deleted(self.name(name.clone()), deleted, self.metrics)?;
+                published.count(self, name.clone(), self.delete(name, there).await)?;
             }
         }
         Ok(())
@@ -219,7 +216,7 @@ impl Publisher<'_> {
         there: Option<&Value>,
         published: &mut Published,
     ) -> Result<ProfileWrite, PublishError> {
-        let name = self.name(profile.name_any());
+        let name = profile.name_any();
         ownership::mark(&mut profile, self.store.id(), root);
         published.bytes += profile.bytes() as u64;
         let object = profile.to_value();
@@ -227,13 +224,14 @@ impl Publisher<'_> {
             return Ok(ProfileWrite::Unchanged);
         }
         self.check_turn()?;
-        self.destination.put(&name, &object).await?;
+        self.destination.put(self.namespace, &name, &object).await?;
         Ok(ProfileWrite::Written)
     }
 
-    async fn delete(&self, name: &str, there: &Value) -> Result<(), PublishError> {
+    async fn delete(&self, name: &str, there: &Value) -> Result<ProfileWrite, PublishError> {
         self.check_turn()?;
-        self.destination.delete(&self.name(name.to_owned()), there).await
+        self.destination.delete(self.namespace, name, there).await?;
+        Ok(ProfileWrite::Deleted)
     }
 
     fn check_turn(&self) -> Result<(), ClusterError> {
@@ -264,10 +262,6 @@ impl Publisher<'_> {
 
     fn is_ours(&self, there: &Value) -> bool {
         ownership::store_of(there) == Some(self.store.id())
-    }
-
-    fn name(&self, name: String) -> ObjectName {
-        (self.namespace.to_owned(), name)
     }
 
     /// The namespaces whose newest usage is missing, and the time since which it is missing: their histories must not look

@@ -6,8 +6,7 @@ use headroom_api_server::metric_registry::count;
 
 use super::cluster::ClusterError;
 use super::other_store::Lost;
-use super::{ObjectName, folder};
-use crate::metrics::CollectorMetrics;
+use super::{Publisher, folder};
 use crate::store::StoreError;
 
 /// Server errors in a row that end a round: the API server has failed, not the webhooks of some namespaces.
@@ -15,14 +14,12 @@ const MAX_SERVER_ERRORS: usize = 5;
 /// Failures that are logged one by one; the rest is counted.
 const MAX_LOGGED: usize = 10;
 
-/// The result of writing one UsageProfile.
+/// The result of writing or deleting one UsageProfile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProfileWrite {
     Written,
-    /// The existing profile has the same content.
     Unchanged,
-    /// The existing profile was collected later.
-    Newer,
+    Deleted,
 }
 
 /// An error of writing one UsageProfile. Others may be written.
@@ -62,7 +59,8 @@ pub struct Published {
     pub deleted: u64,
     /// The length of all profiles, written or not.
     pub bytes: u64,
-    pub failed: BTreeMap<ObjectName, PublishError>,
+    /// By the name of the profile.
+    pub failed: BTreeMap<String, PublishError>,
     /// Failures since the last success.
     failed_in_a_row: usize,
 }
@@ -71,61 +69,33 @@ impl Published {
     /// Counts the result of a profile. An error that concerns all profiles is returned and ends the round.
     pub(super) fn count(
         &mut self,
-        name: ObjectName,
-        written: Result<ProfileWrite, PublishError>,
-        metrics: &CollectorMetrics,
+        Publisher { namespace, metrics, .. }: &Publisher<'_>,
+        name: String,
+        done: Result<ProfileWrite, PublishError>,
     ) -> Result<(), PublishError> {
-        let written = match written {
-            Ok(written) => written,
-            Err(error) => return self.fail(name, error, metrics),
+        let (counted, result) = match done {
+            Ok(ProfileWrite::Written) => (&mut self.written, "written"),
+            Ok(ProfileWrite::Unchanged) => (&mut self.unchanged, "unchanged"),
+            Ok(ProfileWrite::Deleted) => (&mut self.deleted, "deleted"),
+            Err(error) => {
+                count(&metrics.profiles, "failed");
+                self.failed_in_a_row += 1;
+                // A server error (5xx), of the API server or of a webhook of one namespace.
+                let is_of_server = matches!(error, PublishError::Cluster(ClusterError::Failed { .. }));
+                if error.concerns_all() || is_of_server && self.failed_in_a_row >= MAX_SERVER_ERRORS {
+                    return Err(error);
+                }
+                match self.failed.len() < MAX_LOGGED {
+                    true => tracing::error!(namespace, name, %error, "a profile was not written"),
+                    false => tracing::debug!(namespace, name, %error, "a profile was not written"),
+                }
+                self.failed.insert(name, error);
+                return Ok(());
+            }
         };
+        *counted += 1;
         self.failed_in_a_row = 0;
-        if written == ProfileWrite::Written {
-            self.written += 1;
-            count(&metrics.profiles, "written");
-            return Ok(());
-        }
-        self.unchanged += 1;
-        count(&metrics.profiles, "unchanged");
-        if written == ProfileWrite::Newer {
-            let (namespace, name) = name;
-            tracing::warn!(namespace, name, "the existing profile was collected later, and stays as it is");
-        }
-        Ok(())
-    }
-
-    pub(super) fn count_deleted(
-        &mut self,
-        name: ObjectName,
-        deleted: Result<(), PublishError>,
-        metrics: &CollectorMetrics,
-    ) -> Result<(), PublishError> {
-        if let Err(error) = deleted {
-            return self.fail(name, error, metrics);
-        }
-        self.deleted += 1;
-        count(&metrics.profiles, "deleted");
-        Ok(())
-    }
-
-    pub(super) fn fail(
-        &mut self,
-        name: ObjectName,
-        error: PublishError,
-        metrics: &CollectorMetrics,
-    ) -> Result<(), PublishError> {
-        count(&metrics.profiles, "failed");
-        self.failed_in_a_row += 1;
-        // A server error (5xx), of the API server or of a webhook of one namespace.
-        let is_of_server = matches!(error, PublishError::Cluster(ClusterError::Failed { .. }));
-        if error.concerns_all() || is_of_server && self.failed_in_a_row >= MAX_SERVER_ERRORS {
-            return Err(error);
-        }
-        match self.failed.len() < MAX_LOGGED {
-            true => tracing::error!(namespace = name.0, name = name.1, %error, "a profile was not written"),
-            false => tracing::debug!(namespace = name.0, name = name.1, %error, "a profile was not written"),
-        }
-        self.failed.insert(name, error);
+        count(&metrics.profiles, result);
         Ok(())
     }
 }

@@ -156,7 +156,7 @@ async fn the_refusal_of_one_object_affects_no_other() {
         server.refuse(NGINX_IN_SHOP, code, message);
         let published = publish(&store, server.start().await, NOW).await.unwrap();
         assert_eq!(server.profiles().len(), QUARTERS - 1);
-        let failed: Vec<_> = published.failed.iter().map(|((_, name), error)| (name.as_str(), error)).collect();
+        let failed: Vec<_> = published.failed.iter().map(|(name, error)| (name.as_str(), error)).collect();
         assert!(
             matches!(failed[..], [(NGINX_IN_SHOP, error)] if error.to_string().starts_with(expected)),
             "{failed:?}"

@@ -50,7 +50,7 @@ const JOB: &str = "registry.example/lab/job";
 
 /// The collector's messages about roots that it left unwritten.
 fn kept(published: &Published) -> Vec<String> {
-    published.failed.iter().map(|((_, name), error)| format!("{name}: {error}")).collect()
+    published.failed.iter().map(|(name, error)| format!("{name}: {error}")).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
