@@ -40,8 +40,7 @@ impl Default for CollectorMetrics {
         let parts = Parts::default();
         families.0.register_collector(Box::new(parts.clone()));
         let profiles = ["written", "unchanged", "deleted", "failed"];
-        let metrics = Self {
-            registry: Registry::default(),
+        Self {
             samples: families.counter("samples", "Samples added to the history"),
             outside: families
                 .counter("samples_outside", "Samples dropped because they were of another window than was asked for"),
@@ -60,8 +59,8 @@ impl Default for CollectorMetrics {
                 "1 if this collector holds the lease and writes, 0 if it stands by or writes to no cluster",
             ),
             parts,
-        };
-        Self { registry, ..metrics }
+            registry,
+        }
     }
 }
 

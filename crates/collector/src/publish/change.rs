@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_due_when_an_estimate_could_change() {
+    fn a_profile_is_due_when_an_estimate_could_change_or_it_is_old() {
         let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
         check(&old, &profile("2026-11-21T01:00:00Z", 1060, 5, "100m"), false);
         check(&old, &profile("2026-11-21T01:00:00Z", 1060, 5, "101m"), false);
@@ -91,18 +91,10 @@ mod tests {
         check(&old, &profile("2026-11-21T01:00:00Z", 1101, 5, "100m"), true);
         check(&old, &profile("2026-11-21T01:00:00Z", 899, 5, "100m"), true);
         check(&old, &profile("2026-11-21T01:00:00Z", 1000, 6, "100m"), true);
-    }
-
-    #[test]
-    fn a_profile_is_due_when_it_is_old() {
-        let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
+        // It is old.
         check(&old, &profile("2026-11-21T05:59:59Z", 1000, 5, "100m"), false);
         check(&old, &profile("2026-11-21T06:00:00Z", 1000, 5, "100m"), true);
-    }
-
-    #[test]
-    fn additions_and_removals_are_written() {
-        let old = profile("2026-11-21T00:00:00Z", 1000, 5, "100m");
+        // Something was added or removed.
         let mut without = old.clone();
         without["spec"]["images"] = json!({});
         check(&old, &without, true);

@@ -48,8 +48,7 @@ impl Folder {
         let path = self.path_of(namespace, name);
         match fs::read_to_string(&path) {
             Ok(text) => Ok(serde_saphyr::from_str(&text).ok()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => Ok(None),
             Err(error) => Err(FolderError { path, error }),
         }
     }

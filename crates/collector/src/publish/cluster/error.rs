@@ -90,44 +90,31 @@ fn one_line(message: &str) -> String {
 mod tests {
     use super::*;
 
+    /// `…` stands for the message in the expected text.
     #[track_caller]
     fn check(code: u16, message: &str, expected: &str, concerns_all: bool) {
         let error = kube::Error::Api(kube::core::Status::failure(message, "").with_code(code).boxed()).into();
         let error = ClusterError::of(error, "patch", "usageprofiles", "headroom/usage-26");
-        assert_eq!((error.to_string().as_str(), error.concerns_all()), (expected, concerns_all));
+        assert_eq!((error.to_string(), error.concerns_all()), (expected.replace('…', message), concerns_all));
     }
 
     #[test]
     fn a_refusal_differs_from_missing_permissions() {
         let rights =
             r#"usageprofiles.headroom.dev "usage" is forbidden: User "eve" cannot patch resource "usageprofiles""#;
-        check(
-            403,
-            rights,
-            &format!(
-                "not allowed to patch usageprofiles ({rights}): bind this account to the Role and ClusterRole headroom-collector"
-            ),
-            true,
-        );
-        for refusal in [
-            r#"usageprofiles.headroom.dev "usage" is forbidden: exceeded quota: objects, requested: count/usageprofiles.headroom.dev=1"#,
-            r#"admission webhook "guard.example" denied the request: no"#,
-        ] {
-            check(
-                403,
-                refusal,
-                &format!(
-                    "usageprofile `headroom/usage-26` is rejected ({refusal}): let the quota or admission webhook of its namespace admit usageprofiles"
-                ),
-                false,
-            );
-        }
-        check(500, "failed calling webhook", "cannot patch usageprofiles: failed calling webhook", false);
-        check(
-            401,
-            "Unauthorized",
-            "the cluster does not know this account (Unauthorized): check the kubeconfig or the service account's token",
-            true,
-        );
+        let quota = r#"usageprofiles.headroom.dev "usage" is forbidden: exceeded quota: objects, requested: count/usageprofiles.headroom.dev=1"#;
+        let webhook = r#"admission webhook "guard.example" denied the request: no"#;
+        let conflict = r#"Apply failed with 1 conflict: conflict with "kubectl": .spec"#;
+        let rejected = "usageprofile `headroom/usage-26` is rejected (…): let the quota or admission webhook of its namespace admit usageprofiles";
+        let owned = "another writer owns parts of usageprofile `headroom/usage-26` (…): let one of the two keep it, or take it over with --force-conflicts";
+        let unknown = "the cluster does not know this account (…): check the kubeconfig or the service account's token";
+        let advice =
+            "not allowed to patch usageprofiles (…): bind this account to the Role and ClusterRole headroom-collector";
+        check(403, rights, advice, true);
+        check(403, quota, rejected, false);
+        check(403, webhook, rejected, false);
+        check(409, conflict, owned, false);
+        check(500, "failed calling webhook", "cannot patch usageprofiles: …", false);
+        check(401, "Unauthorized", unknown, true);
     }
 }
