@@ -25,22 +25,6 @@ fn piece(namespace: &str, from: i64, to: i64) -> Piece {
     Piece { namespace: namespace.into(), window: Window { from, to } }
 }
 
-/// As the first versions wrote one: it held what was estimated for each container, too.
-#[test]
-fn a_store_with_a_table_that_is_used_no_more_is_read() {
-    let (folder, store) = new_store();
-    store.add_present(ALWAYS, &minute("shop", 60), None).unwrap();
-    drop(store);
-    let database = Database::open(folder.path().join("usage.redb")).unwrap();
-    let txn = database.begin_write().unwrap();
-    txn.open_table(TableDefinition::<&str, &[u8]>::new("compared")).unwrap().insert("row", &[1][..]).unwrap();
-    txn.commit().unwrap();
-    drop(database);
-    let store = open(folder.path());
-    assert_eq!(store.newest().unwrap(), Some(60));
-    store.expire(1).unwrap();
-}
-
 #[test]
 fn errors_for_unusable_stores_have_advice() {
     let folder = tempfile::tempdir().unwrap();

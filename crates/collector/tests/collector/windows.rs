@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use headroom_collector::backfill::BackfillRun;
 use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::read_limits::Pace;
+use headroom_collector::store::Store;
 use headroom_fixtures::process::kill_repeatedly;
 use headroom_metrics_stores::{Reach, Source};
 use headroom_output::progress::Progress;
@@ -15,19 +16,14 @@ use headroom_usage::sample::Window;
 use crate::support::*;
 use tokio_util::sync::CancellationToken;
 
-/// The profiles if everything is read in one window.
-async fn reference(source: &Scripted, end: i64) -> String {
-    let (_folder, store) = new_store();
+/// Checks that a store has what a source has up to the last time whose samples are final, as if that is read in one window.
+async fn check_same(store: &Store, source: &Scripted) {
+    let end = (source.now - pace().sample_delay) / STEP * STEP;
+    let (_folder, whole) = new_store();
     let all = Window { from: (NOW - 40 * DAY) / DAY * DAY, to: end };
     let namespaces = source.namespaces(all).await.unwrap();
-    fill(&store, source, &namespaces.iter().map(String::as_str).collect::<Vec<_>>(), all).await;
-    source.reads.lock().unwrap().clear();
-    published(&store, end)
-}
-
-/// The last time whose samples are final at the source's current time.
-fn end(source: &Scripted) -> i64 {
-    (source.now - pace().sample_delay) / STEP * STEP
+    fill(&whole, source, &namespaces.iter().map(String::as_str).collect::<Vec<_>>(), all).await;
+    assert_eq!(published(store, end), published(&whole, end));
 }
 
 async fn check_complete(source: &Scripted, runs: usize) {
@@ -36,8 +32,7 @@ async fn check_complete(source: &Scripted, runs: usize) {
         collect(source, &store, &CancellationToken::new()).await.unwrap();
     }
     assert!(store.owed().unwrap().is_empty());
-    let calm = Scripted { now: source.now, ..Scripted::new(three_workloads()) };
-    assert_eq!(published(&store, end(source)), reference(&calm, end(&calm)).await);
+    check_same(&store, &Scripted { now: source.now, ..Scripted::new(three_workloads()) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,8 +66,7 @@ async fn an_hour_later_an_hour_is_read() {
     let reads = source.reads.lock().unwrap().clone();
     assert_eq!(reads.iter().map(|(_, window)| window.seconds()).sum::<i64>(), HOUR);
     assert_eq!(reads.iter().map(|(namespace, _)| namespace).collect::<Vec<_>>(), ["lab"; 2]);
-    let expected = reference(&source, end(&source)).await;
-    assert_eq!(published(&store, end(&source)), expected);
+    check_same(&store, &source).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,15 +76,11 @@ async fn a_failing_namespace_does_not_block_others_and_is_read_later() {
     let outcome = collect(&source, &store, &CancellationToken::new()).await.unwrap();
     assert_eq!(outcome.unread.keys().collect::<Vec<_>>(), ["lab"]);
     assert!(source.reads.lock().unwrap().iter().all(|(namespace, _)| namespace == "shop"));
-    let owed = store.owed().unwrap();
-    assert_eq!(
-        owed.iter().map(|piece| piece.namespace.as_str()).collect::<Vec<_>>(),
-        ["lab"],
-        "expected one merged piece"
-    );
+    let owed: Vec<_> = store.owed().unwrap().into_iter().map(|piece| piece.namespace).collect();
+    assert_eq!(owed, ["lab"], "expected one merged piece");
     source.broken.lock().unwrap().clear();
     collect(&source, &store, &CancellationToken::new()).await.unwrap();
-    assert_eq!(published(&store, end(&source)), reference(&source, end(&source)).await);
+    check_same(&store, &source).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +107,7 @@ async fn a_stopped_run_continues_where_it_stopped() {
         outcome.unwrap();
     }
     collect(&source, &store, &CancellationToken::new()).await.unwrap();
-    assert_eq!(published(&store, end(&source)), reference(&source, end(&source)).await);
+    check_same(&store, &source).await;
 }
 
 /// Kills a whole process, with its buffers: this test again, with the folder of a store.
@@ -157,21 +147,19 @@ async fn namespaces_are_read_concurrently() {
 async fn too_many_images_for_memory_are_read_in_shorter_windows() {
     let (_folder, store) = new_store();
     // Each minute another build.
-    let builds = |count: i64| {
-        (0..count).map(|minute| {
-            let image = &*format!("registry.example/ci/build:{minute}").leak();
-            let from = NOW - HOUR + minute * STEP - 2 * STEP;
-            Workload { namespace: "ci", pod: "build", image, from, to: from + STEP }
-        })
-    };
-    let source = Scripted::new(builds(58).collect());
+    let builds = (0..58).map(|minute| {
+        let image = &*format!("registry.example/ci/build:{minute}").leak();
+        let from = NOW - HOUR + minute * STEP - 2 * STEP;
+        Workload { namespace: "ci", pod: "build", image, from, to: from + STEP }
+    });
+    let source = Scripted::new(builds.collect());
     let pace = Pace { max_images: 10, ..pace() };
     let (metrics, progress, stop) = (CollectorMetrics::default(), Progress::hidden(), CancellationToken::new());
     let (source, store) = (&source, &store);
     let run = BackfillRun { source, store, pace: &pace, metrics: &metrics, progress: &progress, stop: &stop };
     run.catch_up().await.unwrap();
     assert!(store.owed().unwrap().is_empty());
-    assert_eq!(published(store, end(source)), reference(&Scripted::new(builds(58).collect()), end(source)).await);
+    check_same(store, source).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
