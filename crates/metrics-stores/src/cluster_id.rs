@@ -4,8 +4,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use headroom_admission::timestamp::Timestamp;
-use headroom_api_server::ApiPath;
-use headroom_api_server::api_client::{ApiClient, ApiResult};
 use serde_json::Value;
 
 /// The namespace that every cluster has from its first day to its last.
@@ -63,11 +61,6 @@ impl fmt::Display for ClusterId {
             (None, None) => f.write_str("(not known)"),
         }
     }
-}
-
-/// The identity of the cluster of an API server.
-pub async fn of_api_server(api: &ApiClient) -> ApiResult<ClusterId> {
-    Ok(ClusterId::of(&api.find(&ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM)).await?.unwrap_or_default()))
 }
 
 /// The maximum number of names in a message.

@@ -67,12 +67,6 @@ impl InfluxDb {
     }
 
     /// Detects the schema. Fails if the database has neither of Heapster's.
-    pub async fn connect(options: &InfluxdbOptions) -> Result<Self, SourceError> {
-        let store = Self::new(options)?;
-        store.questions().await?;
-        Ok(store)
-    }
-
     async fn questions(&self) -> Result<Questions<'_>, SourceError> {
         let find = async || {
             let found = self.api.schema().await?;

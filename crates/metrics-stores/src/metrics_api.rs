@@ -20,7 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::cluster_id::{self, ClusterId};
+use super::cluster_id::{ClusterId, KUBE_SYSTEM};
 use super::{Reach, Sink, Source, SourceError};
 use crate::diagnosis::{self, SourceFinding};
 
@@ -231,7 +231,8 @@ impl Look<'_> {
 #[async_trait]
 impl Source for MetricsApi {
     async fn cluster(&self) -> Result<ClusterId, SourceError> {
-        Ok(cluster_id::of_api_server(&self.api).await?)
+        let kube_system = self.api.find(&ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM)).await?;
+        Ok(ClusterId::of(&kube_system.unwrap_or_default()))
     }
 
     fn is_api_server(&self) -> bool {

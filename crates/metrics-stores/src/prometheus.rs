@@ -48,7 +48,7 @@ pub use self::selector::Matchers;
 /// A store with Prometheus' API. Its names are detected when it is first read, and again whenever
 /// it is asked for its time, with which each run begins: kube-state-metrics may come and go.
 pub struct Prometheus {
-    api: Api,
+    pub api: Api,
     options: PrometheusOptions,
     /// With the moment when it was made.
     reader: Mutex<Option<(Instant, Arc<StoreReader>)>>,
@@ -68,22 +68,6 @@ impl Prometheus {
     }
 
     /// Detects the names of the store. Fails if it has neither CPU nor memory of any container.
-    pub async fn connect(options: &PrometheusOptions) -> Result<Self, SourceError> {
-        let store = Self::new(Http::new(&options.endpoint)?, options.clone());
-        store.probe().await?;
-        Ok(store)
-    }
-
-    /// Asks somebody's own expression about now, and reads no more than the first rows of the answer.
-    pub async fn first_rows(
-        &self,
-        expression: &str,
-        most: usize,
-        each: &mut (dyn FnMut(AnswerSeries) + Send),
-    ) -> Result<(), SourceError> {
-        self.api.first_rows(&query::PromQl::of(expression), most, each).await
-    }
-
     async fn probe(&self) -> Result<Arc<StoreReader>, SourceError> {
         let probed = probe::probe(&self.api, &self.options).await?;
         let reader = Arc::new(StoreReader::new(self.api.clone(), &probed, &self.options)?);

@@ -151,6 +151,7 @@ async fn ask(store: &Prometheus, namespace: &str, question: &Question) -> Result
             of("cpu_cfs_periods_total")
         );
         store
+            .api
             .first_rows(&question, MOST_ROWS, &mut |row| {
                 let place = (row.label("pod").to_owned(), row.label("container").to_owned());
                 rows.extend(row.value().map(|value| (place, value.clamp(0.0, 100.0).round() as u32)));
@@ -160,6 +161,6 @@ async fn ask(store: &Prometheus, namespace: &str, question: &Question) -> Result
     };
     // One number: the series that an expression finds are nobody's business here. The line ends a comment.
     let one = format!("count({alert}\n)");
-    store.first_rows(&one, 1, &mut |_| _ = rows.insert(Default::default(), 1)).await?;
+    store.api.first_rows(&one, 1, &mut |_| _ = rows.insert(Default::default(), 1)).await?;
     Ok(rows)
 }

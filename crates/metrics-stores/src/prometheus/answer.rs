@@ -1,12 +1,11 @@
 //! Reads responses. Nothing is sent from here, and floats end here.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use headroom_usage::sample::{Resource, Sample, SampledContainer};
 use http::StatusCode;
 use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::de::Deserializer;
 
 use super::names::ContainerLabels;
 use crate::http::{self as edge, Redactor, StoreText};
@@ -20,16 +19,11 @@ pub const NUMBER: &str = "headroom_question";
 pub struct AnswerSeries {
     #[serde(default)]
     metric: BTreeMap<String, String>,
-    #[serde(default)]
-    values: Points,
+    #[serde(default, deserialize_with = "finite")]
+    values: Vec<(i64, f64)>,
     #[serde(default)]
     value: Option<Pair>,
 }
-
-/// Finite values with their time in unix seconds. NaN and infinities are no samples: they are what is left when a
-/// quotient had nothing to divide, or a stale marker that an exporter wrote itself.
-#[derive(Debug, Default, Clone, PartialEq)]
-struct Points(Vec<(i64, f64)>);
 
 #[derive(Debug, Clone, PartialEq)]
 struct Pair(i64, f64);
@@ -48,7 +42,7 @@ impl AnswerSeries {
     }
 
     pub fn points(&self) -> &[(i64, f64)] {
-        &self.values.0
+        &self.values
     }
 
     /// The value of a moment, if it is a number.
@@ -107,30 +101,11 @@ pub fn labels(bytes: &[u8]) -> Result<BTreeMap<String, String>, SourceError> {
         .map_err(|error| SourceError::Permanent(format!("the answer has labels that cannot be read: {error}")))
 }
 
-impl<'de> Deserialize<'de> for Points {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct PointsVisitor;
-
-        impl<'de> Visitor<'de> for PointsVisitor {
-            type Value = Points;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an array of pairs of a time and a number as text")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut pairs: A) -> Result<Points, A::Error> {
-                let mut points = Vec::new();
-                while let Some(Pair(time, value)) = pairs.next_element()? {
-                    if value.is_finite() {
-                        points.push((time, value));
-                    }
-                }
-                Ok(Points(points))
-            }
-        }
-
-        deserializer.deserialize_seq(PointsVisitor)
-    }
+/// Finite values with their time in unix seconds. NaN and infinities are no samples: they are what is left when a
+/// quotient had nothing to divide, or a stale marker that an exporter wrote itself.
+fn finite<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(i64, f64)>, D::Error> {
+    let pairs = Vec::<Pair>::deserialize(deserializer)?.into_iter();
+    Ok(pairs.filter(|Pair(_, value)| value.is_finite()).map(|Pair(time, value)| (time, value)).collect())
 }
 
 impl<'de> Deserialize<'de> for Pair {
@@ -258,34 +233,6 @@ mod tests {
         assert!(matches!(close(&redactor(), b"<html>", false), Err(SourceError::Permanent(_))));
     }
 
-    // Recorded from Prometheus 2.42 and VictoriaMetrics 1.79.
-    const PROMETHEUS: &str = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"container":"nginx","pod":"web-1"},"values":[[1795237680,"1"],[1795237740,"1"]]}]}}"#;
-    const PROMETHEUS_TIME: &str = r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1795238231.798,"1795238231.798"]}]}}"#;
-    const VICTORIA_METRICS_TOO_MUCH: &str = r#"{"status":"error","errorType":"422","error":"error when executing query=\"rate(c_seconds_total[60s])\" on the time range (start=1795237620000, end=1795237800000, step=60000): cannot execute query: cannot evaluate \"rate(c_seconds_total[60s])\": cannot select more than -search.maxSamplesPerQuery=5 samples; possible solutions: to increase the -search.maxSamplesPerQuery; to reduce time range for the query; to use more specific label filters in order to select lower number of series"}"#;
-
-    fn recorded(text: &str) -> Vec<AnswerSeries> {
-        let mut rows = Vec::new();
-        let mut splitter = json_splitter::Splitter::new(json_splitter::Split::ArrayAt(2, "result"));
-        splitter
-            .feed(text.as_bytes(), &mut |element| {
-                rows.push(row(element)?);
-                Ok(())
-            })
-            .unwrap();
-        assert_eq!(close(&redactor(), &splitter.finish().unwrap(), false).unwrap(), [""; 0]);
-        rows
-    }
-
-    #[test]
-    fn recorded_answers_are_read() {
-        let rows = recorded(PROMETHEUS);
-        assert_eq!((rows.len(), rows[0].label("pod")), (1, "web-1"));
-        assert_eq!(rows[0].points(), [(1_795_237_680, 1.0), (1_795_237_740, 1.0)]);
-        assert_eq!(recorded(PROMETHEUS_TIME)[0].value(), Some(1_795_238_231.798));
-        let refused = refusal(&redactor(), StatusCode::UNPROCESSABLE_ENTITY, &VICTORIA_METRICS_TOO_MUCH.into());
-        assert!(matches!(refused, SourceError::Overloaded(text) if text.contains("maxSamplesPerQuery=5")));
-    }
-
     #[test]
     fn a_refusal_says_whether_less_would_do() {
         let check = |status: u16, error_type: &str, said: &str, kind: fn(String) -> SourceError| {
@@ -299,6 +246,8 @@ mod tests {
         check(503, "timeout", "query timed out in expression evaluation", SourceError::Overloaded);
         let samples = "query processing would load too many samples into memory in query execution";
         check(422, "execution", samples, SourceError::Overloaded);
+        // VictoriaMetrics.
+        check(422, "422", "cannot select more than -search.maxSamplesPerQuery=5 samples", SourceError::Overloaded);
         check(503, "unavailable", "no leader", SourceError::Temporary);
         check(400, "bad_data", r#"invalid parameter "query": parse error"#, SourceError::Permanent);
     }

@@ -84,10 +84,10 @@ impl Api {
         Ok(rows)
     }
 
-    /// Asks about now, and reads no more than the first rows of the answer.
-    pub async fn first_rows(&self, question: &PromQl, most: usize, each: &mut EachRow<'_>) -> Result<(), SourceError> {
+    /// Asks somebody's own expression about now, and reads no more than the first rows of the answer.
+    pub async fn first_rows(&self, expression: &str, most: usize, each: &mut EachRow<'_>) -> Result<(), SourceError> {
         let mut rows = 0;
-        let parameters = vec![("query", question.as_str())];
+        let parameters = vec![("query", expression)];
         let take = &mut |element: &[u8]| {
             each(answer::row(element)?);
             rows += 1;

@@ -67,15 +67,11 @@ impl PodSelection {
     }
 }
 
-/// PromQL, built here or written by the people of a cluster.
+/// PromQL that is built here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromQl(String);
 
 impl PromQl {
-    pub fn of(expression: &str) -> Self {
-        Self(expression.to_owned())
-    }
-
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -106,44 +102,33 @@ pub struct Queries<'a> {
 impl<'a> Queries<'a> {
     /// The usage of each container of these namespaces within each step; none if the store does not have the resource.
     pub fn usage(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<PromQl> {
-        self.usage_text(namespaces, resource, with_image).map(PromQl)
-    }
-
-    fn usage_text(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<String> {
         let by = self.usage_labels(with_image);
-        match resource {
-            Resource::Cpu => {
-                self.of_series(namespaces, resource).map(|of_series| format!("max by ({by}) ({of_series})"))
-            }
-            Resource::Memory => self.memory(namespaces, &by, |selector| self.peak(selector)),
+        let usage = match resource {
+            Resource::Cpu => format!("max by ({by}) ({})", self.of_series(namespaces, resource)?),
+            Resource::Memory => self.memory(namespaces, &by)?,
             // The sum of all devices.
-            Resource::EphemeralStorage => self
-                .names
-                .storage
-                .as_ref()
-                .map(|metric| (self.usage_selector(metric, namespaces), format!("{by}, device")))
-                .map(|(selector, each)| format!("sum by ({by}) (max by ({each}) ({}))", self.peak(&selector))),
-        }
+            Resource::EphemeralStorage => {
+                let peak = self.peak(&self.usage_selector(self.names.storage.as_ref()?, namespaces));
+                format!("sum by ({by}) (max by ({by}, device) ({peak}))")
+            }
+        };
+        Some(PromQl(usage))
     }
 
     /// The CPU or memory usage of each series. `max by` leaves one series of an HA pair.
     fn of_series(&self, namespaces: &[&str], resource: Resource) -> Option<String> {
+        let Names { cpu, memory, swaps, .. } = self.names;
         match resource {
-            Resource::Cpu => {
-                self.names.cpu.as_ref().map(|cpu| self.cpu(&self.usage_selector(&cpu.metric, namespaces), cpu))
-            }
-            Resource::Memory => {
-                let memory = self.names.memory.as_ref().filter(|_| !self.names.swaps);
-                memory.map(|metric| self.peak(&self.usage_selector(metric, namespaces)))
-            }
-            Resource::EphemeralStorage => None,
+            Resource::Cpu => cpu.as_ref().map(|cpu| self.cpu(&self.usage_selector(&cpu.metric, namespaces), cpu)),
+            Resource::Memory if !swaps => Some(self.peak(&self.usage_selector(memory.as_ref()?, namespaces))),
+            Resource::Memory | Resource::EphemeralStorage => None,
         }
     }
 
     /// The memory of each container, with what is swapped: added as series of one sum, since a join fails where two claim one
     /// container.
-    fn memory(&self, namespaces: &[&str], by: &str, of: impl Fn(&Selector) -> String) -> Option<String> {
-        let most = |metric: &str| format!("max by ({by}) ({})", of(&self.usage_selector(metric, namespaces)));
+    fn memory(&self, namespaces: &[&str], by: &str) -> Option<String> {
+        let most = |metric: &str| format!("max by ({by}) ({})", self.peak(&self.usage_selector(metric, namespaces)));
         let memory = most(self.names.memory.as_ref()?);
         if !self.names.swaps {
             return Some(memory);
@@ -187,7 +172,7 @@ impl<'a> Queries<'a> {
     ) -> Option<PromQl> {
         let pod = &self.names.usage.pod;
         let queries = Queries { pods: &self.pods.clone().and_all(&group.pods.matchers(pod)), ..*self };
-        let usage = queries.usage_text(namespaces, resource, false)?;
+        let usage = queries.usage(namespaces, resource, false)?.0;
         let of_series = queries.of_series(namespaces, resource).filter(|_| group.has_single_series);
         let mut rank = String::new();
         let mut before = 0;
@@ -225,7 +210,7 @@ impl<'a> Queries<'a> {
 
     /// The peak of usage in the hour before each moment.
     pub fn hourly(&self, namespaces: &[&str], resource: Resource) -> Option<PromQl> {
-        let usage = self.usage_text(namespaces, resource, false)?;
+        let usage = self.usage(namespaces, resource, false)?.0;
         Some(PromQl(format!("max_over_time(({usage})[1h:{}s])", self.step_seconds)))
     }
 

@@ -219,7 +219,7 @@ impl StoreReading<'_> {
             ));
         }
         let window = self.window(&reader);
-        if !reader.knows_state() {
+        if reader.names.state.is_none() {
             self.notes.push(
                 "the store has no kube-state-metrics: pods that are gone are told apart by their names, and \
                  out-of-memory kills only as far as pods tell their last one"

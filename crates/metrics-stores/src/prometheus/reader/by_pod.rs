@@ -50,11 +50,6 @@ pub struct Throttling {
 }
 
 impl StoreReader {
-    /// Returns true if the store has kube-state-metrics, and with it owners and OOM kills.
-    pub fn knows_state(&self) -> bool {
-        self.names.state.is_some()
-    }
-
     /// Reads in which hours each container used more than twice the CPU that it uses on average: when they began, and how much.
     pub async fn busy_hours(
         &self,
