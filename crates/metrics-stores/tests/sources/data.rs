@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+pub use headroom_api_server::clock::now;
 use headroom_fixtures::open_metrics::OpenMetrics;
 use headroom_usage::sample::{Batch, OomKill, Resource, Sample, SampledContainer, Series, Window};
 
@@ -235,11 +236,6 @@ impl Container {
         let so_far = |minute: usize| self.kills.iter().filter(|kill| **kill <= minute).count() as f64;
         (0..self.cpu.len()).map(|minute| (from + (minute as i64 + 1) * 60, so_far(minute))).collect()
     }
-}
-
-/// The current time in Unix seconds.
-pub fn now() -> i64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64
 }
 
 pub type Key = (SampledContainer, Resource);

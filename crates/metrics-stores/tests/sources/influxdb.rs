@@ -76,13 +76,14 @@ fn options(server: &Server) -> InfluxdbOptions {
     InfluxdbOptions::new(Endpoint::new(server.url()))
 }
 
-async fn connect(server: &Server) -> InfluxDb {
-    InfluxDb::connect(&options(server)).await.unwrap()
+fn connect(server: &Server) -> InfluxDb {
+    InfluxDb::new(&options(server)).unwrap()
 }
 
-/// The error of a store that must not be connected to.
+/// The error of a store that must not be read.
 async fn refused(options: &InfluxdbOptions) -> String {
-    InfluxDb::connect(options).await.err().map(|error| error.to_string()).unwrap_or_default()
+    let window = Window { from: 0, to: 60 };
+    InfluxDb::new(options).unwrap().namespaces(window).await.unwrap_err().to_string()
 }
 
 fn fill(server: &Server, user: &str, text: &str) {
@@ -97,7 +98,7 @@ async fn readings_match_usage_in_both_schemas() {
     for schema in [Schema::Measurements, Schema::Fields] {
         let server = servers::influxdb(false, 0);
         fill(&server, "", &line_protocol(&cluster, schema));
-        let source = connect(&server).await;
+        let source = connect(&server);
         assert!((source.now().await.unwrap() - cluster.window.to).abs() < 300);
         assert_eq!(source.namespaces(cluster.window).await.unwrap(), ["pay", "shop"]);
         data::check(&read(&source, cluster.window, 6 * 3600).await, &expected(&cluster));
@@ -115,7 +116,7 @@ async fn a_long_series_is_read_in_chunks() {
     }
     let server = servers::influxdb(false, 0);
     fill(&server, "", &text);
-    let source = connect(&server).await;
+    let source = connect(&server);
     let mut found = data::Read::default();
     let mut batches = 0;
     let window = Window { from: 0, to: minutes * 60 };
@@ -136,7 +137,7 @@ async fn a_required_password_is_sent() {
     let text = refused(&options).await;
     assert!(text.contains("answers 401"), "{text}");
     options.endpoint.authentication = Authentication::Basic { user: "admin".into(), password: "open sesame".into() };
-    let source = InfluxDb::connect(&options).await.unwrap();
+    let source = InfluxDb::new(&options).unwrap();
     data::check(&read(&source, cluster.window, 3600).await, &expected(&cluster));
 }
 
@@ -185,7 +186,7 @@ async fn a_limit_of_steps_leads_to_smaller_queries() {
     let cluster = Cluster::until_now(120);
     let server = servers::influxdb(false, 30);
     fill(&server, "", &line_protocol(&cluster, Schema::Measurements));
-    let source = connect(&server).await;
+    let source = connect(&server);
     let refused = source.read("shop", cluster.window, &mut |_| {}).await;
     assert!(
         matches!(&refused, Err(SourceError::Overloaded(text)) if text.contains("max-select-buckets")),
@@ -228,7 +229,7 @@ async fn clusters_that_share_a_database_are_distinguished() {
     assert!(findings.iter().any(|finding| (finding.verdict, finding.subject) == (SourceVerdict::Bad, "cluster")));
 
     options.condition = "cluster_name = 'prod'".to_owned();
-    let source = InfluxDb::connect(&options).await.unwrap();
+    let source = InfluxDb::new(&options).unwrap();
     let mut found = Vec::new();
     let window = Window { from: now / 3600 * 3600 - 3600, to: now / 3600 * 3600 + 3600 };
     source.read("shop", window, &mut |batch| found.push(batch)).await.unwrap();

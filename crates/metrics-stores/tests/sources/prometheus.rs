@@ -21,6 +21,11 @@ pub fn options(url: String) -> PrometheusOptions {
     PrometheusOptions::new(Endpoint::new(url))
 }
 
+/// A store that was asked nothing yet.
+pub fn new_source(options: PrometheusOptions) -> Prometheus {
+    Prometheus::new(Http::new(&options.endpoint).unwrap(), options)
+}
+
 /// Reads a span like the pipeline: window by window, namespace by namespace.
 pub async fn read(source: &impl Source, span: Window, window_seconds: i64) -> Read {
     let mut read = Read::default();
@@ -62,7 +67,7 @@ fn check_refused<T>(result: Result<T, SourceError>, words: &str) {
 async fn readings_match_usage() {
     let cluster = Cluster::until_now(360);
     let server = start(cluster.open_metrics());
-    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let source = new_source(options(server.url()));
     let now = source.now().await.unwrap();
     assert!((now - cluster.window.to).abs() < 300, "{now}");
     assert_eq!(source.cluster().await.unwrap().created, Some(data::CREATED));
@@ -74,6 +79,7 @@ async fn readings_match_usage() {
         data::check(&found, &cluster.expected());
         check_kills(&cluster, &found.kills);
     }
+    check_hours(server.url(), shifted(cluster.window)).await;
 }
 
 #[tokio::test]
@@ -83,9 +89,9 @@ async fn one_image_is_read_alone() {
     let server = start(cluster.open_metrics());
     let asked = PrometheusOptions { as_of: Some(from + DAY + 1800), ..options(server.url()) };
     let of_image = |image: &str| PrometheusOptions { image: Some(image.to_owned()), ..asked.clone() };
-    let whole = Prometheus::connect(&asked).await.unwrap();
+    let whole = source(asked.clone());
     for (image, namespaces) in [("nginx", ["shop"]), ("postgres", ["shop"]), ("api", ["pay"])] {
-        let source = Prometheus::connect(&of_image(image)).await.unwrap();
+        let source = new_source(of_image(image));
         for window in [Window { from, to: from + DAY }, Window { from: from + 60, to: from + DAY / 2 }] {
             assert_eq!(source.namespaces(window).await.unwrap(), namespaces);
             let (mut found, mut all) = (Read::default(), Read::default());
@@ -159,13 +165,6 @@ pub async fn check_hours(url: String, span: Window) {
     }
 }
 
-#[tokio::test]
-async fn hours_and_ends_made_in_the_store_match_its_samples() {
-    let cluster = Cluster::until_now(360);
-    let server = start(cluster.open_metrics());
-    check_hours(server.url(), shifted(cluster.window)).await;
-}
-
 /// The usage of a day by namespace, workload, container and resource: amounts, rising, with their seconds.
 fn amounts(read: Read) -> BTreeMap<String, Vec<(u64, u64)>> {
     let mut found = BTreeMap::<_, Vec<(u64, u64)>>::new();
@@ -197,7 +196,7 @@ pub async fn check_day(store: impl FnOnce(&Cluster) -> Server) {
 async fn check_day_with(url: String, matchers: &str, day: Window) {
     let matchers = Matchers::from(matchers.to_owned());
     let options = PrometheusOptions { as_of: Some(day.to + 1800), matchers, ..options(url) };
-    let source = Prometheus::connect(&options).await.unwrap();
+    let source = new_source(options.clone());
     let mut by_day = Read::default();
     source.read_several(&["pay", "shop"], day, &mut |batch| by_day.take(batch)).await.unwrap();
     let by_sample = read(&source, day, DAY / 2).await;
@@ -243,7 +242,7 @@ async fn too_many_points_or_samples_lead_to_smaller_queries() {
         ..PrometheusServer::default()
     }
     .start();
-    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let source = new_source(options(server.url()));
     let mut ignore = |_| {};
     let too_long = Window { from: cluster.window.to - 12_000 * 60, to: cluster.window.to };
     let refused = source.read("shop", too_long, &mut ignore).await;
@@ -269,7 +268,7 @@ async fn old_label_names_and_a_missing_kube_state_metrics_are_detected() {
     }
     let kept = text.split("# TYPE kube").next().unwrap().to_owned() + "# EOF\n";
     let server = start(kept);
-    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let source = new_source(options(server.url()));
     let mut expected = BTreeMap::new();
     for (mut key, mut values) in cluster.expected() {
         if key.0.image == "postgres:16" {
@@ -283,19 +282,6 @@ async fn old_label_names_and_a_missing_kube_state_metrics_are_detected() {
     let image = of_subject(&findings, "image");
     assert_eq!(image.verdict, SourceVerdict::Doubtful);
     assert_eq!(image.found, "only the label `image` of the usage series, 5 containers");
-}
-
-#[tokio::test]
-async fn matchers_select_a_cluster_in_a_shared_store() {
-    let cluster = Cluster::until_now(60);
-    let text = cluster.open_metrics().replace(r#"prometheus_replica="a""#, r#"cluster="a""#);
-    let history = text.replace(r#"prometheus_replica="b""#, r#"cluster="b""#);
-    let server = start(history);
-    let with =
-        |matchers: &str| PrometheusOptions { matchers: Matchers::from(matchers.to_owned()), ..options(server.url()) };
-    let source = Prometheus::connect(&with(r#"cluster="a""#)).await.unwrap();
-    data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
-    assert!(Prometheus::connect(&with(r#"cluster="c""#)).await.is_err());
 }
 
 /// The text with jobs: the kubelets' and kube-state-metrics', and an exporter that claims the containers of all namespaces.
@@ -336,8 +322,8 @@ async fn an_exporter_cannot_claim_containers_that_the_kubelets_know() {
     let history = with_hostile_exporter(&cluster.open_metrics());
     let server = start(history);
     let mut options = options(server.url());
-    let source = Prometheus::connect(&options).await.unwrap();
-    data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
+    let found = read(&new_source(options.clone()), shifted(cluster.window), 3600).await;
+    data::check(&found, &cluster.expected());
 
     let found = findings(&options).await;
     let found: Vec<_> = found.iter().filter(|finding| finding.subject == "scrape jobs").collect();
@@ -347,8 +333,7 @@ async fn an_exporter_cannot_claim_containers_that_the_kubelets_know() {
 
     // A user who names the jobs decides.
     options.matchers = Matchers::from(r#"job=~"kubelet|kube-state-metrics|evil/exporter""#.to_owned());
-    let source = Prometheus::connect(&options).await.unwrap();
-    let forged = read(&source, shifted(cluster.window), 3600).await;
+    let forged = read(&new_source(options), shifted(cluster.window), 3600).await;
     let peak = forged.series.values().flatten().map(|sample| sample.value).max();
     assert_eq!(peak, Some(64_424_509_440));
 }
@@ -381,7 +366,7 @@ async fn kube_state_metrics_may_be_down_when_a_run_starts() {
     let text = with_wrong_label(&cluster.open_metrics());
     let history = without_state(&cluster, &text, 95..125);
     let server = start(history);
-    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let source = new_source(options(server.url()));
     for window in [120 * 60, 17 * 60] {
         let found = read(&source, shifted(cluster.window), window).await;
         data::check(&found, &cluster.expected());
@@ -409,7 +394,7 @@ async fn pods_started_while_kube_state_metrics_was_down_wait_for_it() {
         lines(text, |line| !is_old(line))
     };
     let server = start(young(&away));
-    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let source = new_source(options(server.url()));
     let refused = source.read("pay", shifted(cluster.window), &mut |_| {}).await;
     check_refused(refused, "such as `api` of `pay/api-1`: their usage waits until it is back");
     source.read("shop", shifted(cluster.window), &mut |_| {}).await.unwrap();
@@ -417,7 +402,7 @@ async fn pods_started_while_kube_state_metrics_was_down_wait_for_it() {
     // kube-state-metrics is up again for the last minutes.
     let back = without_state(&cluster, &text, 95..115);
     let server = start(young(&back));
-    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let source = new_source(options(server.url()));
     let mut found = Read::default();
     source.read("pay", shifted(cluster.window), &mut |batch| found.take(batch)).await.unwrap();
     let images: Vec<_> = found.series.keys().map(|(container, _)| container.image.as_str()).collect();
@@ -437,26 +422,32 @@ async fn a_store_shared_by_clusters_requires_a_choice() {
             cluster.window.to - 60
         ),
     );
-    for (history, question) in [
+    for (history, question, answer) in [
         (
             labelled,
             "(label `cluster`: `prod`, `staging`): which one is this? Say so as `matchers: 'cluster=\"prod\"'` in --source",
+            Some(r#"cluster="prod""#),
         ),
-        (other_age, "has the usage of 2 clusters (by when their kube-system was created)"),
+        (other_age, "has the usage of 2 clusters (by when their kube-system was created)", None),
     ] {
         let server = start(history);
-        let options = options(server.url());
-        check_refused(Prometheus::connect(&options).await, question);
+        let mut options = options(server.url());
+        check_refused(new_source(options.clone()).cluster().await, question);
         let findings = findings(&options).await;
         let finding = of_subject(&findings, "cluster");
         assert!(finding.verdict == SourceVerdict::Bad && finding.found.contains(question), "{finding:?}");
+        if let Some(answer) = answer {
+            options.matchers = Matchers::from(answer.to_owned());
+            let chosen = read(&new_source(options), shifted(cluster.window), 1800).await;
+            data::check(&chosen, &cluster.expected());
+        }
     }
 }
 
 #[tokio::test]
 async fn an_empty_store_is_distinguished_from_a_wrong_name() {
     let server = PrometheusServer::default().start();
-    check_refused(Prometheus::connect(&options(server.url())).await, "`container_memory_working_set_bytes`");
+    check_refused(new_source(options(server.url())).cluster().await, "`container_memory_working_set_bytes`");
     let findings = findings(&options(server.url())).await;
     assert!(
         findings.len() == 3
@@ -516,13 +507,12 @@ async fn well_known_names_that_are_not_looked_for_are_written_into_the_file() {
     ] {
         let server = start(history);
         let mut options = options(server.url());
-        check_refused(Prometheus::connect(&options).await, found);
+        check_refused(new_source(options.clone()).cluster().await, found);
         let findings = findings(&options).await;
         let advice = of_subject(&findings, "cpu metric").advice.as_deref().unwrap();
         assert!(advice.contains(found) && advice.contains("-o source > source.yaml"), "{advice}");
         options.names = detect(Http::new(&options.endpoint).unwrap(), &options).await.unwrap();
-        let source = Prometheus::connect(&options).await.unwrap();
-        data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
+        data::check(&read(&new_source(options), shifted(cluster.window), 3600).await, &cluster.expected());
     }
 }
 
@@ -603,8 +593,9 @@ async fn a_live_scrape_is_read_while_it_grows() {
     let read = loop {
         assert!(Instant::now() < give_up, "Prometheus has scraped nothing");
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let Ok(source) = Prometheus::connect(&options).await else { continue };
-        let to = source.now().await.unwrap().div_euclid(5) * 5;
+        let source = new_source(options.clone());
+        let Ok(now) = source.now().await else { continue };
+        let to = now.div_euclid(5) * 5;
         let read = read(&source, Window { from: to - 60, to }, 60).await;
         if read.samples() >= 9 {
             break read;
@@ -675,12 +666,12 @@ async fn tls_with_a_private_authority_and_basic_auth() {
     .start();
     let mut endpoint = Endpoint::new(format!("https://localhost:{}", server.port));
     endpoint.ca_file = Some(path("cert.pem"));
-    check_refused(Prometheus::connect(&PrometheusOptions::new(endpoint.clone())).await, "401");
+    check_refused(new_source(PrometheusOptions::new(endpoint.clone())).cluster().await, "401");
     endpoint.authentication = Authentication::Basic { user: "reader".into(), password: "open sesame".into() };
-    let source = Prometheus::connect(&PrometheusOptions::new(endpoint.clone())).await.unwrap();
-    data::check(&read(&source, shifted(cluster.window), 3600).await, &cluster.expected());
+    let found = read(&new_source(PrometheusOptions::new(endpoint.clone())), shifted(cluster.window), 3600).await;
+    data::check(&found, &cluster.expected());
     endpoint.ca_file = None;
-    check_refused(Prometheus::connect(&PrometheusOptions::new(endpoint)).await, "certificate");
+    check_refused(new_source(PrometheusOptions::new(endpoint)).cluster().await, "certificate");
 }
 
 const HASH: &str = "$2b$04$h96m7Aylcd6GzU62NzUnke9yzLZ50T3X.U76Mfo0FgxF0cceGqwFK";

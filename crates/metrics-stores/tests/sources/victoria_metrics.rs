@@ -1,17 +1,16 @@
 //! Against a real VictoriaMetrics, whose Prometheus API differs in details.
 
 use headroom_fixtures::servers;
-use headroom_metrics_stores::prometheus::Prometheus;
 use headroom_usage::sample::Window;
 
 use crate::data::{self, Cluster};
-use crate::prometheus::{check_day, check_hours, options, read};
+use crate::prometheus::{check_day, check_hours, new_source, options, read};
 
 #[tokio::test]
 async fn readings_match_usage() {
     let cluster = Cluster::until_now(240);
     let server = servers::victoria_metrics(&cluster.exposition());
-    let source = Prometheus::connect(&options(server.url())).await.unwrap();
+    let source = new_source(options(server.url()));
     let span = Window { from: cluster.window.from + 60, to: cluster.window.to + 60 };
     let found = read(&source, span, 4 * 3600).await;
     data::check(&found, &cluster.expected());
