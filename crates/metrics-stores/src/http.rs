@@ -15,7 +15,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use form_urlencoded::Serializer;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE, InvalidHeaderValue};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
@@ -392,8 +392,12 @@ fn token_in(file: &Path) -> Result<HeaderValue, SourceError> {
 
 /// The value of the header `Authorization`.
 pub fn authorization(scheme: &str, token: &str) -> Result<HeaderValue, &'static str> {
-    let value = HeaderValue::try_from(format!("{scheme} {token}"));
-    let mut value = value.map_err(|_| "has characters that no token has")?;
+    sensitive(&format!("{scheme} {token}")).map_err(|_| "has characters that no token has")
+}
+
+/// A value that no log and no error shows.
+pub fn sensitive(text: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    let mut value = HeaderValue::try_from(text)?;
     value.set_sensitive(true);
     Ok(value)
 }

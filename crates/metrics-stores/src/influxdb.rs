@@ -1,6 +1,6 @@
 //! InfluxDB 1 with the data of Heapster. Versions 2 and 3 are not read: no server of them can be tested with.
 //!
-//! `query` builds the queries and `answer` reads the answers, both pure; `Api::ask` sends. Heapster writes the image of each
+//! `query` builds the queries and `answer` reads the answers, both pure; `InfluxDb::ask` sends. Heapster writes the image of each
 //! container with its usage.
 
 mod answer;
@@ -49,54 +49,46 @@ impl InfluxdbOptions {
 
 /// An InfluxDB. Whose schema it has is found out when it is first read.
 pub struct InfluxDb {
-    api: Api,
+    http: Http,
+    database: String,
+    condition: String,
     schema: OnceCell<Schema>,
     step_seconds: u32,
 }
 
-struct Api {
-    http: Http,
-    database: String,
-    condition: String,
-}
+const NAME_IT: &str = "name the database after the URL, as in `http://influxdb:8086?db=NAME`";
 
 impl InfluxDb {
     /// Sends nothing yet.
     pub fn new(options: &InfluxdbOptions) -> Result<Self, SourceError> {
-        Ok(Self { api: Api::new(options)?, schema: OnceCell::new(), step_seconds: options.step_seconds.max(1) })
+        Ok(Self {
+            http: Http::new(&options.endpoint)?,
+            database: options.database.clone().unwrap_or_else(|| DATABASE.to_owned()),
+            condition: options.condition.clone(),
+            schema: OnceCell::new(),
+            step_seconds: options.step_seconds.max(1),
+        })
     }
 
     /// Detects the schema. Fails if the database has neither of Heapster's.
     async fn questions(&self) -> Result<Questions<'_>, SourceError> {
         let find = async || {
-            let found = self.api.schema().await?;
+            let found = self.find_schema().await?;
             let schema = found.map_err(|problem| SourceError::Permanent(format!("{problem}: {NAME_IT}")))?;
-            match self.api.several_clusters(&self.api.questions(schema)).await? {
+            match self.several_clusters(&self.questions_in(schema)).await? {
                 None => Ok(schema),
                 Some(question) => Err(SourceError::Permanent(question)),
             }
         };
-        Ok(self.api.questions(*self.schema.get_or_try_init(find).await?))
-    }
-}
-
-const NAME_IT: &str = "name the database after the URL, as in `http://influxdb:8086?db=NAME`";
-
-impl Api {
-    fn new(options: &InfluxdbOptions) -> Result<Self, SourceError> {
-        Ok(Self {
-            http: Http::new(&options.endpoint)?,
-            database: options.database.clone().unwrap_or_else(|| DATABASE.to_owned()),
-            condition: options.condition.clone(),
-        })
+        Ok(self.questions_in(*self.schema.get_or_try_init(find).await?))
     }
 
-    fn questions(&self, schema: Schema) -> Questions<'_> {
+    fn questions_in(&self, schema: Schema) -> Questions<'_> {
         Questions { schema, condition: &self.condition }
     }
 
     /// The schema of the database, or a text about what it has instead.
-    async fn schema(&self) -> Result<Result<Schema, String>, SourceError> {
+    async fn find_schema(&self) -> Result<Result<Schema, String>, SourceError> {
         let mut found: BTreeSet<String> = BTreeSet::new();
         self.ask::<(String,)>(LIST_MEASUREMENTS, &mut |series| {
             found.extend(series.values.into_iter().map(|(measurement,)| measurement));
@@ -138,11 +130,6 @@ impl Api {
         }))
     }
 
-    /// The store's clock and version.
-    async fn ping(&self) -> Result<i64, SourceError> {
-        self.http.get("/ping", &[]).await?.date()
-    }
-
     async fn ask<Row: DeserializeOwned>(
         &self,
         question: &str,
@@ -181,17 +168,16 @@ impl Api {
 #[async_trait]
 impl Source for InfluxDb {
     async fn now(&self) -> Result<i64, SourceError> {
-        self.api.ping().await
+        self.http.get("/ping", &[]).await?.date()
     }
 
     async fn namespaces(&self, _window: Window) -> Result<Vec<String>, SourceError> {
         let question = self.questions().await?.namespaces();
         let mut found = BTreeSet::new();
-        self.api
-            .ask::<(String, String)>(&question, &mut |series| {
-                found.extend(series.values.into_iter().map(|(_, namespace)| namespace));
-            })
-            .await?;
+        self.ask::<(String, String)>(&question, &mut |series| {
+            found.extend(series.values.into_iter().map(|(_, namespace)| namespace));
+        })
+        .await?;
         Ok(found.into_iter().collect())
     }
 
@@ -200,18 +186,17 @@ impl Source for InfluxDb {
         let mut without_image = BTreeSet::new();
         for resource in RESOURCES {
             let question = questions.usage(resource, Literal(namespace), window, self.step_seconds);
-            self.api
-                .ask::<Point>(&question, &mut |series| {
-                    let [pod, name, image] = [POD, CONTAINER, IMAGE].map(|tag| series.tag(tag).to_owned());
-                    if image.is_empty() {
-                        without_image.insert((pod, name));
-                        return;
-                    }
-                    let samples = series.samples(query::scale(resource), self.step_seconds);
-                    let container = SampledContainer { namespace: namespace.to_owned(), pod, name, image };
-                    sink(Batch::Usage(vec![Series { container, resource, samples }]));
-                })
-                .await?;
+            self.ask::<Point>(&question, &mut |series| {
+                let [pod, name, image] = [POD, CONTAINER, IMAGE].map(|tag| series.tag(tag).to_owned());
+                if image.is_empty() {
+                    without_image.insert((pod, name));
+                    return;
+                }
+                let samples = series.samples(query::scale(resource), self.step_seconds);
+                let container = SampledContainer { namespace: namespace.to_owned(), pod, name, image };
+                sink(Batch::Usage(vec![Series { container, resource, samples }]));
+            })
+            .await?;
         }
         warn_of_unknown(without_image.iter().map(|(pod, name)| (namespace, (&**pod, &**name))));
         Ok(())

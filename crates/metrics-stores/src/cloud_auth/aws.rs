@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::signature::Keys;
 use super::token::{Credentials, Environment, ExpiringCredentials, json, parts, server, text, token_in};
 use crate::SourceError;
-use crate::http::{Form, Http};
+use crate::http::{Form, Http, sensitive};
 
 const ADVICE: &str = "does the role exist, and does it trust this service account or machine?";
 /// The lifetime of a token for the metadata server, in seconds.
@@ -110,7 +110,7 @@ impl AwsAccount {
                         ContainerToken::File(file) => token_in(file)?,
                         ContainerToken::Text(token) => token.expose_secret().to_owned(),
                     };
-                    headers.insert(AUTHORIZATION, header(token.trim(), http)?);
+                    headers.insert(AUTHORIZATION, sensitive(token.trim()).map_err(|_| unreadable(http))?);
                 }
                 let answer = http.send(Method::GET, path, &[], headers, Vec::new(), &[]).await?;
                 Ok(json::<RoleCredentials>(http, answer, ADVICE).await?.kept())
@@ -156,18 +156,12 @@ async fn machine(metadata: &Http) -> Result<ExpiringCredentials, SourceError> {
     let headers = HeaderMap::from_iter([(lifetime, HeaderValue::from_static(METADATA_TOKEN_SECONDS))]);
     let answer = metadata.send(Method::PUT, "/latest/api/token", &[], headers, Vec::new(), &[]).await?;
     let token = text(answer, "is this a machine of Amazon's?").await?;
-    let token = header(token.trim(), metadata)?;
+    let token = sensitive(token.trim()).map_err(|_| unreadable(metadata))?;
     let headers = HeaderMap::from_iter([(HeaderName::from_static("x-aws-ec2-metadata-token"), token)]);
     let get = async |path: &str| metadata.send(Method::GET, path, &[], headers.clone(), Vec::new(), &[]).await;
     let roles = text(get(ROLES).await?, "does the machine have a role?").await?;
     let role = roles.lines().next().unwrap_or_default().trim();
     Ok(json::<RoleCredentials>(metadata, get(&format!("{ROLES}{role}")).await?, ADVICE).await?.kept())
-}
-
-fn header(token: &str, http: &Http) -> Result<HeaderValue, SourceError> {
-    let mut value = HeaderValue::try_from(token).map_err(|_| unreadable(http))?;
-    value.set_sensitive(true);
-    Ok(value)
 }
 
 fn unreadable(http: &Http) -> SourceError {

@@ -10,6 +10,7 @@ use ring::{digest, hmac};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::SourceError;
+use crate::http::sensitive;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// The path is escaped once more than it is sent.
@@ -38,11 +39,7 @@ pub fn sign(
     let wrong = |what: &str| SourceError::Permanent(format!("the request cannot be signed: {what}"));
     let time = jiff::Timestamp::from_second(now).map_err(|_| wrong("the clock is beyond any calendar"))?;
     let (date, moment) = (time.strftime("%Y%m%d").to_string(), time.strftime("%Y%m%dT%H%M%SZ").to_string());
-    let secret = |text: &str| {
-        let mut value = HeaderValue::try_from(text).map_err(|_| wrong("a key has characters that no key has"))?;
-        value.set_sensitive(true);
-        Ok::<_, SourceError>(value)
-    };
+    let secret = |text: &str| sensitive(text).map_err(|_| wrong("a key has characters that no key has"));
     let host = host(base).ok_or_else(|| wrong("the URL has no host"))?;
     let plain =
         |text: &str| HeaderValue::try_from(text).map_err(|_| wrong("the URL has a host that HTTP does not allow"));

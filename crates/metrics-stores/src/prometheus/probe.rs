@@ -131,10 +131,8 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
         }
         let rows = api.moments(&of_states(), Some(now - ago)).await?;
         let counted: Vec<f64> = rows.iter().map(|rows| number(rows).unwrap_or_default()).collect();
-        (state, state_ago) = (of(&counted), ago);
-    }
-    if state.is_none() {
-        state_ago = 0;
+        state = of(&counted);
+        state_ago = state.as_ref().map_or(0, |_| ago);
     }
 
     let images = wanted.usage_images();
@@ -191,11 +189,9 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
         );
     }
     let scrape_seconds = scrape_seconds(api, metric, &steadiest).await?;
-    let store = api.http.name().to_owned();
-    let wanted = wanted.clone();
     Ok(Probe {
-        wanted,
-        store,
+        wanted: wanted.clone(),
+        store: api.http.name().to_owned(),
         cpu,
         memory,
         storage,

@@ -77,25 +77,22 @@ impl StoreReader {
 
     /// Fails if there is nothing to read.
     pub(super) fn new(api: Api, probed: &Probe, options: &PrometheusOptions) -> Result<Self, SourceError> {
-        let (mut matchers, step_seconds) = (options.matchers.clone(), options.step_seconds.max(1));
-        let (names, cluster, probed_at) = (probed.names()?, probed.clusters.id(), probed.now);
-        let (cpu_step_seconds, lacks_percentiles) = (options.cpu_step_seconds, Arc::default());
-        let (outage_since, image, pods) = (None, options.image.clone(), Matchers::default());
-        if let (Some(image), None, Some(label)) = (&image, &names.state, &names.usage_image) {
+        let (names, mut matchers) = (probed.names()?, options.matchers.clone());
+        if let (Some(image), None, Some(label)) = (&options.image, &names.state, &names.usage_image) {
             matchers = matchers.and(label, Match::Contains(image));
         }
         Ok(Self {
             api,
             names,
             matchers,
-            step_seconds,
-            cpu_step_seconds,
-            lacks_percentiles,
-            image,
-            pods,
-            cluster,
-            probed_at,
-            outage_since,
+            step_seconds: options.step_seconds.max(1),
+            cpu_step_seconds: options.cpu_step_seconds,
+            lacks_percentiles: Arc::default(),
+            image: options.image.clone(),
+            pods: Matchers::default(),
+            cluster: probed.clusters.id(),
+            probed_at: probed.now,
+            outage_since: None,
         })
     }
 
