@@ -26,7 +26,7 @@ use crate::publish::lease::{LEASE, lease_error};
 use crate::publish::restrictions::Restrictions;
 use crate::publish::{Destination, PublishError, Published, Publisher};
 use crate::read_limits::Pace;
-use crate::store::{Store, StoreError, UsageOrigin};
+use crate::store::{Store, StoreError};
 
 /// The longest time between two signs of life while the loop sleeps.
 const TICK: Duration = Duration::from_secs(30);
@@ -227,7 +227,7 @@ impl Rounds {
         }
         let mut cluster = of_destination;
         cluster.add(&of_source);
-        self.store.claim(&UsageOrigin { cluster, source: self.source_name.clone() }, self.allow_source_change)?;
+        self.store.claim(&cluster, &self.source_name, self.allow_source_change)?;
         self.identified.store(true, Ordering::Relaxed);
         Ok(())
     }

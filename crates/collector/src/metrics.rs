@@ -109,20 +109,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_family_has_help_and_its_own_values() {
+    fn reads_and_runs_are_counted_by_how_they_ended() {
         let metrics = CollectorMetrics::default();
         metrics.read(Some(&SourceError::Overloaded(String::new())));
         metrics.ran(1_763_683_200, true);
         let text = metrics.to_string();
-        let mut family = String::new();
-        for line in text.lines() {
-            if let Some(described) = line.strip_prefix("# TYPE ") {
-                family = described.split(' ').next().unwrap().to_owned();
-                assert!(text.contains(&format!("# HELP {family} ")));
-            } else if !line.starts_with('#') {
-                assert!(line.starts_with(&family), "{line}");
-            }
-        }
         assert!(text.contains("headroom_collector_reads_total{result=\"overloaded\"} 1\n"));
         assert!(text.contains("headroom_collector_last_success_timestamp_seconds 1763683200\n"));
     }

@@ -14,7 +14,7 @@
 mod damage;
 mod days;
 mod expiry;
-pub mod origin;
+mod origin;
 mod progress;
 
 use std::io;
@@ -25,7 +25,6 @@ use redb::{
     WriteTransaction,
 };
 
-pub use self::origin::UsageOrigin;
 pub use self::progress::Piece;
 use headroom_usage::varint::Damaged;
 

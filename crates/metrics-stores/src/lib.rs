@@ -79,11 +79,6 @@ pub trait Source: Send + Sync {
         Ok(ClusterId::default())
     }
 
-    /// Returns true if the source is an API server, which knows its cluster at any time.
-    fn is_api_server(&self) -> bool {
-        false
-    }
-
     /// The source's own clock (unix seconds): windows are cut by it, so that a skew between its clock and this one cannot
     /// make a window look final that is not.
     async fn now(&self) -> Result<i64, SourceError>;

@@ -24,6 +24,8 @@ use super::cluster_id::{ClusterId, KUBE_SYSTEM};
 use super::{Reach, Sink, Source, SourceError};
 use crate::diagnosis::{self, SourceFinding};
 
+/// The distance of samples: the usage is read so often.
+const STEP_SECONDS: u32 = 60;
 /// The maximum age of a measurement in seconds: metrics-server measures every 15 s by default, and reports it later.
 const MAX_AGE: i64 = 120;
 /// Pods in a page of a list.
@@ -36,7 +38,6 @@ type ReportedKills = BTreeSet<(String, String, i64)>;
 /// The metrics API of a cluster.
 pub struct MetricsApi {
     api: ApiClient,
-    step_seconds: u32,
     reported: Mutex<Reported>,
 }
 
@@ -52,7 +53,6 @@ struct Reported {
 /// One read: the samples that were not reported before, and all that have been reported afterwards.
 struct Look<'a> {
     window: Window,
-    step_seconds: u32,
     before: &'a Reported,
     after: Reported,
 }
@@ -87,7 +87,7 @@ fn container<'p>(pod: &'p Pod, name: &str) -> Option<&'p core::Container> {
 }
 
 /// The samples of one measurement, without those of containers that the pod does not have.
-pub fn join(metrics: &PodMetrics, pod: &Pod, window: Window, step_seconds: u32) -> Vec<Series> {
+pub fn join(metrics: &PodMetrics, pod: &Pod, window: Window) -> Vec<Series> {
     // A measurement was made a little before it is reported. It counts in the window of the report.
     let time = metrics.timestamp.0.as_second().clamp(window.from, window.to - 1);
     let (namespace, name) = names(&pod.metadata);
@@ -98,7 +98,7 @@ pub fn join(metrics: &PodMetrics, pod: &Pod, window: Window, step_seconds: u32) 
             let Some(value) = measured.usage.get(key).and_then(|quantity| amount(quantity, resource)) else { continue };
             let image = container.image.as_deref().unwrap_or_default();
             let container = SampledContainer::of([&namespace, &name, &measured.name, image]);
-            let samples = vec![Sample { time, value, seconds: step_seconds.into() }];
+            let samples = vec![Sample { time, value, seconds: STEP_SECONDS.into() }];
             all.push(Series { container, resource, samples });
         }
     }
@@ -130,9 +130,8 @@ pub fn kills(pod: &Pod, used: impl Fn(&str) -> Option<u64>) -> Vec<(&str, i64, u
 }
 
 impl MetricsApi {
-    pub fn new(client: kube::Client, step_seconds: u32) -> Self {
-        let api = ApiClient::new(client).with_timeout(TIMEOUT);
-        Self { api, step_seconds: step_seconds.max(1), reported: Mutex::default() }
+    pub fn new(client: kube::Client) -> Self {
+        Self { api: ApiClient::new(client).with_timeout(TIMEOUT), reported: Mutex::default() }
     }
 
     /// Lists the objects of a collection. False if that is forbidden.
@@ -176,7 +175,7 @@ impl MetricsApi {
     ) -> Result<Option<Reported>, SourceError> {
         let Some(metrics) = self.metrics(namespace).await? else { return Ok(None) };
         let before = locked(&self.reported).clone();
-        let mut look = Look { window, step_seconds: self.step_seconds, before: &before, after: Reported::default() };
+        let mut look = Look { window, before: &before, after: Reported::default() };
         let allowed = self.pods(namespace, |pod| look.take(&pod, &metrics, &mut *sink)).await?;
         Ok(allowed.then_some(look.after))
     }
@@ -205,7 +204,7 @@ impl Look<'_> {
             let at = metrics.timestamp.0.as_second();
             let reported = self.before.measurements.get(&namespace).and_then(|pods| pods.get(&name));
             if reported != Some(&at) && at >= oldest {
-                sink(Batch::Usage(join(metrics, pod, self.window, self.step_seconds)));
+                sink(Batch::Usage(join(metrics, pod, self.window)));
             }
             self.after.measurements.entry(namespace.clone()).or_default().insert(name.clone(), at);
         }
@@ -233,10 +232,6 @@ impl Source for MetricsApi {
     async fn cluster(&self) -> Result<ClusterId, SourceError> {
         let kube_system = self.api.find(&ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM)).await?;
         Ok(ClusterId::of(&kube_system.unwrap_or_default()))
-    }
-
-    fn is_api_server(&self) -> bool {
-        true
     }
 
     async fn now(&self) -> Result<i64, SourceError> {
@@ -269,7 +264,7 @@ impl Source for MetricsApi {
     }
 
     fn step_seconds(&self) -> u32 {
-        self.step_seconds
+        STEP_SECONDS
     }
 
     fn reach(&self) -> Reach {
@@ -287,7 +282,7 @@ impl Source for MetricsApi {
 
 /// The findings of `doctor` about the metrics API.
 pub async fn diagnose(client: kube::Client, our_clock: i64) -> Result<Vec<SourceFinding>, SourceError> {
-    let source = MetricsApi::new(client, 60);
+    let source = MetricsApi::new(client);
     let now = source.now().await?;
     let window = Window { from: now - 60, to: now + 60 };
     let mut findings = vec![diagnosis::clock(our_clock, now)];
@@ -317,7 +312,7 @@ pub async fn diagnose(client: kube::Client, our_clock: i64) -> Result<Vec<Source
             pods += 1;
             let (namespace, name) = names(&pod.metadata);
             if let Some(metrics) = metrics.get(&namespace).and_then(|pods| pods.get(&name)) {
-                let measured = join(metrics, &pod, window, 60);
+                let measured = join(metrics, &pod, window);
                 measured.iter().for_each(|series| impossible.check_series(series));
                 matched += usize::from(!measured.is_empty());
                 ages.push(now - metrics.timestamp.0.as_second());
@@ -368,7 +363,7 @@ mod tests {
     #[test]
     fn measurements_get_the_image_of_the_pods_spec() {
         let (metrics, pod) = (serde_json::from_str(METRICS).unwrap(), serde_json::from_str(POD).unwrap());
-        let series = join(&metrics, &pod, Window { from: 600, to: 660 }, 60);
+        let series = join(&metrics, &pod, Window { from: 600, to: 660 });
         let reported: Vec<_> =
             series.iter().map(|series| (series.container.image.as_str(), series.resource, series.samples[0])).collect();
         let sample = |value| Sample { time: 600, value, seconds: 60 };
@@ -390,13 +385,14 @@ mod tests {
         assert_eq!(kills(&pod, used), [("nginx", 630, 64 << 20), ("proxy", 660, 7_000_000)]);
         assert_eq!(kills(&pod, |_| None), [("nginx", 630, 64 << 20)]);
     }
+
     #[test]
     fn amounts_that_nobody_counts_hide_no_others() {
         for odd in ["1e30", "-1e30", "1e400", "many", ""] {
             let metrics = METRICS.replace("12345678n", odd).replace("1234Ki", odd);
             let pod: Pod = serde_json::from_str(&POD.replace("64Mi", odd)).unwrap();
             let metrics: PodMetrics = serde_json::from_str(&metrics).unwrap();
-            let series = join(&metrics, &pod, Window { from: 600, to: 660 }, 60);
+            let series = join(&metrics, &pod, Window { from: 600, to: 660 });
             let images: Vec<&str> = series.iter().map(|series| series.container.image.as_str()).collect();
             assert_eq!(images, ["envoy:1", "envoy:1"], "{odd}");
             assert_eq!(kills(&pod, |name| (name == "proxy").then_some(1)), [("proxy", 660, 1)], "{odd}");

@@ -23,6 +23,7 @@ use headroom_collector::publish::folder::Folder;
 use headroom_collector::publish::lease::lease;
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
+use headroom_metrics_stores::Reach;
 use headroom_metrics_stores::cluster_id::ClusterId;
 use headroom_output::progress::Progress;
 use headroom_output::{log, terminal};
@@ -221,7 +222,8 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
 async fn cluster_of(feed: &Feed, destination: &Destination) -> anyhow::Result<ClusterId> {
     match (destination, feed) {
         (Destination::Cluster(cluster), _) => Ok(cluster.id().await?),
-        (_, Feed::Source(source)) if source.is_api_server() => Ok(source.cluster().await?),
+        // The API server, which knows its cluster at any time.
+        (_, Feed::Source(source)) if source.reach() == Reach::Present => Ok(source.cluster().await?),
         _ => Ok(ClusterId::default()),
     }
 }

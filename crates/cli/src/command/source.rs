@@ -179,7 +179,7 @@ impl SourceCommand {
                 Box::new(prometheus::Prometheus::new(http, options))
             }
             Self::Influxdb(args) => Box::new(influxdb::InfluxDb::new(&args.options()?)?),
-            Self::MetricsApi => Box::new(metrics_api::MetricsApi::new(client(cluster).await?, 60)),
+            Self::MetricsApi => Box::new(metrics_api::MetricsApi::new(client(cluster).await?)),
         })
     }
 

@@ -5,14 +5,6 @@ use redb::ReadableTable;
 
 use super::{ADDRESS_NOTE, CREATED_FACT, FACTS, NOTES, SOURCE_NOTE, Store, StoreError, Trouble, UID_NOTE};
 
-/// The origin of usage.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UsageOrigin {
-    pub cluster: ClusterId,
-    /// Kind and address of the source, for people and for comparison.
-    pub source: String,
-}
-
 impl Store {
     /// The cluster of the usage, as far as it is known.
     pub fn cluster(&self) -> Result<ClusterId, StoreError> {
@@ -24,24 +16,24 @@ impl Store {
         })
     }
 
-    /// Accepts only usage of this origin from now on. Refuses an origin that is certainly another than the present one;
-    /// with `allow_source_change`, another source of the same cluster is accepted.
-    pub fn claim(&self, origin: &UsageOrigin, allow_source_change: bool) -> Result<(), StoreError> {
+    /// Accepts only usage of this origin from now on, a cluster and the kind and address of a source. Refuses an origin that is
+    /// certainly another than the present one; with `allow_source_change`, another source of the same cluster is accepted.
+    pub fn claim(&self, of: &ClusterId, source: &str, allow_source_change: bool) -> Result<(), StoreError> {
         let is_empty = self.newest()?.is_none() && self.planned()?.is_none();
         let mut cluster = if is_empty { ClusterId::default() } else { self.cluster()? };
-        if cluster.differs_from(&origin.cluster) {
-            let (known, found) = (Box::new(cluster), Box::new(origin.cluster.clone()));
+        if cluster.differs_from(of) {
+            let (known, found) = (Box::new(cluster), Box::new(of.clone()));
             return Err(StoreError::OtherCluster { path: self.path.clone(), known, found });
         }
-        cluster.add(&origin.cluster);
+        cluster.add(of);
         self.write(|txn| {
             let mut facts = txn.open_table(FACTS)?;
             let mut notes = txn.open_table(NOTES)?;
             let known = notes.get(SOURCE_NOTE)?.map(|source| source.value().to_owned());
-            if let Some(known) = known.filter(|known| *known != origin.source && !is_empty && !allow_source_change) {
-                return Err(Trouble::OtherSource(known, origin.source.clone()));
+            if let Some(known) = known.filter(|known| known != source && !is_empty && !allow_source_change) {
+                return Err(Trouble::OtherSource(known, source.to_owned()));
             }
-            notes.insert(SOURCE_NOTE, origin.source.as_str())?;
+            notes.insert(SOURCE_NOTE, source)?;
             for (name, note) in [(UID_NOTE, &cluster.uid), (ADDRESS_NOTE, &cluster.address)] {
                 match note {
                     Some(note) => notes.insert(name, note.as_str())?,

@@ -113,11 +113,6 @@ impl ApiServer {
         self.list(PROFILES)
     }
 
-    /// Merges a patch into a profile.
-    pub fn edit_profile(&self, name: &str, patch: &Value) {
-        self.edit(&format!("{PROFILES}/{name}"), patch);
-    }
-
     /// The text of the histories in each object that a reader finds.
     pub fn histories(&self) -> BTreeMap<String, String> {
         let text = |profile: &Value| format!("{}{}", profile["spec"]["images"], profile["spec"]["header"]["pages"]);
@@ -140,8 +135,4 @@ impl ApiServer {
         all.extend(roots);
         all
     }
-}
-
-pub fn store_of(profile: &Value) -> String {
-    profile["metadata"]["annotations"]["headroom.dev/store"].as_str().unwrap_or_default().to_owned()
 }

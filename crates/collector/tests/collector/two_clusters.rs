@@ -1,6 +1,6 @@
 //! Usage of one cluster is never written to another, and a store never has usage of two clusters.
 
-use headroom_collector::store::{Store, UsageOrigin};
+use headroom_collector::store::Store;
 use headroom_metrics_stores::cluster_id::ClusterId;
 
 use crate::api_server::ApiServer;
@@ -9,10 +9,6 @@ use crate::support::*;
 
 fn id(uid: &str) -> ClusterId {
     ClusterId { address: Some(format!("https://{uid}:6443")), uid: Some(uid.to_owned()), created: None }
-}
-
-fn origin(cluster: ClusterId, source: &str) -> UsageOrigin {
-    UsageOrigin { cluster, source: source.to_owned() }
 }
 
 #[test]
@@ -25,27 +21,27 @@ fn a_store_refuses_another_cluster_and_another_source() {
     let prometheus = "prometheus at http://p:9090";
     let store = Store::open(&path).unwrap();
     // An empty store accepts any origin.
-    store.claim(&origin(id("staging"), "files"), false).unwrap();
-    store.claim(&origin(id("prod"), prometheus), false).unwrap();
+    store.claim(&id("staging"), "files", false).unwrap();
+    store.claim(&id("prod"), prometheus, false).unwrap();
     store.plan(headroom_usage::sample::Window { from: 0, to: 60 }, &[]).unwrap();
-    store.claim(&origin(id("prod"), prometheus), false).unwrap();
-    store.claim(&origin(ClusterId::default(), prometheus), false).unwrap();
+    store.claim(&id("prod"), prometheus, false).unwrap();
+    store.claim(&ClusterId::default(), prometheus, false).unwrap();
     drop(store);
 
     let store = Store::open(&path).unwrap();
     assert_eq!(
-        said(store.claim(&origin(id("staging"), prometheus), true).unwrap_err()),
+        said(store.claim(&id("staging"), prometheus, true).unwrap_err()),
         "the store `usage.redb` holds usage of cluster `https://prod:6443` (UID of kube-system: prod), and now that of \
          cluster `https://staging:6443` (UID of kube-system: staging) would be added: choose another file with --store, \
          or the right cluster with --context"
     );
     assert_eq!(
-        said(store.claim(&origin(id("prod"), "metrics-api"), false).unwrap_err()),
+        said(store.claim(&id("prod"), "metrics-api", false).unwrap_err()),
         "the store `usage.redb` was filled from prometheus at http://p:9090, and not from metrics-api: choose another \
          file with --store; or, if both have the usage of the same workloads, go on with --adopt"
     );
-    store.claim(&origin(id("prod"), "metrics-api"), true).unwrap();
-    store.claim(&origin(id("prod"), "metrics-api"), false).unwrap();
+    store.claim(&id("prod"), "metrics-api", true).unwrap();
+    store.claim(&id("prod"), "metrics-api", false).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

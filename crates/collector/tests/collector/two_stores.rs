@@ -2,12 +2,13 @@
 
 use headroom_admission::cluster::usage::{ProfileName, Root};
 use headroom_collector::publish::folder::Folder;
+use headroom_collector::publish::ownership::store_of;
 use headroom_collector::publish::{Destination, Published};
 use headroom_collector::store::Store;
 use headroom_usage::sample::Window;
 use serde_json::{Value, json};
 
-use crate::api_server::{ApiServer, store_of};
+use crate::api_server::{ApiServer, PROFILES};
 use crate::cluster::{publish, publish_to, store};
 use crate::support::*;
 
@@ -78,7 +79,7 @@ async fn a_new_store_replaces_no_longer_history_until_it_knows_as_much() {
     fill(&again, &Scripted::new(three_workloads()), &["shop", "lab"], month).await;
     let published = publish(&again, server.start().await, NOW + HOUR).await.unwrap();
     assert_eq!((kept(&published), published.deleted), (Vec::new(), 0));
-    assert!(server.profiles().iter().all(|profile| store_of(profile) == again.id()));
+    assert!(server.profiles().iter().all(|profile| store_of(profile) == Some(again.id())));
     assert_eq!(samples(&server, "lab", JOB, "30d"), 2 * 24 * 60);
 }
 
@@ -105,7 +106,7 @@ async fn whoever_says_so_replaces_what_another_store_knows() {
     let published = publish_to(&young, &cluster, NOW + HOUR, None, true).await.unwrap();
     assert_eq!(kept(&published), Vec::<String>::new());
     assert_eq!(samples(&server, "lab", JOB, "30d"), 60);
-    assert!(server.profiles().iter().all(|profile| store_of(profile) == young.id()));
+    assert!(server.profiles().iter().all(|profile| store_of(profile) == Some(young.id())));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +123,7 @@ async fn a_run_with_fewer_namespaces_replaces_nothing_of_the_others() {
     }
     let published = publish(&old, server.start().await, NOW + HOUR).await.unwrap();
     assert_eq!((published.deleted, server.histories()), (0, before));
-    assert!(server.profiles().iter().all(|profile| store_of(profile) == old.id()));
+    assert!(server.profiles().iter().all(|profile| store_of(profile) == Some(old.id())));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,7 +188,8 @@ async fn files_of_profiles_are_treated_like_a_cluster() {
 async fn profiles_not_written_by_a_collector_are_ignored() {
     let (_folder, _, server) = published_store().await;
     let by_somebody = json!({"labels": {"app.kubernetes.io/managed-by": "somebody"}, "annotations": null});
-    server.edit_profile(&ProfileName::of(Root::of(JOB), "lab").to_string(), &json!({"metadata": by_somebody}));
+    let profile = format!("{PROFILES}/{}", ProfileName::of(Root::of(JOB), "lab"));
+    server.edit(&profile, &json!({"metadata": by_somebody}));
     let (_folder, young) = young_store().await;
     publish(&young, server.start().await, NOW + HOUR).await.unwrap();
     assert_eq!(samples(&server, "lab", JOB, "30d"), 60);

@@ -1,8 +1,6 @@
 //! Amazon's signature of a request, version 4: an HMAC of what is sent, under a key that is made of the secret, the day,
 //! the region and the service.
 
-use std::fmt::Write as _;
-
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderName, HeaderValue, Request, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -99,11 +97,7 @@ fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing into a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

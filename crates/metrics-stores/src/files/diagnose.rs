@@ -42,7 +42,7 @@ pub fn diagnose(path: &Path, step_seconds: u32, our_clock: i64) -> Vec<SourceFin
 fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<SourceFinding>) -> io::Result<()> {
     let mut file = BufReader::new(File::open(path)?);
     let mut first = Vec::new();
-    next_line(&mut file, MAX_LINE_BYTES, &mut first)?;
+    next_line(&mut file, &mut first)?;
     let format = match FileFormat::of(&first) {
         Ok(format) => format,
         Err(error) => {
@@ -56,7 +56,7 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Sourc
     let (mut gathered, mut contents) = (Gathered::default(), Contents::default());
     let (mut line, mut number) = (first, 1);
     if format.has_header() {
-        next_line(&mut file, MAX_LINE_BYTES, &mut line)?;
+        next_line(&mut file, &mut line)?;
         number += 1;
     }
     while line.ends_with(b"\n") {
@@ -68,7 +68,7 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Sourc
             lines.finish(&mut gathered);
             contents.take(&std::mem::take(&mut gathered));
         }
-        next_line(&mut file, MAX_LINE_BYTES, &mut line)?;
+        next_line(&mut file, &mut line)?;
         number += 1;
     }
     if line.len() >= MAX_LINE_BYTES {
@@ -100,9 +100,9 @@ fn step(lines: &LineReader<'_>, step_seconds: u32) -> Option<SourceFinding> {
 const FORMATS: &str = "give CSV with a header, or JSON lines, with the columns that the documentation lists";
 
 /// The next line, or as much of it as a line may have.
-fn next_line(file: &mut BufReader<File>, longest: usize, line: &mut Vec<u8>) -> io::Result<()> {
+fn next_line(file: &mut BufReader<File>, line: &mut Vec<u8>) -> io::Result<()> {
     line.clear();
-    file.take(longest as u64).read_until(b'\n', line).map(|_| ())
+    file.take(MAX_LINE_BYTES as u64).read_until(b'\n', line).map(|_| ())
 }
 
 impl Contents {

@@ -65,11 +65,11 @@ impl InfluxSeries<Point> {
     }
 }
 
-/// The series of one document, and whether more follow.
-pub type Portion<Row> = (Vec<InfluxSeries<Row>>, bool);
-
-/// Reads one document.
-pub fn portion<Row: DeserializeOwned>(redactor: &Redactor, bytes: &[u8]) -> Result<Portion<Row>, SourceError> {
+/// Reads one document: its series, and whether more follow.
+pub fn portion<Row: DeserializeOwned>(
+    redactor: &Redactor,
+    bytes: &[u8],
+) -> Result<(Vec<InfluxSeries<Row>>, bool), SourceError> {
     let document: Document<Row> = serde_json::from_slice(bytes).map_err(|error| {
         let error = redactor.shown(&error.to_string().into());
         SourceError::Permanent(format!("the answer of `{}` is not InfluxDB's: {error}", redactor.store))
@@ -90,15 +90,12 @@ pub fn portion<Row: DeserializeOwned>(redactor: &Redactor, bytes: &[u8]) -> Resu
 
 /// The error of a response that is not successful.
 pub fn refusal(redactor: &Redactor, status: StatusCode, body: &StoreText) -> SourceError {
-    match body.json::<Document<serde::de::IgnoredAny>>() {
-        Ok(Document { error: Some(error), .. }) => match edge::refusal(redactor, status, &error) {
-            SourceError::Permanent(text) if status == StatusCode::BAD_REQUEST => match failure(redactor, &error) {
-                SourceError::Permanent(_) => SourceError::Permanent(text),
-                other => other,
-            },
-            other => other,
-        },
-        _ => edge::refusal(redactor, status, body),
+    let Ok(Document { error: Some(error), .. }) = body.json::<Document<serde::de::IgnoredAny>>() else {
+        return edge::refusal(redactor, status, body);
+    };
+    match failure(redactor, &error) {
+        found if status == StatusCode::BAD_REQUEST && !found.is_permanent() => found,
+        _ => edge::refusal(redactor, status, &error),
     }
 }
 

@@ -25,19 +25,18 @@ impl fmt::Display for Match<'_> {
         match self {
             Self::Is(value) | Self::OneOf([value]) => write!(f, "={}", Quoted(value)),
             Self::IsNot(value) => write!(f, "!={}", Quoted(value)),
-            Self::Begins(values) => {
-                let values: Vec<String> = values.iter().map(|value| literally(value) + ".*").collect();
-                write!(f, "=~{}", Quoted(&values.join("|")))
-            }
+            Self::Begins(values) => write!(f, "=~{}", Quoted(&any_of(values, ".*"))),
             Self::Contains(value) => write!(f, "=~{}", Quoted(&format!(".*{}.*", literally(value)))),
             Self::Like(pattern) => write!(f, "=~{}", Quoted(pattern)),
             Self::Unlike(pattern) => write!(f, "!~{}", Quoted(pattern)),
-            Self::OneOf(values) => {
-                let values: Vec<String> = values.iter().map(|value| literally(value)).collect();
-                write!(f, "=~{}", Quoted(&values.join("|")))
-            }
+            Self::OneOf(values) => write!(f, "=~{}", Quoted(&any_of(values, ""))),
         }
     }
+}
+
+fn any_of(values: &[&str], ending: &str) -> String {
+    let values: Vec<String> = values.iter().map(|value| literally(value) + ending).collect();
+    values.join("|")
 }
 
 /// Escapes what has a meaning in a regular expression.

@@ -58,7 +58,7 @@ async fn each_measurement_and_each_kill_is_reported_once() {
     let (server, client) = start();
     server.put(pod("shop", json!({})));
     server.put(measured("shop", "2026-11-21T04:28:50Z", "250m"));
-    let source = MetricsApi::new(client.clone(), 60);
+    let source = MetricsApi::new(client.clone());
     assert_eq!(source.now().await, Ok(NOW + 21));
     assert_eq!(source.namespaces(minute(0)).await.unwrap(), ["shop"]);
 
@@ -82,7 +82,7 @@ async fn each_measurement_and_each_kill_is_reported_once() {
     assert_eq!((second.kills[0].at, second.kills[0].memory), (NOW + 65, 64 << 20));
 
     // A restarted collector with the memory of the previous one reports nothing again; one without it does.
-    let heir = MetricsApi::new(client, 60);
+    let heir = MetricsApi::new(client);
     heir.remember(&source.memory().unwrap());
     let second_read = look(&heir, minute(1)).await;
     assert_eq!((second_read.samples(), second_read.kills.len()), (0, 0));
@@ -108,7 +108,7 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
         server.put(pod(&namespace, json!({})));
         server.put(measured(&namespace, "2026-11-21T04:28:50Z", "250m"));
     }
-    let source = MetricsApi::new(client.clone(), 60);
+    let source = MetricsApi::new(client.clone());
     let look = async |source: &MetricsApi, window: Window| {
         let mut read = Read::default();
         let whole = source.read_all(window, &mut |batch| read.take(batch)).await.unwrap();
@@ -118,7 +118,7 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
     assert_eq!(server.requests().len(), 2);
     // Reported once, also to a collector that takes over.
     assert_eq!(look(&source, minute(1)).await, (true, 0));
-    let heir = MetricsApi::new(client.clone(), 60);
+    let heir = MetricsApi::new(client.clone());
     heir.remember(&source.memory().unwrap());
     assert_eq!(look(&heir, minute(1)).await, (true, 0));
     for number in 0..NAMESPACES {
@@ -149,7 +149,7 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
 #[tokio::test]
 async fn a_missing_metrics_api_is_reported() {
     let (_server, client) = start();
-    let refused = MetricsApi::new(client.clone(), 60).read("shop", minute(0), &mut |_| {}).await;
+    let refused = MetricsApi::new(client.clone()).read("shop", minute(0), &mut |_| {}).await;
     let expected = "there is no metrics API: install metrics-server, or read from a metrics store";
     assert_eq!(refused, Err(SourceError::Permanent(expected.to_owned())));
     let findings = metrics_api::diagnose(client, NOW).await.unwrap();

@@ -284,7 +284,7 @@ impl StoreReading<'_> {
 
     /// One look at the metrics API.
     async fn of_now(&mut self, pods: PodOwners) -> anyhow::Result<StoreHistory> {
-        let source = metrics_api::MetricsApi::new(client(&self.target.cluster).await?, 60);
+        let source = metrics_api::MetricsApi::new(client(&self.target.cluster).await?);
         let all = self.target.all_namespaces;
         let histories = history::read_instant(&source, (!all).then_some(self.namespaces), pods).await?;
         self.notes.push(
