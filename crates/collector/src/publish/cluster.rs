@@ -24,7 +24,7 @@ use headroom_metrics_stores::cluster_id::{ClusterId, KUBE_SYSTEM};
 use headroom_objects::kinds::metadata;
 
 use super::ownership::MANAGER;
-use super::restrictions;
+use super::restrictions::{NAMESPACES, has_choice};
 use crate::read_limits::Pace;
 
 /// Attempts of one request that may succeed when it is repeated.
@@ -60,19 +60,18 @@ impl ProfileCluster {
 
     /// The identity of the cluster.
     pub async fn id(&self) -> Result<ClusterId, ClusterError> {
-        let read = self.api.get_metadata(&ApiPath::new("/api/v1/namespaces").at(KUBE_SYSTEM)).await;
+        let read = self.api.get_metadata(&NAMESPACES.at(KUBE_SYSTEM)).await;
         let namespace = read.map_err(|error| ClusterError::of(error, "get", "namespace kube-system", ""))?;
         Ok(ClusterId { address: self.address.clone(), ..ClusterId::of(&namespace) })
     }
 
     /// The namespaces that may ask for fewer estimates.
     pub async fn restricted_namespaces(&self) -> Result<RestrictedNamespaces, ClusterError> {
-        let path = ApiPath::new(restrictions::NAMESPACES);
         let read = |namespace: Node<'_>| {
-            let namespace = value(namespace).filter(restrictions::has_choice)?;
+            let namespace = value(namespace).filter(has_choice)?;
             Some(metadata(&namespace, "name").to_owned())
         };
-        let listed = self.api.list(&path, ListOptions::METADATA, read).await;
+        let listed = self.api.list(&NAMESPACES, ListOptions::METADATA, read).await;
         let (_, mut restricted) = listed.map_err(|error| ClusterError::of(error, "list", "namespaces", ""))?;
         restricted.sort();
         Ok(RestrictedNamespaces::of(restricted.iter().map(String::as_str)))
@@ -80,14 +79,13 @@ impl ProfileCluster {
 
     /// The tenant of each namespace that has this label.
     pub async fn tenants(&self, label: &str) -> Result<BTreeMap<String, String>, ClusterError> {
-        let path = ApiPath::new(restrictions::NAMESPACES);
         let read = |namespace: Node<'_>| {
             let namespace = value(namespace)?;
             let tenant = namespace.get("metadata")?.get("labels")?.get(label)?.as_str()?;
             Some((metadata(&namespace, "name").to_owned(), tenant.to_owned()))
         };
         let options = ListOptions { label_selector: label, ..ListOptions::METADATA };
-        let listed = self.api.list(&path, options, read).await;
+        let listed = self.api.list(&NAMESPACES, options, read).await;
         let (_, tenants) = listed.map_err(|error| ClusterError::of(error, "list", "namespaces", ""))?;
         Ok(tenants.into_iter().collect())
     }

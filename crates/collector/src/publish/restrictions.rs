@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub const NAMESPACES: &str = "/api/v1/namespaces";
+pub const NAMESPACES: ApiPath = ApiPath::new("/api/v1/namespaces");
 
 /// True if a Namespace has the label or annotation with which it can ask for fewer estimates.
 pub fn has_choice(namespace: &Value) -> bool {
@@ -33,7 +33,7 @@ impl Restrictions {
         let read = |namespace: Node<'_>| {
             value(namespace).map(|namespace| (metadata(&namespace, "name").to_owned(), has_choice(&namespace)))
         };
-        let watch = follow(api, ApiPath::new(NAMESPACES), ListOptions::WHOLE, stop.clone(), read, move |seen| {
+        let watch = follow(api, NAMESPACES, ListOptions::WHOLE, stop.clone(), read, move |seen| {
             sender.send_if_modified(|restricted| update(restricted, seen));
         });
         parts.run("watch of Namespaces", OLD, &stop, watch);

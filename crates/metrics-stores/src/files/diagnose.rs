@@ -26,7 +26,6 @@ struct Contents {
     impossible: Impossible,
 }
 
-/// The findings of `doctor` about a file.
 pub fn diagnose(path: &Path, step_seconds: u32, our_clock: i64) -> Vec<SourceFinding> {
     let mut findings = Vec::new();
     if let Err(error) = read(path, step_seconds, our_clock, &mut findings) {

@@ -11,7 +11,6 @@ use super::{InfluxDb, InfluxdbOptions, NAME_IT, RESOURCES};
 use crate::diagnosis::{self, SourceFinding, duration};
 use crate::{Source as _, SourceError};
 
-/// The findings of `doctor` about an InfluxDB.
 pub async fn diagnose(options: &InfluxdbOptions, our_clock: i64) -> Result<Vec<SourceFinding>, SourceError> {
     let store = InfluxDb::new(options)?;
     let now = store.now().await?;

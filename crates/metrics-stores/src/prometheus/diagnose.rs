@@ -161,7 +161,6 @@ pub async fn detect(http: Http, options: &PrometheusOptions) -> Result<Overrides
     })
 }
 
-/// The findings of `doctor` about a store.
 pub async fn diagnose(
     http: Http,
     options: &PrometheusOptions,

@@ -127,29 +127,29 @@ pub fn own_matchers(metric: &str) -> Matchers {
     if metric == GOOGLE_MEMORY { all.and("memory_type", Match::Is("non-evictable")) } else { all }
 }
 
-/// Names of usage metrics that go together, and how they may be labelled.
+/// Names of usage metrics that go together, and their labels.
 #[derive(Debug, Clone)]
 pub struct UsageNames {
     pub cpu: Cpu,
     pub memory: String,
     pub storage: String,
-    pub places: Vec<ContainerLabels>,
+    pub place: ContainerLabels,
 }
 
 impl Overrides {
     /// The possible names of usage, the likeliest first. Google Cloud Monitoring has its own even if nothing is scraped.
     pub fn usages(&self, of_google: bool) -> Vec<UsageNames> {
-        let storage = |usual: &str| self.metrics.storage.clone().unwrap_or_else(|| usual.to_owned());
-        let mut usages = vec![UsageNames {
-            cpu: self.cpu(),
-            memory: self.memory(),
-            storage: storage(STORAGE),
-            places: self.usage_places(),
-        }];
+        let mut usages = Vec::new();
+        let mut add = |cpu: Cpu, memory: String, storage: &str, places: Vec<ContainerLabels>| {
+            let storage = self.metrics.storage.clone().unwrap_or_else(|| storage.to_owned());
+            let names =
+                |place| UsageNames { cpu: cpu.clone(), memory: memory.clone(), storage: storage.clone(), place };
+            usages.extend(places.into_iter().map(names));
+        };
+        add(self.cpu(), self.memory(), STORAGE, self.usage_places());
         if of_google && self.metrics.cpu.is_none() && self.metrics.memory.is_none() {
             let cpu = Cpu { metric: GOOGLE_CPU.to_owned(), is_rate: false };
-            let (memory, storage) = (GOOGLE_MEMORY.to_owned(), storage(GOOGLE_STORAGE));
-            usages.push(UsageNames { cpu, memory, storage, places: places(&[GOOGLE_PLACE], &self.labels) });
+            add(cpu, GOOGLE_MEMORY.to_owned(), GOOGLE_STORAGE, places(&[GOOGLE_PLACE], &self.labels));
         }
         usages
     }
@@ -175,7 +175,7 @@ impl Overrides {
     }
 
     pub fn usage_images(&self) -> Vec<String> {
-        self.labels.image.clone().map_or_else(|| vec!["image".to_owned(), GOOGLE_IMAGE.to_owned()], |label| vec![label])
+        images(["image", GOOGLE_IMAGE], &self.labels)
     }
 
     pub fn info(&self) -> String {
@@ -185,11 +185,13 @@ impl Overrides {
     /// `image_spec` is what the pod's spec says, which is what an admission request will hold; `image` is what the
     /// runtime made of it, and the only label of old versions.
     pub fn state_images(&self) -> Vec<String> {
-        self.info_labels
-            .image
-            .clone()
-            .map_or_else(|| vec!["image_spec".to_owned(), "image".to_owned()], |label| vec![label])
+        images(["image_spec", "image"], &self.info_labels)
     }
+}
+
+/// The usual labels of images, or the one that a user names.
+fn images(usual: [&str; 2], labels: &Labels) -> Vec<String> {
+    labels.image.clone().map_or_else(|| usual.map(str::to_owned).into(), |label| vec![label])
 }
 
 /// The usual labels, but for those that a user names.

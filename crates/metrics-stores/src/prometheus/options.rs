@@ -4,7 +4,6 @@ use super::names::Overrides;
 use super::selector::Matchers;
 use crate::http::Endpoint;
 
-/// Options for reading a store with Prometheus' API.
 #[derive(Clone)]
 pub struct PrometheusOptions {
     pub endpoint: Endpoint,

@@ -65,11 +65,7 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     let count = |metric: &str, place: &ContainerLabels, image: Option<&str>| {
         query::count_of_containers(metric, place, image, matchers)
     };
-    let usages: Vec<(UsageNames, ContainerLabels)> = wanted
-        .usages(api.is_google)
-        .into_iter()
-        .flat_map(|usage| usage.places.clone().into_iter().map(move |place| (usage.clone(), place)))
-        .collect();
+    let usages = wanted.usages(api.is_google);
     let states: Vec<(ContainerLabels, String)> = wanted
         .state_places()
         .into_iter()
@@ -79,10 +75,10 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
         || states.iter().map(|(place, image)| count(&wanted.info(), place, Some(image))).collect::<Vec<PromQl>>();
 
     let of_usages = |matchers: &Matchers| -> Vec<PromQl> {
-        let metrics = |(usage, place): &(UsageNames, ContainerLabels)| {
+        let metrics = |usage: &UsageNames| {
             let metrics = [&usage.memory, &usage.cpu.metric].into_iter();
             let metrics = metrics.chain(options.ephemeral_storage.then_some(&usage.storage));
-            metrics.map(|metric| query::count_of_containers(metric, place, None, matchers)).collect::<Vec<_>>()
+            metrics.map(|metric| query::count_of_containers(metric, &usage.place, None, matchers)).collect::<Vec<_>>()
         };
         usages.iter().flat_map(metrics).collect()
     };
@@ -94,19 +90,19 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     let now = next().map(|time| time.floor() as i64);
     let now = now.ok_or_else(|| SourceError::Permanent(format!("`{}` does not report its time", api.http.name())))?;
     let metrics_ql = next().is_some();
-    let mut found: Vec<(UsageNames, ContainerLabels, [f64; 2], Option<f64>)> = Vec::new();
-    for (usage, place) in usages.clone() {
+    let mut found: Vec<(UsageNames, [f64; 2], Option<f64>)> = Vec::new();
+    for usage in usages.clone() {
         let counted = [next(), next()].map(Option::unwrap_or_default);
         let storage = options.ephemeral_storage.then(|| next().unwrap_or_default());
-        found.push((usage, place, counted, storage));
+        found.push((usage, counted, storage));
     }
     let is_there = |counted: &[f64; 2]| counted.iter().any(|containers| *containers > 0.0);
     // The first says how they are usually called, where there are none.
-    let chosen = found.iter().position(|(.., counted, _)| is_there(counted)).unwrap_or(0);
-    let Some((names, usage, counted, storage)) = found.into_iter().nth(chosen) else {
+    let chosen = found.iter().position(|(_, counted, _)| is_there(counted)).unwrap_or(0);
+    let Some((names, counted, storage)) = found.into_iter().nth(chosen) else {
         return Err(SourceError::Permanent("no label names to try".to_owned()));
     };
-    let [memory, cpu] = counted;
+    let ([memory, cpu], usage) = (counted, names.place);
     let absence = match (cpu > 0.0, memory > 0.0) {
         (_, true) => None,
         (true, false) => absence::of_memory(api, &usage, matchers).await?,

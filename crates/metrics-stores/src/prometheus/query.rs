@@ -22,6 +22,12 @@ pub const CREATED: &str = "kube_namespace_created";
 /// Tells how often a container was started again.
 pub const RESTARTS: &str = "kube_pod_container_status_restarts_total";
 const ALL_RESTARTS: [&str; 2] = [RESTARTS, "kube_pod_init_container_status_restarts_total"];
+/// Tell why a container ended: one that runs again, such an init container, and one that has ended.
+pub const ENDS: [&str; 3] = [
+    "kube_pod_container_status_last_terminated_reason",
+    "kube_pod_init_container_status_last_terminated_reason",
+    "kube_pod_container_status_terminated_reason",
+];
 
 /// The label with the name of a pod's CronJob.
 const JOB: &str = "headroom_job";
@@ -295,24 +301,19 @@ impl<'a> Queries<'a> {
 
     /// Restarted containers while their last termination was an OOM kill.
     pub fn killed_and_restarted(&self, namespaces: &[&str], state: &State) -> PromQl {
-        let metrics = [
-            "kube_pod_container_status_last_terminated_reason",
-            "kube_pod_init_container_status_last_terminated_reason",
-        ];
+        let [container, init_container, _] = ENDS;
         let labels = [("reason", Match::Is("OOMKilled"))];
-        self.by_container(namespaces, state, metrics, &labels, |selector| format!("{selector} == 1"))
+        self.by_container(namespaces, state, [container, init_container], &labels, |selector| {
+            format!("{selector} == 1")
+        })
     }
 
     /// Containers that were OOM-killed in failed pods: those are not restarted, so no
     /// restart shows the kill.
     pub fn killed_for_good(&self, namespaces: &[&str], state: &State) -> PromQl {
         let ContainerLabels { namespace, pod, .. } = &state.place;
-        let reason = self.state_selector(
-            state,
-            "kube_pod_container_status_terminated_reason",
-            namespaces,
-            &[("reason", Match::Is("OOMKilled"))],
-        );
+        let [.., ended] = ENDS;
+        let reason = self.state_selector(state, ended, namespaces, &[("reason", Match::Is("OOMKilled"))]);
         let failed = self.state_selector(state, "kube_pod_status_phase", namespaces, &[("phase", Match::Is("Failed"))]);
         let (by, of_pod) = (state.place.labels(), format!("({namespace}, {pod})"));
         PromQl(format!("max by ({by}) ({reason} == 1) and on {of_pod} max by {of_pod} ({failed} == 1)"))

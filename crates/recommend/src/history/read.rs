@@ -72,7 +72,7 @@ async fn surroundings(
             )),
         }
         match (repeated(|| store.lives(namespaces, window)).await, &mut found.lives) {
-            (Ok(lives), Some(all)) => all.extend(lives),
+            (Ok(lives), Some(all)) => all.days.extend(lives.days),
             (Err(error), _) => {
                 tracing::debug!(%error, "the lives of containers are unknown");
                 found.lives = None;

@@ -9,7 +9,7 @@ use headroom_usage::sample::{Resource, Sample, Window};
 use super::{ContainerRef, StoreReader};
 use crate::SourceError;
 use crate::prometheus::names::State;
-use crate::prometheus::query::Queries;
+use crate::prometheus::query::{ENDS, Queries};
 use crate::prometheus::selector::{Match, Matchers, PRESENT, Selector};
 
 const HOUR: i64 = 3_600;
@@ -18,12 +18,6 @@ const QUARTER: u32 = 900;
 
 const THROTTLED: &str = "container_cpu_cfs_throttled_periods_total";
 const PERIODS: &str = "container_cpu_cfs_periods_total";
-/// Metrics of OOM kills.
-const KILLED: [&str; 3] = [
-    "kube_pod_container_status_last_terminated_reason",
-    "kube_pod_init_container_status_last_terminated_reason",
-    "kube_pod_container_status_terminated_reason",
-];
 
 /// An object and its owner in kube-state-metrics: `("ReplicaSet", "web-5d8f")` of `("Deployment", "web")`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,7 +152,7 @@ impl StoreReader {
         let is_named = [("owner_name", PRESENT), ("owner_name", Match::IsNot("<none>"))];
         let of_owners = owners.map(|(metric, ..)| queries.state_selector(state, metric, namespaces, &is_named));
         let is_killed = [("reason", Match::Is("OOMKilled"))];
-        let of_kills = KILLED.map(|metric| queries.state_selector(state, metric, namespaces, &is_killed));
+        let of_kills = ENDS.map(|metric| queries.state_selector(state, metric, namespaces, &is_killed));
         let selectors: Vec<Selector> = of_owners.into_iter().chain(of_kills).collect();
         let mut found = OwnersAndKills::default();
         let mut add = |mut labels: BTreeMap<String, String>| {

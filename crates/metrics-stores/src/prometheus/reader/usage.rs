@@ -210,10 +210,6 @@ impl Lives {
     pub fn on(&self, container: &ContainerRef, end_of_day: i64) -> Option<Life> {
         self.days.get(container)?.get(&end_of_day).copied()
     }
-
-    pub fn extend(&mut self, other: Self) {
-        self.days.extend(other.days);
-    }
 }
 
 impl Digest {
