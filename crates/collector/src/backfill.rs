@@ -25,7 +25,6 @@ use crate::metrics::CollectorMetrics;
 use crate::read_limits::{Pace, Span};
 use crate::store::{Piece, Store, StoreError};
 
-/// One run over a source.
 pub struct BackfillRun<'a> {
     pub source: &'a dyn Source,
     pub store: &'a Store,
@@ -42,7 +41,6 @@ pub struct BackfillOutcome {
     pub read: u64,
     /// Namespaces that could not be read to the end, with the error. The rest of their usage is owed.
     pub unread: BTreeMap<String, SourceError>,
-    /// True if the run was stopped before its end.
     pub stopped: bool,
 }
 
@@ -56,7 +54,6 @@ impl BackfillOutcome {
     }
 }
 
-/// An error that ends a run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
@@ -157,7 +154,6 @@ impl BackfillRun<'_> {
         }
     }
 
-    /// Reads the present usage of these namespaces.
     async fn read_each_namespace(
         &self,
         namespaces: Vec<String>,

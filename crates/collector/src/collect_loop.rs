@@ -36,7 +36,6 @@ const LONGEST: Duration = Duration::from_secs(15 * 60);
 /// The shortest time between two updates of quarters for labels of Namespaces, so that toggling a label costs little.
 const RESTRICTIONS_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The origin of usage: a source, or files.
 pub enum Feed {
     Source(Box<dyn Source>),
     Files {
@@ -73,7 +72,6 @@ pub struct Rounds {
     pub identified: AtomicBool,
 }
 
-/// An error of a round.
 #[derive(Debug, thiserror::Error)]
 pub enum RoundError {
     #[error(transparent)]
@@ -113,7 +111,6 @@ impl RoundError {
 }
 
 impl Rounds {
-    /// Runs one round.
     pub async fn once(&self) -> Result<(), RoundError> {
         let done = self.round().await;
         if let Some(lease) = &self.lease {

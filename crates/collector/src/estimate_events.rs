@@ -58,7 +58,6 @@ struct Note {
     pod: String,
 }
 
-/// Reports estimates until `stop`.
 pub async fn report(api: ApiClient, read_from: ReadFrom, stop: CancellationToken) {
     let queue = Arc::new(Queue::default());
     let read = |pod: Node<'_>| {
@@ -101,7 +100,6 @@ pub async fn report(api: ApiClient, read_from: ReadFrom, stop: CancellationToken
     }
 }
 
-/// Messages that wait for their turn.
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
@@ -278,7 +276,6 @@ fn amounts(container: &Value, requirement: Requirement) -> Option<&Map<String, V
     container.get("resources")?.get(requirement.field())?.as_object()
 }
 
-/// The reference to an object's controller.
 fn controller_of(object: &Value) -> Option<&Value> {
     items(object, "/metadata/ownerReferences").find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
 }

@@ -25,9 +25,7 @@ const MAX_BEGINNING: usize = 2048;
 
 pub struct Import<'a> {
     pub store: &'a Store,
-    /// The seconds that each line stands for.
     pub step_seconds: u32,
-    /// The bytes of memory that usage may take before it is settled.
     pub buffer: usize,
     /// The latest time of a line, in Unix seconds.
     pub latest: i64,
@@ -36,7 +34,6 @@ pub struct Import<'a> {
     pub stop: &'a CancellationToken,
 }
 
-/// The result of importing a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     pub samples: u64,

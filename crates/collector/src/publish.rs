@@ -42,7 +42,6 @@ use crate::metrics::CollectorMetrics;
 use crate::profile::{self, Collected, Pooling};
 use crate::store::{Store, StoreError};
 
-/// The destination of profiles.
 pub enum Destination {
     Cluster(Box<ProfileCluster>),
     Folder(folder::Folder),
@@ -56,14 +55,11 @@ type There = BTreeMap<String, Value>;
 pub struct Publisher<'a> {
     pub store: &'a Store,
     pub destination: &'a Destination,
-    /// The namespace of the profiles.
     pub namespace: &'a str,
     pub pooling: &'a Pooling,
-    /// The namespaces that may ask for fewer estimates; none if they are unknown.
     pub restricted: Option<&'a RestrictedNamespaces>,
     /// The seconds after which an unchanged profile is written again.
     pub rewrite_interval: i64,
-    /// Replace histories of other stores that this store does not have.
     pub replace_other_stores: bool,
     /// Checked before each write if several collectors may write.
     pub lease: Option<&'a RenewedLease>,
@@ -71,7 +67,6 @@ pub struct Publisher<'a> {
 }
 
 impl Destination {
-    /// The existing objects of a root by name.
     async fn list(&self, namespace: &str, root: Root) -> Result<There, PublishError> {
         Ok(match self {
             Self::Cluster(cluster) => cluster.list(namespace, root).await?,

@@ -8,10 +8,8 @@ use headroom_metrics_stores::paced::UsageSlice;
 use headroom_usage::DAY;
 use headroom_usage::sample::Window;
 
-/// The limits of reading.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// The number of reads under way at the same time.
     pub concurrency: usize,
     /// The longest time range of a query, in seconds.
     pub max_query_range: i64,
@@ -21,7 +19,6 @@ pub struct Pace {
     pub days: u32,
     /// The attempts of a read before it is left to the next run.
     pub retry: Retry,
-    /// The timeout of a query.
     pub timeout: Duration,
     /// The most images (on a day each) in one result. More of them are read in shorter windows, to limit memory.
     pub max_images: usize,

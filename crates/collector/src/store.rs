@@ -40,13 +40,10 @@ const CACHE_BYTES: usize = 16 << 20;
 
 const FACTS: TableDefinition<&str, i64> = TableDefinition::new("facts");
 const FORMAT_FACT: &str = "format";
-/// The time before which all usage was read or is owed.
 const PLANNED_FACT: &str = "planned";
 /// The oldest day that the last expiry left.
 const EXPIRED_FACT: &str = "expired";
-/// The time of the newest sample.
 const NEWEST_FACT: &str = "newest";
-/// The creation time of the Namespace kube-system.
 const CREATED_FACT: &str = "cluster created";
 
 /// Texts about the store as a whole.

@@ -29,7 +29,6 @@ use crate::http::authorization;
 /// Credentials are renewed so many seconds before they expire.
 const RENEW_BEFORE: i64 = 300;
 
-/// A cloud that runs metrics stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cloud {

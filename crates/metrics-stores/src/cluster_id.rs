@@ -24,7 +24,6 @@ pub struct ClusterId {
 }
 
 impl ClusterId {
-    /// By the namespace kube-system.
     pub fn of(kube_system: &Value) -> Self {
         let text = |field: &str| kube_system.pointer(field).and_then(Value::as_str);
         let created = text("/metadata/creationTimestamp").and_then(|time| time.parse().ok());

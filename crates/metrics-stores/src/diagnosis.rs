@@ -4,7 +4,6 @@
 use headroom_usage::batch::Impossible;
 use serde::Serialize;
 
-/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceVerdict {
@@ -21,9 +20,7 @@ pub struct SourceFinding {
     pub verdict: SourceVerdict,
     /// The subject of the check: `memory metric`.
     pub subject: &'static str,
-    /// The result of the check.
     pub found: String,
-    /// Advice, if there is something to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
@@ -42,7 +39,6 @@ impl SourceFinding {
     }
 }
 
-/// All that was found about one source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Examination {
     /// Kind and address of the source: `prometheus at http://localhost:9090`.

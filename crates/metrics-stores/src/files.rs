@@ -32,7 +32,6 @@ use headroom_usage::{cardinality, day_of};
 /// Seconds after this are beyond any calendar; milliseconds are.
 const LATEST: i64 = 100_000_000_000;
 
-/// The error of a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LineError(String);
@@ -87,7 +86,6 @@ impl Column {
     }
 }
 
-/// The format of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileFormat {
     /// The columns in their order.
@@ -95,7 +93,6 @@ pub enum FileFormat {
     JsonLines,
 }
 
-/// The maximum length of a line in bytes.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 
 impl FileFormat {

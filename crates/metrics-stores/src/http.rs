@@ -38,7 +38,6 @@ const MAX_TEXT_BYTES: usize = 64 << 10;
 /// The characters that are not escaped in a query (RFC 3986). Signatures are made of the query as it is sent.
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The credentials for a metrics store.
 #[derive(Clone, Default)]
 pub enum Authentication {
     #[default]
@@ -112,7 +111,6 @@ pub struct Http {
     prefix: String,
     /// Scheme, host and path in front of that.
     base: Uri,
-    /// Sent with every request.
     headers: HeaderMap,
     /// A user and a password are among the headers already.
     authentication: Authentication,
@@ -221,7 +219,6 @@ impl Http {
         Self { prefix: format!("{}{path}", self.prefix), ..self }
     }
 
-    /// The name of the store in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -328,7 +325,6 @@ impl Http {
 }
 
 impl Response {
-    /// The store, and the secrets that it was sent.
     pub fn redactor(&self) -> Redactor {
         self.redactor.clone()
     }
@@ -390,7 +386,6 @@ fn token_in(file: &Path) -> Result<HeaderValue, SourceError> {
     authorization("Bearer", token.trim()).map_err(|what| wrong(what.to_owned()))
 }
 
-/// The value of the header `Authorization`.
 pub fn authorization(scheme: &str, token: &str) -> Result<HeaderValue, &'static str> {
     sensitive(&format!("{scheme} {token}")).map_err(|_| "has characters that no token has")
 }

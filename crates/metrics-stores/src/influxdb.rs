@@ -30,7 +30,6 @@ const DATABASE: &str = "k8s";
 
 const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 
-/// Options for reading an InfluxDB.
 #[derive(Clone)]
 pub struct InfluxdbOptions {
     pub endpoint: Endpoint,

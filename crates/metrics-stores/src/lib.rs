@@ -71,7 +71,6 @@ impl SourceError {
 /// Receives what a source has read. Nothing is kept of a read that ends with an error.
 pub type Sink<'a> = &'a mut (dyn FnMut(Batch) + Send);
 
-/// A source of usage.
 #[async_trait]
 pub trait Source: Send + Sync {
     /// The cluster that the usage belongs to, as far as the source knows.

@@ -43,7 +43,6 @@ pub struct Gathering {
 /// The closed histories of an image or a tag.
 #[derive(Debug)]
 pub struct InNamespaces {
-    /// The pooled history.
     pub together: Option<History>,
     /// Histories by namespace, without those older than the longest window.
     pub each: BTreeMap<String, History>,

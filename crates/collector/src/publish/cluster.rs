@@ -58,14 +58,12 @@ impl ProfileCluster {
         Ok(Self { address: Some(address.trim_end_matches('/').to_owned()), ..Self::new(client, force, pace) })
     }
 
-    /// The identity of the cluster.
     pub async fn id(&self) -> Result<ClusterId, ClusterError> {
         let read = self.api.get_metadata(&NAMESPACES.at(KUBE_SYSTEM)).await;
         let namespace = read.map_err(|error| ClusterError::of(error, "get", "namespace kube-system", ""))?;
         Ok(ClusterId { address: self.address.clone(), ..ClusterId::of(&namespace) })
     }
 
-    /// The namespaces that may ask for fewer estimates.
     pub async fn restricted_namespaces(&self) -> Result<RestrictedNamespaces, ClusterError> {
         let read = |namespace: Node<'_>| {
             let namespace = value(namespace).filter(has_choice)?;
@@ -90,7 +88,6 @@ impl ProfileCluster {
         Ok(tenants.into_iter().collect())
     }
 
-    /// One profile.
     pub async fn get(&self, namespace: &str, name: &ProfileName) -> Result<Option<Value>, ClusterError> {
         // If the kind is missing, writing will report it.
         let found = self.api.find(&profiles(namespace).at(&name.to_string())).await;
@@ -106,7 +103,6 @@ impl ProfileCluster {
         Ok(objects.into_iter().map(|object| (metadata(&object, "name").to_owned(), object)).collect())
     }
 
-    /// Writes a profile.
     pub async fn apply(&self, namespace: &str, name: &str, object: &Value) -> Result<(), ClusterError> {
         let options = ApplyOptions { manager: MANAGER, force: self.force, dry_run: false };
         match self.api.apply(&profiles(namespace).at(name), object, options).await {

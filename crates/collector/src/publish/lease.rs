@@ -18,7 +18,6 @@ pub const LEASE: &str = "headroom-collector";
 /// A holder that has not renewed for so long by its own clock is dead, however wrong that clock is.
 const DEAD_AFTER: Duration = Duration::from_secs(3600);
 
-/// The Lease for a collector that publishes from a store.
 pub fn lease(api: ApiClient, namespace: &str, store: &str, timing: Timing, parts: &Parts) -> RenewedLease {
     let suffix = format!("_{store}");
     let name = format!("{}{suffix}", host_name("collector"));

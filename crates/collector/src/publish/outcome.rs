@@ -14,7 +14,6 @@ const MAX_SERVER_ERRORS: usize = 5;
 /// Failures that are logged one by one; the rest is counted.
 const MAX_LOGGED: usize = 10;
 
-/// The result of writing or deleting one UsageProfile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProfileWrite {
     Written,
@@ -51,7 +50,6 @@ impl PublishError {
     }
 }
 
-/// The result of a round of publishing.
 #[derive(Debug, Default)]
 pub struct Published {
     pub written: u64,

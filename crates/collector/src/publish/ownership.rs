@@ -19,12 +19,10 @@ pub fn mark(profile: &mut UsageProfile, store: &str, root: Root) {
     profile.metadata.labels = Some(labels.map(owned).into());
 }
 
-/// True if a collector wrote the object.
 pub fn is_collected(object: &Value) -> bool {
     metadata(object, "labels", MANAGER_LABEL) == Some(MANAGER)
 }
 
-/// The id of the store that the object is made from.
 pub fn store_of(object: &Value) -> Option<&str> {
     metadata(object, "annotations", STORE_ANNOTATION)
 }

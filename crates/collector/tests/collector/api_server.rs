@@ -92,7 +92,6 @@ impl ApiServer {
         kube::Client::try_from(config).unwrap()
     }
 
-    /// The number of requests with this method.
     pub fn count(&self, method: &str) -> usize {
         self.requests().iter().filter(|request| request.method == method).count()
     }
@@ -108,7 +107,6 @@ impl ApiServer {
         holder.as_str().unwrap_or_default().to_owned()
     }
 
-    /// All profiles.
     pub fn profiles(&self) -> Vec<Value> {
         self.list(PROFILES)
     }

@@ -15,7 +15,6 @@ use crate::support::*;
 
 const ALWAYS: Window = Window { from: 0, to: i64::MAX };
 
-/// A minute's usage.
 fn minute(namespace: &str, time: i64) -> Gathered {
     let samples = vec![Sample { time, value: 1 << 20, seconds: 60 }];
     gathered(ALWAYS, [used(namespace, "web-0", "nginx", Resource::Memory, samples)])
@@ -103,7 +102,6 @@ pub fn damage_row(path: &Path) {
     txn.commit().unwrap();
 }
 
-/// All that is in a store.
 fn content(store: &Store) -> Result<Vec<String>, StoreError> {
     let mut rows = vec![format!("{:?} {:?} {:?}", store.planned()?, store.owed()?, store.memory()?)];
     for root in Root::all() {

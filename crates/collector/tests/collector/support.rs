@@ -55,7 +55,6 @@ pub struct Scripted {
     pub failed: Mutex<BTreeMap<String, u32>>,
     /// The current and the highest number of concurrent reads.
     pub under_way: Mutex<(u32, u32)>,
-    /// All answered reads.
     pub reads: Mutex<Vec<(String, Window)>>,
 }
 
@@ -162,7 +161,6 @@ pub fn three_workloads() -> Vec<Workload> {
     ]
 }
 
-/// A pace with short timeouts.
 pub fn pace() -> Pace {
     let retry = Retry { attempts: 4, first_wait: Duration::from_millis(1), longest_wait: Duration::from_millis(2) };
     Pace { max_query_range: DAY, retry, ..Pace::default() }
@@ -179,7 +177,6 @@ pub fn gathered(window: Window, batches: impl IntoIterator<Item = Batch>) -> Gat
     gathered
 }
 
-/// Adds usage of a window to a store.
 pub fn add(store: &Store, window: Window, batches: impl IntoIterator<Item = Batch>) {
     store.add_present(window, &gathered(window, batches), None).unwrap();
 }
@@ -193,7 +190,6 @@ pub async fn fill(store: &Store, source: &Scripted, namespaces: &[&str], window:
     add(store, window, batches);
 }
 
-/// One run of the pipeline.
 pub async fn collect(source: &Scripted, store: &Store, stop: &CancellationToken) -> Result<BackfillOutcome, RunError> {
     let (metrics, progress, pace) = (CollectorMetrics::default(), Progress::hidden(), pace());
     let run = BackfillRun { source, store, pace: &pace, metrics: &metrics, progress: &progress, stop };

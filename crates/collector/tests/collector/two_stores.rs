@@ -41,7 +41,6 @@ fn samples(server: &ApiServer, namespace: &str, image: &str, window: &str) -> u6
     histories["all"]["windows"][window]["cpu"]["samples"].as_u64().unwrap()
 }
 
-/// The published history of `shop`.
 fn of_shop(server: &ApiServer) -> Value {
     histories(&server.profiles(), NGINX, "shop")
 }

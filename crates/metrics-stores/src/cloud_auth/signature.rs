@@ -16,7 +16,6 @@ const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// Keys of Amazon.
 #[derive(Clone)]
 pub struct Keys {
     pub id: String,

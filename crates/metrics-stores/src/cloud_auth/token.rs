@@ -15,7 +15,6 @@ use crate::http::{Endpoint, Http, Response, StoreText, refusal};
 /// A metadata server is near.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Looks up an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Credentials of a cloud, and when they expire (Unix seconds).

@@ -8,9 +8,7 @@ use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The maximum length of a text that is shown.
 const MAX_SHOWN: usize = 300;
-/// Replaces secrets.
 const CONCEALED: &str = "***";
 
 /// A text of a store, which is shown only through [`Redactor::shown`].

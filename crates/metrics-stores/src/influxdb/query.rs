@@ -44,7 +44,6 @@ impl Schema {
         }
     }
 
-    /// The measurement that has this resource.
     pub fn measurement(self, resource: Resource) -> &'static str {
         self.metric(resource).0
     }
@@ -55,7 +54,6 @@ pub fn scale(resource: Resource) -> f64 {
     if resource == Resource::Cpu { 1e6 } else { 1.0 }
 }
 
-/// Builds questions for one database.
 #[derive(Debug, Clone, Copy)]
 pub struct Questions<'a> {
     pub schema: Schema,
@@ -95,7 +93,6 @@ impl Questions<'_> {
         format!("SHOW TAG VALUES FROM \"{measurement}\" WITH KEY {keys} WHERE {}", self.of_containers())
     }
 
-    /// The oldest point there is.
     pub fn oldest(&self) -> String {
         let (measurement, field) = self.schema.metric(Resource::Memory);
         // Some time has to be given to those who would else look at the last hour only.

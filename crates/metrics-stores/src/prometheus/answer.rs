@@ -64,7 +64,6 @@ impl AnswerSeries {
     }
 }
 
-/// A container of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContainerRef {
     pub namespace: String,
@@ -89,13 +88,11 @@ impl From<&SampledContainer> for ContainerRef {
     }
 }
 
-/// Reads one series.
 pub fn row(bytes: &[u8]) -> Result<AnswerSeries, SourceError> {
     serde_json::from_slice(bytes)
         .map_err(|error| SourceError::Permanent(format!("the answer has a series that cannot be read: {error}")))
 }
 
-/// Reads the labels of one series.
 pub fn labels(bytes: &[u8]) -> Result<BTreeMap<String, String>, SourceError> {
     serde_json::from_slice(bytes)
         .map_err(|error| SourceError::Permanent(format!("the answer has labels that cannot be read: {error}")))

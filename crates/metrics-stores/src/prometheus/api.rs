@@ -18,7 +18,6 @@ const MAX_KEPT_BYTES: usize = 128 << 20;
 /// Prometheus refuses to answer with more points than this in one series.
 const MAX_POINTS: i64 = 11_000;
 
-/// The two questions of the API.
 #[derive(Clone)]
 pub struct Api {
     pub http: Http,
@@ -28,7 +27,6 @@ pub struct Api {
     pub is_google: bool,
 }
 
-/// Takes one series of an answer.
 pub type EachRow<'a> = dyn FnMut(AnswerSeries) + Send + 'a;
 
 impl Api {

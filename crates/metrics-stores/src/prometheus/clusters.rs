@@ -35,7 +35,6 @@ const HARMLESS: [&str; 20] = [
     "uid",
 ];
 
-/// The clusters of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Clusters {
     /// The creation times of kube-system.
@@ -112,7 +111,6 @@ impl Clusters {
     }
 }
 
-/// Asks when kube-system was created.
 pub fn created(state: &State, matchers: &Matchers) -> PromQl {
     query::series(query::CREATED, &[(&state.place.namespace, Match::Is(KUBE_SYSTEM))], matchers)
 }

@@ -65,7 +65,6 @@ impl Images {
         self.pods.keys().map(String::as_str)
     }
 
-    /// The image of a container at a time.
     pub fn at(&self, pod: &str, container: &str, time: i64) -> Option<&str> {
         nearest(self.claims(pod, container), time)
     }

@@ -79,12 +79,10 @@ impl Jobs {
         self.0.first().is_none_or(|first| row.label(JOB) == first.name && row.label(PATH) == first.path)
     }
 
-    /// The name of the job that counts.
     pub fn name(&self) -> &str {
         self.0.first().map_or("", |job| &job.name)
     }
 
-    /// Other jobs with series of containers.
     pub fn others(&self) -> impl Iterator<Item = &Job> {
         self.0.iter().skip(1).filter(|other| other.name != self.name())
     }

@@ -76,7 +76,6 @@ pub struct Names {
     pub state: Option<State>,
     /// The last time that kube-state-metrics was seen, if it is away and may come back.
     pub state_away_since: Option<i64>,
-    /// The scrape interval.
     pub scrape_seconds: u32,
     /// The store is a VictoriaMetrics.
     pub metrics_ql: bool,
@@ -169,7 +168,6 @@ impl Overrides {
         places(&[EXPORTED_PLACE, PLACE, old, relabelled], &self.labels)
     }
 
-    /// The possible labels of kube-state-metrics.
     pub fn state_places(&self) -> Vec<ContainerLabels> {
         places(&[EXPORTED_PLACE, PLACE], &self.info_labels)
     }

@@ -47,7 +47,6 @@ impl Timelines {
         self.0.keys()
     }
 
-    /// The last value before `time`.
     pub fn before(&self, container: &ContainerRef, time: i64) -> Option<f64> {
         let points = self.0.get(container)?;
         points.iter().rev().find(|(at, _)| *at < time).map(|(_, value)| *value)

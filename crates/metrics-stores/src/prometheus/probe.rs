@@ -37,9 +37,7 @@ pub(super) struct Probe {
     pub state_ago: i64,
     pub now: i64,
     pub clusters: Clusters,
-    /// The reason why nothing was found, if so.
     pub absence: Option<Absence>,
-    /// The scrape interval, if it is known.
     pub scrape_seconds: Option<u32>,
     metrics_ql: bool,
     swaps: bool,
@@ -206,7 +204,6 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     })
 }
 
-/// The single number of an answer, if there is one.
 fn number(rows: &[AnswerSeries]) -> Option<f64> {
     rows.first().and_then(AnswerSeries::value)
 }

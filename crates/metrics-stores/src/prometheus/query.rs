@@ -16,10 +16,8 @@ use super::answer::NUMBER;
 use super::names::{self, ContainerLabels, Cpu, INIT_INFO, Names, State};
 use super::selector::{Match, Matchers, PRESENT, Selector};
 
-/// Tells when a namespace was created.
 pub const CREATED: &str = "kube_namespace_created";
 
-/// Tells how often a container was started again.
 pub const RESTARTS: &str = "kube_pod_container_status_restarts_total";
 const ALL_RESTARTS: [&str; 2] = [RESTARTS, "kube_pod_init_container_status_restarts_total"];
 /// Tell why a container ended: one that runs again, such an init container, and one that has ended.
@@ -48,11 +46,8 @@ pub struct UsageGroup {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodSelection {
-    /// Each container of all pods.
     All,
-    /// Each container of the pods that are not of CronJobs.
     NotOfJobs,
-    /// Each container of the pods of CronJobs.
     OfJobs,
     /// Each container of a CronJob, all its pods together, of which one ran at a time.
     JobInOne,
@@ -91,14 +86,12 @@ pub fn numbered(questions: &[PromQl]) -> PromQl {
     PromQl(parts.collect::<Vec<_>>().join(" or "))
 }
 
-/// Builds questions for one store.
 #[derive(Debug, Clone, Copy)]
 pub struct Queries<'a> {
     pub names: &'a Names,
     pub matchers: &'a Matchers,
     /// Images are only those whose name contains this.
     pub image: Option<&'a str>,
-    /// Selects the pods of usage.
     pub pods: &'a Matchers,
     pub step_seconds: u32,
     /// CPU is averaged between two scrapes also where one lies on the border of a range.
@@ -160,7 +153,6 @@ impl<'a> Queries<'a> {
         }
     }
 
-    /// The peak of bytes within each step.
     fn peak(&self, selector: &Selector) -> String {
         format!("max_over_time({selector}[{}ms])", self.gauge_milliseconds())
     }
@@ -319,7 +311,6 @@ impl<'a> Queries<'a> {
         PromQl(format!("max by ({by}) ({reason} == 1) and on {of_pod} max by {of_pod} ({failed} == 1)"))
     }
 
-    /// The restarts of the containers of these pods.
     pub fn restarts(&self, namespaces: &[&str], state: &State, pods: Match<'_>) -> PromQl {
         let labels = [(state.place.pod.as_str(), pods)];
         self.by_container(namespaces, state, ALL_RESTARTS, &labels, |selector| selector.to_string())
@@ -332,7 +323,6 @@ impl<'a> Queries<'a> {
         self.by_container(namespaces, state, ALL_RESTARTS, &labels, last)
     }
 
-    /// The memory limits of these pods' containers.
     pub fn memory_limits(&self, namespaces: &[&str], state: &State, pods: Match<'_>) -> PromQl {
         let metrics = ["kube_pod_container_resource_limits", "kube_pod_init_container_resource_limits"];
         let labels = [("resource", Match::Is("memory")), (state.place.pod.as_str(), pods)];
@@ -423,7 +413,6 @@ impl<'a> Queries<'a> {
         selector(metric, &labels, &self.usage_matchers(metric).and_all(self.pods))
     }
 
-    /// The series of one of kube-state-metrics' metrics in these namespaces.
     pub fn state_selector(
         &self,
         state: &State,
@@ -442,7 +431,6 @@ impl<'a> Queries<'a> {
         if metric.starts_with("container_") { all.and_all(&self.names.usage_job) } else { all }
     }
 
-    /// The labels that say which container a series is about.
     fn usage_labels(&self, with_image: bool) -> String {
         let labels = self.names.usage.labels();
         match &self.names.usage_image {
@@ -483,7 +471,6 @@ pub fn count_of_containers(metric: &str, place: &ContainerLabels, image: Option<
     PromQl(format!("count(max by ({}) ({series}))", place.labels()))
 }
 
-/// The number of containers whose memory is swapped.
 pub fn count_of_swapped(place: &ContainerLabels, matchers: &Matchers) -> PromQl {
     let series = selector(names::SWAP, &containers(place), matchers);
     PromQl(format!("count(max by ({}) ({series}) > 0)", place.labels()))
@@ -495,7 +482,6 @@ pub fn count_of_pods(metric: &str, matchers: &Matchers) -> PromQl {
     PromQl(format!("count({})", selector(metric, &of_pods, matchers)))
 }
 
-/// The number of containers by further labels.
 pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> PromQl {
     let (by, series) = (labels.join(", "), selector(metric, &containers(place), matchers));
     PromQl(format!("count by ({by}) (group by ({by}, {}) ({series}))", place.labels()))
@@ -530,7 +516,6 @@ fn lasting(series: &Selector) -> String {
     format!("{series} and {series} offset 15m")
 }
 
-/// The store's clock.
 pub fn now() -> PromQl {
     PromQl("vector(time())".to_owned())
 }
@@ -540,7 +525,6 @@ pub fn is_metrics_ql() -> PromQl {
     PromQl("absent(vector(NaN))".to_owned())
 }
 
-/// The series of a metric as they are now.
 pub fn series(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> PromQl {
     PromQl(selector(metric, labels, matchers).to_string())
 }

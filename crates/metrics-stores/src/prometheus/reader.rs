@@ -177,7 +177,6 @@ impl StoreReader {
             .await
     }
 
-    /// Asks a question about each step of a window.
     async fn range(&self, question: &PromQl, window: Window, each: &mut EachRow<'_>) -> Result<(), SourceError> {
         self.api.range(question, window, self.step_seconds, each).await
     }

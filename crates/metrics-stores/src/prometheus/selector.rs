@@ -3,13 +3,11 @@
 
 use std::fmt;
 
-/// A condition for the value of a label.
 #[derive(Debug, Clone, Copy)]
 pub enum Match<'a> {
     Is(&'a str),
     IsNot(&'a str),
     OneOf(&'a [&'a str]),
-    /// One that begins like one of these.
     Begins(&'a [&'a str]),
     Contains(&'a str),
     /// A pattern of ours.
@@ -123,7 +121,6 @@ impl fmt::Display for Matchers {
     }
 }
 
-/// The series of one metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector(String);
 

@@ -18,7 +18,6 @@ use ring::{digest, hmac};
 
 use crate::prometheus::new_source;
 
-/// A store's answer to an authorized request.
 fn authorized(asked: &str) -> Reply {
     fake_prometheus::reply(asked, || answer(200, MATRIX))
 }
@@ -62,7 +61,6 @@ fn tokens(
     })
 }
 
-/// True if the body is a form with these fields.
 fn has_fields(asked: &str, fields: &[(&str, &str)]) -> bool {
     let (_, body) = asked.split_once("\r\n\r\n").unwrap();
     let form: BTreeMap<_, _> = form_urlencoded::parse(body.as_bytes()).collect();

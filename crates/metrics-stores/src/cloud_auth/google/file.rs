@@ -141,7 +141,6 @@ impl CredentialsFile {
         }
     }
 
-    /// The form for the token server.
     fn form(&self) -> Result<Form, SourceError> {
         Ok(match &self.holds {
             Holds::Key { email, id, audience, key } => Form::default()
@@ -215,7 +214,6 @@ async fn impersonated(service_account: &Http, at: &str, token: &Token) -> Result
     Ok(ExpiringCredentials { credentials: Credentials::Token(access_token.into()), until: expire_time.as_second() })
 }
 
-/// The key in a PEM text.
 fn key(pem: &str) -> Option<RsaKeyPair> {
     let text: String = pem.lines().filter(|line| !line.starts_with("-----")).map(str::trim).collect();
     RsaKeyPair::from_pkcs8(&STANDARD.decode(text).ok()?).ok()

@@ -28,7 +28,6 @@ const BRIEF_SECONDS: u64 = 3_600;
 /// Images by namespace.
 pub type ImagesOf = BTreeMap<String, Images>;
 
-/// The containers of a read.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Notes {
     /// Containers whose image is known.
@@ -309,7 +308,6 @@ fn those_with<'n, 'c>(namespaces: &[&'n str], containers: impl Iterator<Item = &
     namespaces.iter().copied().filter(|namespace| with.contains(namespace)).collect()
 }
 
-/// The pods of CronJobs that were seen.
 fn jobs(seen: &Seen) -> Jobs<'_> {
     let mut jobs = Jobs::new();
     for of in seen.keys() {

@@ -140,7 +140,6 @@ impl StoreReader {
         Ok(found)
     }
 
-    /// Reads the owners and kills of these namespaces in a window from kube-state-metrics.
     pub async fn objects(&self, namespaces: &[&str], window: Window) -> Result<OwnersAndKills, SourceError> {
         let Some(state) = &self.names.state else { return Ok(OwnersAndKills::default()) };
         let owners = [

@@ -198,7 +198,6 @@ pub struct Lives {
     pub days: HashMap<ContainerRef, BTreeMap<i64, Life>>,
 }
 
-/// The life of a container on one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Life {
     pub seconds: u64,
