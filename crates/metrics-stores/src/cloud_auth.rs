@@ -15,6 +15,7 @@ pub mod aws;
 pub mod azure;
 pub mod google;
 
+use async_trait::async_trait;
 use headroom_api_server::clock;
 use http::header::AUTHORIZATION;
 use http::{Request, Uri};
@@ -24,7 +25,7 @@ use tokio::sync::Mutex;
 
 use self::token::{Credentials, Environment, ExpiringCredentials};
 use crate::SourceError;
-use crate::http::authorization;
+use crate::http::{Authorize, authorization};
 
 /// Credentials are renewed so many seconds before they expire.
 const RENEW_BEFORE: i64 = 300;
@@ -119,9 +120,11 @@ impl Identity {
             Provider::Aws(_) => "away from Amazon's machines, set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         }
     }
+}
 
-    /// The origin of the credentials, for people.
-    pub fn describe(&self) -> String {
+#[async_trait]
+impl Authorize for Identity {
+    fn describe(&self) -> String {
         match &self.provider {
             Provider::Google(account) => account.describe(),
             Provider::Azure(account) => account.describe(),
@@ -129,13 +132,11 @@ impl Identity {
         }
     }
 
-    /// Returns true for Google, whose gateway refuses parameters that it does not know.
-    pub fn is_google(&self) -> bool {
+    fn is_google(&self) -> bool {
         matches!(self.provider, Provider::Google(_))
     }
 
-    /// Adds credentials to a request to the server at `base`.
-    pub async fn authorize(&self, base: &Uri, request: &mut Request<Vec<u8>>) -> Result<(), SourceError> {
+    async fn authorize(&self, base: &Uri, request: &mut Request<Vec<u8>>) -> Result<(), SourceError> {
         match (self.credentials().await?, &self.provider) {
             (Credentials::Token(token), _) => {
                 let value = authorization("Bearer", token.expose_secret());
@@ -150,8 +151,7 @@ impl Identity {
         }
     }
 
-    /// The next request asks for new credentials.
-    pub async fn forget(&self) {
+    async fn forget(&self) {
         *self.kept.lock().await = None;
     }
 }

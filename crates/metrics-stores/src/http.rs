@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use form_urlencoded::Serializer;
@@ -31,7 +32,6 @@ use headroom_api_server::error_chain::innermost;
 use headroom_api_server::proxy::{self, Proxies};
 
 use super::SourceError;
-use super::cloud_auth::Identity;
 
 /// Longest text of an error answer, or of one that is wanted whole, that is kept.
 const MAX_TEXT_BYTES: usize = 64 << 10;
@@ -48,7 +48,23 @@ pub enum Authentication {
         user: String,
         password: SecretString,
     },
-    Cloud(Arc<Identity>),
+    Cloud(Arc<dyn Authorize>),
+}
+
+/// Adds credentials to each request, which are requested when they are needed.
+#[async_trait]
+pub trait Authorize: Send + Sync {
+    /// The origin of the credentials, for people.
+    fn describe(&self) -> String;
+
+    /// Returns true for Google, whose gateway refuses parameters that it does not know.
+    fn is_google(&self) -> bool;
+
+    /// Adds credentials to a request to the server at `base`.
+    async fn authorize(&self, base: &Uri, request: &mut Request<Vec<u8>>) -> Result<(), SourceError>;
+
+    /// The next request asks for new credentials.
+    async fn forget(&self);
 }
 
 /// The address of a metrics store, and the options of its requests.
@@ -293,8 +309,7 @@ impl Http {
             Authentication::TokenFile(path) => {
                 request.headers_mut().insert(AUTHORIZATION, token_in(path)?);
             }
-            // Boxed, because a cloud's credentials are asked for in the same way.
-            Authentication::Cloud(identity) => Box::pin(identity.authorize(&self.base, &mut request)).await?,
+            Authentication::Cloud(identity) => identity.authorize(&self.base, &mut request).await?,
         }
         let redactor = Redactor::new(&self.name, request.headers(), secrets);
         let request = request.map(Body::from);
