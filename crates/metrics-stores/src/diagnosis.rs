@@ -56,20 +56,14 @@ impl Examination {
 /// Compares the clocks. Windows are cut by the source's clock, so a skew loses nothing; but pods' times and
 /// profiles' ages are by the clock of this machine.
 pub fn clock(ours: i64, theirs: i64) -> SourceFinding {
-    let (skew, found) = match theirs - ours {
-        0 => (0, "the same as here".to_owned()),
-        ahead if ahead > 0 => (ahead, format!("{ahead} s ahead of this machine")),
-        behind => (-behind, format!("{} s behind this machine", -behind)),
+    let found = match theirs - ours {
+        0 => "the same as here".to_owned(),
+        ahead @ 1.. => format!("{ahead} s ahead of this machine"),
+        behind => format!("{} s behind this machine", -behind),
     };
-    if skew <= 30 {
-        SourceFinding::good("clock", found)
-    } else {
-        SourceFinding::doubtful(
-            "clock",
-            found,
-            "synchronize both clocks with NTP; until then the newest samples are missing or in the future",
-        )
-    }
+    let advice = "synchronize both clocks with NTP; until then the newest samples are missing or in the future";
+    let is_near = theirs.abs_diff(ours) <= 30;
+    if is_near { SourceFinding::good("clock", found) } else { SourceFinding::doubtful("clock", found, advice) }
 }
 
 /// Reports how many containers with usage have an image. `example` is one without.

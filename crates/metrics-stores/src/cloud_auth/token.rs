@@ -7,6 +7,7 @@ use headroom_api_server::clock;
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::signature::Keys;
 use crate::SourceError;
@@ -47,18 +48,9 @@ impl Token {
 
 /// Most servers return a number, one of Azure's a string.
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Seconds {
-        Number(i64),
-        Text(String),
-    }
-    match Seconds::deserialize(deserializer)? {
-        Seconds::Number(seconds) => Ok(seconds),
-        Seconds::Text(text) => {
-            text.parse().map_err(|_| serde::de::Error::custom("expires_in is not a number of seconds"))
-        }
-    }
+    let found = Value::deserialize(deserializer)?;
+    let seconds = found.as_i64().or_else(|| found.as_str()?.parse().ok());
+    seconds.ok_or_else(|| serde::de::Error::custom("expires_in is not a number of seconds"))
 }
 
 /// A server that gives credentials.
