@@ -126,20 +126,6 @@ async fn a_run_with_fewer_namespaces_replaces_nothing_of_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ended_histories_of_a_store_are_deleted() {
-    let later = NOW + 40 * DAY;
-    let goes_on = Workload { namespace: "new", pod: "web-0", image: "nginx", from: later - DAY, to: later };
-    let source = Scripted::new(vec![goes_on]);
-    let (_folder, store, server) = published_store().await;
-    fill(&store, &source, &["new"], Window { from: later - DAY, to: later }).await;
-    store.expire((later / DAY) as u32).unwrap();
-    publish(&store, server.start().await, later).await.unwrap();
-    let known = |namespace, image| !histories(&server.profiles(), image, namespace).is_null();
-    assert!(known("new", NGINX) && !known("shop", NGINX) && !known("lab", JOB));
-    assert_eq!(server.profiles().len(), 256, "quarters must not be deleted");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_lags_does_not_look_current() {
     let server = ApiServer::new("1");
     let (_folder, store) = store().await;

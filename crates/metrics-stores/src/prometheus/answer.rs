@@ -16,12 +16,11 @@ pub const NUMBER: &str = "headroom_question";
 
 /// One series of an answer: a range's (matrix) or a moment's (vector).
 #[derive(Debug, Default, Clone, PartialEq, Deserialize)]
+#[serde(default)]
 pub struct AnswerSeries {
-    #[serde(default)]
     metric: BTreeMap<String, String>,
-    #[serde(default, deserialize_with = "finite")]
+    #[serde(deserialize_with = "finite")]
     values: Vec<(i64, f64)>,
-    #[serde(default)]
     value: Option<Pair>,
 }
 
