@@ -89,7 +89,7 @@ async fn one_image_is_read_alone() {
     let server = start(cluster.open_metrics());
     let asked = PrometheusOptions { as_of: Some(from + DAY + 1800), ..options(server.url()) };
     let of_image = |image: &str| PrometheusOptions { image: Some(image.to_owned()), ..asked.clone() };
-    let whole = source(asked.clone());
+    let whole = new_source(asked.clone());
     for (image, namespaces) in [("nginx", ["shop"]), ("postgres", ["shop"]), ("api", ["pay"])] {
         let source = new_source(of_image(image));
         for window in [Window { from, to: from + DAY }, Window { from: from + 60, to: from + DAY / 2 }] {
