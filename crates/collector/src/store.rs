@@ -224,7 +224,7 @@ fn open_or_begin(path: &Path) -> Result<Database, Trouble> {
     if path.try_exists()? {
         return open_known();
     }
-    let begun_at = with_ending(path, ".begun");
+    let begun_at = path.with_added_extension("begun");
     let begun = match open(&begun_at) {
         // An earlier process was killed here.
         Err(DatabaseError::Storage(StorageError::Io(error))) if error.kind() == io::ErrorKind::InvalidData => {
@@ -239,12 +239,6 @@ fn open_or_begin(path: &Path) -> Result<Database, Trouble> {
     }
     std::fs::rename(&begun_at, path)?;
     Ok(begun)
-}
-
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut path = path.as_os_str().to_owned();
-    path.push(ending);
-    path.into()
 }
 
 fn worded(path: &Path, trouble: Trouble) -> StoreError {

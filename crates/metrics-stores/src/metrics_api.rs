@@ -35,7 +35,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Kills that were reported: pod (its UID), container and time.
 type ReportedKills = BTreeSet<(String, String, i64)>;
 
-/// The metrics API of a cluster.
 pub struct MetricsApi {
     api: ApiClient,
     reported: Mutex<Reported>,

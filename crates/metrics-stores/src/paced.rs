@@ -28,7 +28,6 @@ impl UsageSlice {
         Some(window.halves(step)?.map(|window| Self { namespaces: self.namespaces.clone(), window }))
     }
 
-    /// As a source is asked for it.
     pub fn names(&self) -> Vec<&str> {
         self.namespaces.iter().map(String::as_str).collect()
     }

@@ -7,7 +7,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Once;
 
-use super::{Store, StoreError, Trouble, with_ending};
+use super::{Store, StoreError, Trouble};
 
 impl Store {
     /// Opens the store; a damaged one is moved aside, because the source still has what was in it. True if it was.
@@ -30,7 +30,7 @@ impl Store {
     }
 
     fn open_in_place_of(path: &Path, damaged: &StoreError) -> Result<Self, StoreError> {
-        let aside = with_ending(path, ".damaged");
+        let aside = path.with_added_extension("damaged");
         std::fs::rename(path, &aside).map_err(|error| super::worded(path, error.into()))?;
         tracing::error!(aside = %aside.display(), "{damaged}: moved aside, and collection begins again");
         Self::open(path)

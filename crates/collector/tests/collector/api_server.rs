@@ -96,7 +96,6 @@ impl ApiServer {
         self.requests().iter().filter(|request| request.method == method).count()
     }
 
-    /// The number of profiles that were written.
     pub fn writes(&self) -> usize {
         self.holders.lock().unwrap().len()
     }

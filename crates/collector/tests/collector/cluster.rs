@@ -30,7 +30,6 @@ impl ApiServer {
     }
 }
 
-/// A collector that reads from this source and writes to this cluster.
 pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) -> Rounds {
     Rounds {
         feed: Feed::Source(Box::new(source)),
@@ -52,7 +51,6 @@ pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) ->
     }
 }
 
-/// A store with the three workloads in it.
 pub async fn store() -> (tempfile::TempDir, Store) {
     let (folder, store) = new_store();
     let (source, all) = (Scripted::new(three_workloads()), Window { from: NOW - 30 * DAY, to: NOW });
@@ -336,7 +334,6 @@ fn listed(server: &ApiServer) -> Vec<Value> {
     server.profiles().iter().map(|quarter| quarter["spec"]["header"]["restrictedNamespaces"].clone()).collect()
 }
 
-/// The number of quarters that list the namespace `lab`.
 fn with_lab(server: &ApiServer) -> usize {
     listed(server).iter().filter(|names| *names == "lab").count()
 }

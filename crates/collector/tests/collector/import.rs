@@ -21,7 +21,6 @@ fn import(store: &Store, path: &Path) -> Result<Imported, ImportError> {
     import.file(path)
 }
 
-/// The profiles published from a file with this text.
 fn published_of(text: &str) -> String {
     let (folder, store) = new_store();
     let path = folder.path().join("usage");

@@ -181,7 +181,6 @@ pub fn add(store: &Store, window: Window, batches: impl IntoIterator<Item = Batc
     store.add_present(window, &gathered(window, batches), None).unwrap();
 }
 
-/// Reads these namespaces of a source into a store.
 pub async fn fill(store: &Store, source: &Scripted, namespaces: &[&str], window: Window) {
     let mut batches = Vec::new();
     for namespace in namespaces {
@@ -205,7 +204,6 @@ pub fn published(store: &Store, as_of: i64) -> String {
     texts.into_iter().filter(|text| text.contains(r#""images":{"#)).map(|text| text + "\n").collect()
 }
 
-/// All objects that would be published.
 pub fn objects(store: &Store, as_of: i64, pooling: &Pooling) -> Vec<Value> {
     texts(store, as_of, pooling).iter().map(|text| serde_json::from_str(text).unwrap()).collect()
 }
@@ -243,7 +241,6 @@ pub fn figure(usage: &Value, name: &str) -> String {
     found.as_str().map_or_else(|| found.to_string(), str::to_owned)
 }
 
-/// The namespaces with usage in a store.
 pub fn namespaces(store: &Store) -> Vec<String> {
     let mut namespaces = BTreeSet::new();
     for root in Root::all() {

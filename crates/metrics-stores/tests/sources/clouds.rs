@@ -22,7 +22,6 @@ fn authorized(asked: &str) -> Reply {
     fake_prometheus::reply(asked, || answer(200, MATRIX))
 }
 
-/// The endpoint of a cloud's store in this environment.
 fn endpoint(cloud: Cloud, url: &str, environment: &[(&str, &str)]) -> Result<Endpoint, SourceError> {
     let environment: BTreeMap<_, _> = environment.iter().copied().collect();
     let look_up = |name: &str| environment.get(name).map(|value| (*value).to_owned());

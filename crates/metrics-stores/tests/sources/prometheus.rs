@@ -45,7 +45,6 @@ fn shifted(window: Window) -> Window {
     Window { from: window.from + 60, to: window.to + 60 }
 }
 
-/// A Prometheus with this history.
 fn start(history: impl Into<String>) -> Server {
     PrometheusServer { history: history.into(), ..PrometheusServer::default() }.start()
 }
@@ -192,7 +191,6 @@ pub async fn check_day(store: impl FnOnce(&Cluster) -> Server) {
     }
 }
 
-/// Reads a day by percentiles, and by sample.
 async fn check_day_with(url: String, matchers: &str, day: Window) {
     let matchers = Matchers::from(matchers.to_owned());
     let options = PrometheusOptions { as_of: Some(day.to + 1800), matchers, ..options(url) };
@@ -338,7 +336,6 @@ async fn an_exporter_cannot_claim_containers_that_the_kubelets_know() {
     assert_eq!(peak, Some(64_424_509_440));
 }
 
-/// Some lines of the text.
 fn lines(text: &str, is_kept: impl Fn(&str) -> bool) -> String {
     text.lines().filter(|line| is_kept(line)).map(|line| format!("{line}\n")).collect()
 }
