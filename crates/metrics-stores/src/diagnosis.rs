@@ -108,18 +108,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn advice_stands_below_its_finding() {
-        let examination = Examination {
-            source: "prometheus at http://p:9090".into(),
-            findings: vec![
-                SourceFinding::good("cpu metric", "`a_total`"),
-                SourceFinding::doubtful("image", "none", "deploy kube-state-metrics"),
-            ],
-        };
-        assert_eq!(examination.verdict(), SourceVerdict::Doubtful);
-    }
-
-    #[test]
     fn a_clock_may_be_a_little_off() {
         assert_eq!(clock(100, 100).found, "the same as here");
         assert_eq!(clock(100, 75), SourceFinding::good("clock", "25 s behind this machine"));

@@ -1,6 +1,6 @@
 //! Usage of one cluster is never written to another, and a store never has usage of two clusters.
 
-use headroom_collector::store::Store;
+use headroom_collector::store::{Store, StoreError};
 use headroom_metrics_stores::cluster_id::ClusterId;
 
 use crate::api_server::ApiServer;
@@ -15,9 +15,7 @@ fn id(uid: &str) -> ClusterId {
 fn a_store_refuses_another_cluster_and_another_source() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("usage.redb");
-    let said = |error: headroom_collector::store::StoreError| {
-        error.to_string().replace(&path.display().to_string(), "usage.redb")
-    };
+    let said = |error: StoreError| error.to_string().replace(&path.display().to_string(), "usage.redb");
     let prometheus = "prometheus at http://p:9090";
     let store = Store::open(&path).unwrap();
     // An empty store accepts any origin.
