@@ -4,7 +4,7 @@
 use headroom_usage::batch::Impossible;
 use serde::Serialize;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceVerdict {
     Good,
@@ -44,13 +44,6 @@ pub struct Examination {
     /// Kind and address of the source: `prometheus at http://localhost:9090`.
     pub source: String,
     pub findings: Vec<SourceFinding>,
-}
-
-impl Examination {
-    /// The worst of the findings.
-    pub fn verdict(&self) -> SourceVerdict {
-        self.findings.iter().map(|finding| finding.verdict).max().unwrap_or(SourceVerdict::Good)
-    }
 }
 
 /// Compares the clocks. Windows are cut by the source's clock, so a skew loses nothing; but pods' times and

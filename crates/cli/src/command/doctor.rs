@@ -76,7 +76,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             Page::ours(runtime.block_on(source.source_file(&args.cluster))?)
         }
     })?;
-    if examination.verdict() == SourceVerdict::Bad {
+    if examination.findings.iter().any(|finding| finding.verdict == SourceVerdict::Bad) {
         bail!("usage cannot be collected from this source yet");
     }
     Ok(())
