@@ -49,7 +49,7 @@ impl AdmissionRequest {
     /// sorted, because the evaluator passes everything through `serde_json::Value`.
     pub fn payload(&self, settings: &Value) -> Vec<u8> {
         let mut payload = serde_json::json!({ "request": self, "settings": settings });
-        if let Some(request) = payload["request"].as_object_mut() {
+        if let Some(request) = payload.get_mut("request").and_then(Value::as_object_mut) {
             request.retain(|_, field| !field.is_null());
         }
         payload.to_string().into_bytes()

@@ -1,11 +1,6 @@
 //! The core as its users see it: one module for each kind of object or rule.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test may stop on data it cannot read"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
 
 mod claims;
 mod estimates;

@@ -2,7 +2,7 @@
 //! `UPDATE_EXPECT=1` rewrites.
 
 #![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic on unexpected data")]
 
 mod cluster;
 mod console;

@@ -306,9 +306,14 @@ fn with_targets(patch: Patch, autoscalers: &[Scaled]) -> Vec<Patch> {
 
 impl Patch {
     fn new(api_version: &str, kind: &str, namespace: &str, name: &str, mut body: Value) -> Self {
-        (body["apiVersion"], body["kind"], body["metadata"]["name"]) = (json!(api_version), json!(kind), json!(name));
+        let mut metadata = Map::from_iter([("name".to_owned(), json!(name))]);
         if !namespace.is_empty() {
-            body["metadata"]["namespace"] = json!(namespace);
+            metadata.insert("namespace".to_owned(), json!(namespace));
+        }
+        if let Value::Object(fields) = &mut body {
+            fields.insert("apiVersion".to_owned(), json!(api_version));
+            fields.insert("kind".to_owned(), json!(kind));
+            fields.insert("metadata".to_owned(), Value::Object(metadata));
         }
         Self { kind: ApiKind::new(api_version, kind), namespace: namespace.to_owned(), name: name.to_owned(), body }
     }

@@ -87,6 +87,7 @@ fn share(root: Root, images: Images) -> Share {
 }
 
 /// The object as the collector writes it and the API server stores it.
+#[expect(clippy::indexing_slicing, reason = "a field of an object is added where it is missing")]
 fn manifest(profile: &UsageProfile) -> Value {
     let mut object = profile.to_value();
     let manager = "headroom-collector";
