@@ -5,10 +5,11 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use headroom_api_server::parts::locked;
 use headroom_wasm_host::built::workspace_file;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
@@ -62,7 +63,7 @@ impl Cluster {
 
     /// A client that acts as `user`, with the permissions of the cluster's roles.
     pub async fn client_as(&self, user: &str) -> Result<Client> {
-        client(&impersonating(&self.kubeconfig, user)).await
+        client(&impersonating(&self.kubeconfig, user, None)).await
     }
 
     /// The API server's minor version: 36 of 1.36.2.
@@ -128,29 +129,24 @@ impl Cluster {
     pub fn kubeconfig_file_as(&self, user: &str, group: &str) -> Result<PathBuf> {
         // KUBECONFIG is a list of paths with colons between them.
         let path = self.folder.path().join(format!("{}.kubeconfig", user.replace(':', "-")));
-        let mut kubeconfig = impersonating(&self.kubeconfig, user);
-        for auth_info in kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
-            auth_info.impersonate_groups = Some(vec![group.to_owned()]);
-        }
-        write_kubeconfig(&kubeconfig, &path)?;
+        write_kubeconfig(&impersonating(&self.kubeconfig, user, Some(group)), &path)?;
         Ok(path)
     }
 
     /// Creates a namespace with a unique name that starts with `prefix`.
     pub async fn new_namespace(&self, prefix: &str) -> Result<String> {
-        let namespaces = api(&self.client().await?, "v1", "Namespace");
-        let namespace = json!({"metadata": {"generateName": format!("{prefix}-")}});
-        let created = namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
+        let metadata = json!({"generateName": format!("{prefix}-")});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        let created = create(&self.client().await?, namespace).await?;
         let name = created.metadata.name.context("the API server returned a namespace without a name")?;
-        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
+        locked(&self.namespaces).push(name.clone());
         Ok(name)
     }
 
     /// Deletes the namespaces, and the objects that were made for them.
     fn tidy(&self) -> Result<()> {
-        let namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
         let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,customresourcedefinitions";
-        for namespace in namespaces.iter() {
+        for namespace in locked(&self.namespaces).iter() {
             let label = format!("--selector={LABEL}={namespace}");
             for [kinds, which] in [[kinds, &label], ["namespace", namespace]] {
                 self.run_kubectl(&["delete", "--wait=false", kinds, which])?;
@@ -173,13 +169,22 @@ impl Drop for Cluster {
 
 /// Creates `object`, in its namespace if it has one, and returns it as stored.
 pub async fn create(client: &Client, object: Value) -> kube::Result<DynamicObject> {
+    create_with(client, object, &PostParams::default()).await
+}
+
+/// Returns the object that [`create`] would store.
+pub async fn try_create(client: &Client, object: Value) -> kube::Result<DynamicObject> {
+    create_with(client, object, &PostParams { dry_run: true, ..PostParams::default() }).await
+}
+
+async fn create_with(client: &Client, object: Value, parameters: &PostParams) -> kube::Result<DynamicObject> {
     let object: DynamicObject = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
     let types = object.types.clone().unwrap_or_default();
     let objects = match &object.metadata.namespace {
         Some(namespace) => api_in(client, namespace, &types.api_version, &types.kind),
         None => api(client, &types.api_version, &types.kind),
     };
-    objects.create(&PostParams::default(), &object).await
+    objects.create(parameters, &object).await
 }
 
 /// The objects of a kind in all namespaces, or of one that lives in none.
@@ -192,7 +197,7 @@ pub fn api_in(client: &Client, namespace: &str, api_version: &str, kind: &str) -
     Api::namespaced_with(client.clone(), namespace, &resource(api_version, kind))
 }
 
-/// The API resource of a kind. The plural is the name with an `s`, which is true for every kind that the tests use.
+/// The API resource of a kind, with the plural that kube guesses.
 pub fn resource(api_version: &str, kind: &str) -> ApiResource {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(group, version, kind))

@@ -142,7 +142,7 @@ impl ControlPlane {
             let api_servers = self.api_server.iter_mut().chain(&mut self.other_api_servers);
             for process in std::iter::once(&mut self.etcd).chain(api_servers) {
                 if let Some(status) = process.ended()? {
-                    bail!("{} ended with {status}\n{}", process.name(), process.last_words());
+                    bail!("a server ended with {status}\n{}", process.last_words());
                 }
             }
             if Instant::now() > deadline {

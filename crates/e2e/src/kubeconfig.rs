@@ -18,10 +18,11 @@ pub fn write_kubeconfig(kubeconfig: &Kubeconfig, path: &Path) -> Result<()> {
     Ok(())
 }
 
-pub fn impersonating(kubeconfig: &Kubeconfig, user: &str) -> Kubeconfig {
+pub fn impersonating(kubeconfig: &Kubeconfig, user: &str, group: Option<&str>) -> Kubeconfig {
     let mut kubeconfig = kubeconfig.clone();
     for auth_info in kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
         auth_info.impersonate = Some(user.to_owned());
+        auth_info.impersonate_groups = group.map(|group| vec![group.to_owned()]);
     }
     kubeconfig
 }

@@ -4,13 +4,14 @@
 use std::io::Write;
 use std::net::TcpStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use headroom_api_server::parts::locked;
 use http::Request;
 use kube::{Client, Config};
 use serde_json::{Value, json};
@@ -79,7 +80,7 @@ impl Kubewarden {
             }
             if Instant::now() > deadline {
                 let said = format!("{path}: Kubewarden answers {theirs}\nour host {ours}\nto {request}");
-                self.differences.lock().unwrap_or_else(PoisonError::into_inner).push(said.clone());
+                locked(&self.differences).push(said.clone());
                 bail!(said);
             }
             thread::sleep(Duration::from_millis(50));
@@ -88,7 +89,7 @@ impl Kubewarden {
 
     /// The processor time that the server takes for a review.
     pub async fn cpu_of(&self, path: &str, review: &Value) -> Result<Duration> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let running = locked(&self.running).clone();
         let before = running.process.cpu()?;
         let answer = running.ask(path, review).await.context("the policy server hangs")??;
         if answer.get("allowed") != Some(&Value::Bool(true)) || answer.get("patch").is_none() {
@@ -101,17 +102,17 @@ impl Kubewarden {
 
     /// Answers of the server that stayed others than those of our host.
     pub fn differences(&self) -> Vec<String> {
-        self.differences.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.differences).clone()
     }
 
     /// Asks once more if the server hangs, and another one, because the hung one may answer nobody.
     fn ask(&self, path: &str, review: &Value) -> Result<Value> {
-        let asked = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let asked = locked(&self.running).clone();
         if let Some(answer) = self.runtime.block_on(asked.ask(path, review)) {
             return answer;
         }
         let replacement = {
-            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut running = locked(&self.running);
             if Arc::ptr_eq(&running, &asked) {
                 // Not `eprintln`: the line is to be seen where tests pass, too.
                 let namespace = review.pointer("/request/namespace").and_then(Value::as_str).unwrap_or_default();

@@ -6,12 +6,13 @@
 //! Kubewarden's.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use headroom_api_server::parts::locked;
 use headroom_wasm_host::cluster::{masked, without_bookkeeping};
 use headroom_wasm_host::host_call::{CallbackRequest, HostCalls};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
+use kube::discovery::pinned_kind;
 use kube::error::DiscoveryError;
 use kube::{Client, Error};
 use serde_json::{Value, json};
@@ -22,11 +23,8 @@ use tokio::runtime::Handle;
 pub struct LiveHost {
     client: Client,
     runtime: Handle,
-    kinds: Arc<Mutex<BTreeMap<String, Kind>>>,
+    kinds: Arc<Mutex<BTreeMap<String, ApiResource>>>,
 }
-
-/// A kind as the API server serves it.
-type Kind = (ApiResource, ApiCapabilities);
 
 impl LiveHost {
     /// A host whose requests run on the current runtime.
@@ -35,23 +33,23 @@ impl LiveHost {
     }
 
     /// Looks up the API resource of a kind, once.
-    async fn kind(&self, api_version: &str, kind: &str) -> Result<Kind, String> {
+    async fn kind(&self, api_version: &str, kind: &str) -> Result<ApiResource, String> {
         let id = format!("{api_version}/{kind}");
-        if let Some(known) = self.kinds.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
+        if let Some(known) = locked(&self.kinds).get(&id) {
             return Ok(known.clone());
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let found = pinned_kind(&self.client, &GroupVersionKind::gvk(group, version, kind)).await;
-        let kind = found.map_err(|error| match error {
+        let (kind, _) = found.map_err(|error| match error {
             Error::Discovery(DiscoveryError::MissingKind(_)) => format!("Cannot find resource {id}"),
             error if group.is_empty() => error.to_string(),
             error => format!("error finding resource {api_version} / {kind}: {error}"),
         })?;
-        self.kinds.lock().unwrap_or_else(PoisonError::into_inner).insert(id, kind.clone());
+        locked(&self.kinds).insert(id, kind.clone());
         Ok(kind)
     }
 
-    fn api(&self, (resource, _): &Kind, namespace: Option<&str>) -> Api<DynamicObject> {
+    fn api(&self, resource: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {
         match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
             None => Api::all_with(self.client.clone(), resource),
@@ -66,11 +64,6 @@ impl LiveHost {
     ) -> Result<Value, String> {
         let (api_version, kind) = (request.api_version(), request.kind());
         let served = self.kind(api_version, kind).await?;
-        if namespace.is_some() && served.1.scope == Scope::Cluster {
-            return Err(format!(
-                "resource {api_version}/{kind} is cluster wide. Cannot search for it inside of a namespace"
-            ));
-        }
         let [label_selector, field_selector] = selectors.map(Clone::clone);
         let parameters = ListParams { label_selector, field_selector, ..ListParams::default() };
         let list = self.api(&served, namespace).list(&parameters).await.map_err(|error| error.to_string())?;
@@ -86,12 +79,7 @@ impl LiveHost {
     async fn get(&self, request: &CallbackRequest, name: &str, namespace: Option<&str>) -> Result<Value, String> {
         let (api_version, kind) = (request.api_version(), request.kind());
         let served = self.kind(api_version, kind).await?;
-        let is_namespaced = served.1.scope == Scope::Namespaced;
-        if is_namespaced && namespace.is_none() {
-            return Err(format!("Resource {api_version}/{kind} is namespaced, but no namespace was provided"));
-        }
-        let api = self.api(&served, namespace.filter(|_| is_namespaced));
-        match api.get_opt(name).await {
+        match self.api(&served, namespace).get_opt(name).await {
             Ok(Some(object)) => Ok(masked(json!(object), request)),
             Ok(None) => {
                 Err(format!("Cannot find {api_version}/{kind} named '{name}' inside of namespace '{namespace:?}'"))

@@ -6,7 +6,7 @@
 //! have no time limit.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use headroom_wasm_host::built::workspace_file;
 use headroom_wasm_host::host::PolicyHost;
 use headroom_wasm_host::metadata::{ContextAwareResource, Metadata};
 use kube::Client;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, LABEL, api, api_in, create, resource};
+use crate::cluster::{Cluster, LABEL, api, create, resource, try_create};
 use crate::kubewarden::Kubewarden;
 use crate::live_host::LiveHost;
 use crate::wait::within;
@@ -47,7 +47,7 @@ pub enum Host {
     Kubewarden,
 }
 
-/// The annotated wasm of this workspace, compiled once and served by any number of policy servers.
+/// The annotated wasm of this workspace, compiled.
 pub struct Policy {
     wasm: PathBuf,
     host: PolicyHost,
@@ -126,21 +126,18 @@ impl Deployment {
 impl Policy {
     /// Loads the wasm built by `make annotated-policy.wasm`.
     pub fn built() -> Result<Self> {
-        Self::load(&workspace_file("annotated-policy.wasm")).context("run `make annotated-policy.wasm`")
-    }
-
-    pub fn load(wasm: &Path) -> Result<Self> {
-        let bytes = std::fs::read(wasm).with_context(|| format!("cannot read `{}`", wasm.display()))?;
+        let wasm = workspace_file("annotated-policy.wasm");
+        let bytes = std::fs::read(&wasm).context("run `make annotated-policy.wasm`")?;
         let metadata = Metadata::from_wasm(&bytes).map_err(anyhow::Error::msg)?;
         let metadata = metadata.with_context(|| format!("`{}` is not annotated", wasm.display()))?;
         let host = PolicyHost::from_bytes(&bytes).map_err(anyhow::Error::msg)?;
-        Ok(Self { wasm: wasm.to_owned(), host, metadata })
+        Ok(Self { wasm, host, metadata })
     }
 }
 
 /// Evaluates reviews with the deployments of one policy.
 struct Evaluations {
-    policy: Arc<Policy>,
+    policy: Policy,
     deployments: BTreeMap<String, Deployment>,
     host_calls: LiveHost,
     kubewarden: Option<Kubewarden>,
@@ -181,15 +178,13 @@ pub struct PolicyServer {
 }
 
 impl PolicyServer {
-    /// Serves `policy` with each of `deployments`, reading `cluster` as [`USER`].
+    /// Serves the policy with each of `deployments`, reading `cluster` as [`USER`], which may read the kinds that the policy
+    /// declares.
     ///
     /// Like Kubewarden, validates settings before it serves a policy.
-    pub async fn start(
-        policy: Arc<Policy>,
-        deployments: BTreeMap<String, Deployment>,
-        cluster: &Cluster,
-        host: Host,
-    ) -> Result<Self> {
+    pub async fn start(deployments: BTreeMap<String, Deployment>, cluster: &Cluster, host: Host) -> Result<Self> {
+        let policy = Policy::built()?;
+        grant(cluster, &policy).await?;
         for (id, deployment) in &deployments {
             let validation = policy.host.validate_settings(&deployment.settings);
             if !validation.valid {
@@ -257,15 +252,13 @@ impl PolicyServer {
 
     /// Creates pods by dry run until each deployment that reviews pods was called.
     async fn wait_until_called(&self, administrator: &Client, namespace: &str) -> Result<()> {
-        let pods = api_in(administrator, namespace, "v1", "Pod");
-        let probe: DynamicObject = serde_json::from_value(json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"},
+        let probe = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": namespace},
             "spec": {"containers": [{"name": "probe", "image": "probe"}]},
-        }))?;
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        });
         within(MOMENT, "the API server calls the policy server", async || {
             // The policy's verdict on the probe does not matter.
-            drop(pods.create(&dry_run, &probe).await);
+            drop(try_create(administrator, probe.clone()).await);
             let mut about_pods =
                 self.evaluations.deployments.iter().filter(|(_, deployment)| deployment.is_about_pods());
             let is_called = about_pods.all(|(id, _)| self.calls(id, namespace) > 0);
@@ -282,9 +275,9 @@ impl Drop for PolicyServer {
     }
 }
 
-/// Grants the policy server, which reads as the user of `reader`, the kinds that the policy declares. Returns once the
-/// grant is effective.
-pub async fn grant(administrator: &Client, policy: &Policy, reader: &Client) -> Result<()> {
+/// Grants [`USER`] the kinds that the policy declares. Returns once the grant is effective.
+pub async fn grant(cluster: &Cluster, policy: &Policy) -> Result<()> {
+    let administrator = cluster.client().await?;
     let group = "rbac.authorization.k8s.io";
     let rules: Vec<Value> = policy
         .metadata
@@ -305,13 +298,13 @@ pub async fn grant(administrator: &Client, policy: &Policy, reader: &Client) -> 
         "subjects": [{"apiGroup": group, "kind": "User", "name": USER}],
     });
     for object in [role, binding] {
-        match create(administrator, object).await {
+        match create(&administrator, object).await {
             // The cluster of `KUBECONFIG` still has the roles of earlier tests.
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             other => drop(other?),
         }
     }
-    let ranges = api(reader, "v1", "LimitRange");
+    let ranges = api(&cluster.client_as(USER).await?, "v1", "LimitRange");
     let first = ListParams::default().limit(1);
     let listed = async || ranges.list(&first).await.map(drop).map_err(|denied| denied.to_string());
     within(MOMENT, "the policy server can read, because it has the role", listed).await

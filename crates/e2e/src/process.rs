@@ -15,7 +15,6 @@ const KEEPER: &str = r#"exec 3<&0; "$@" 3<&- & program=$!
 exec 3<&-; wait $program; status=$?; kill $keeper 2>/dev/null; exit $status"#;
 
 pub struct Process {
-    name: String,
     shell: Child,
     log: PathBuf,
 }
@@ -34,7 +33,7 @@ impl Process {
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()?;
-        Ok(Self { name, shell, log })
+        Ok(Self { shell, log })
     }
 
     /// Asks the program to stop.
@@ -56,10 +55,6 @@ impl Process {
         let lines: Vec<&str> = text.lines().collect();
         let last = lines.get(lines.len().saturating_sub(25)..).unwrap_or(&lines);
         format!("--- last lines of {} ---\n{}", self.log.display(), last.join("\n"))
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
     }
 
     /// The processor time that the threads of the program have taken.

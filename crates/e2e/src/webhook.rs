@@ -4,12 +4,13 @@
 //! answered on threads that may block.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use headroom_api_server::http_server::serve;
+use headroom_api_server::http_server::{ServerLimits, serve};
+use headroom_api_server::parts::locked;
 use headroom_quota_server::serve::LIMITS;
 use headroom_quota_server::tls;
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -17,8 +18,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::certificate;
 
@@ -33,8 +33,7 @@ pub struct WebhookServer {
     address: String,
     authority: String,
     counts: CallCounts,
-    stop: CancellationToken,
-    accepting: JoinHandle<()>,
+    _stop: DropGuard,
 }
 
 impl WebhookServer {
@@ -43,29 +42,20 @@ impl WebhookServer {
     pub async fn start(review: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Result<Self> {
         let named = std::env::var("HEADROOM_WEBHOOK_HOST").ok();
         let host = named.as_deref().unwrap_or("127.0.0.1");
-        let made = certificate::for_server(&[host])?;
-        let certificate = Arc::new(tls::Certificate::default());
-        certificate.set(made.certificate.as_bytes(), made.key.as_bytes())?;
-        let acceptor = tls::acceptor(certificate, None)?;
-        let handshake = move |stream| {
-            let acceptor = acceptor.clone();
-            // The API server reports a failed call itself, with the webhook's name.
-            async move { acceptor.accept(stream).await.ok() }
-        };
         let counts = CallCounts::default();
         let counted = Arc::clone(&counts);
         let review: Arc<Review> = Arc::new(move |path: &str, request: &Value| {
             let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
             let about = (path.to_owned(), namespace.to_owned());
-            *counted.lock().unwrap_or_else(PoisonError::into_inner).entry(about).or_default() += 1;
+            *locked(&counted).entry(about).or_default() += 1;
             review(path, request)
         });
         let respond = move |request| answer(request, Arc::clone(&review));
         let listener = TcpListener::bind((if named.is_some() { "0.0.0.0" } else { "127.0.0.1" }, 0)).await?;
         let address = format!("{host}:{}", listener.local_addr()?.port());
         let stop = CancellationToken::new();
-        let accepting = tokio::spawn(serve(listener, LIMITS, stop.clone(), handshake, respond));
-        Ok(Self { address, authority: made.authority, counts, stop, accepting })
+        let authority = serve_https(listener, host, LIMITS, stop.clone(), respond)?;
+        Ok(Self { address, authority, counts, _stop: stop.drop_guard() })
     }
 
     /// The `clientConfig` of a webhook at `path`.
@@ -75,17 +65,32 @@ impl WebhookServer {
 
     /// The number of reviews for `namespace` at `path`.
     pub fn calls(&self, path: &str, namespace: &str) -> usize {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.get(&(path.to_owned(), namespace.to_owned())).copied().unwrap_or_default()
+        locked(&self.counts).get(&(path.to_owned(), namespace.to_owned())).copied().unwrap_or_default()
     }
 }
 
-impl Drop for WebhookServer {
-    fn drop(&mut self) {
-        // Ends the connections, and the listener at once.
-        self.stop.cancel();
-        self.accepting.abort();
-    }
+/// Answers requests over HTTPS by `respond` until `stop`. Returns the authority of its certificate, which is for `host`.
+pub fn serve_https<R>(
+    listener: TcpListener,
+    host: &str,
+    limits: ServerLimits,
+    stop: CancellationToken,
+    respond: impl Fn(Request<Bytes>) -> R + Clone + Send + 'static,
+) -> Result<String>
+where
+    R: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let made = certificate::for_server(&[host])?;
+    let certificate = Arc::new(tls::Certificate::default());
+    certificate.set(made.certificate.as_bytes(), made.key.as_bytes())?;
+    let acceptor = tls::acceptor(certificate, None)?;
+    let handshake = move |stream| {
+        let acceptor = acceptor.clone();
+        // The API server reports a failed call itself.
+        async move { acceptor.accept(stream).await.ok() }
+    };
+    tokio::spawn(serve(listener, limits, stop, handshake, respond));
+    Ok(made.authority)
 }
 
 async fn answer(request: Request<Bytes>, review: Arc<Review>) -> Response<Full<Bytes>> {

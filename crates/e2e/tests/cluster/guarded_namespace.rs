@@ -1,17 +1,16 @@
 //! A namespace of a real API server that our policy guards, and helpers for tests in it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use headroom_e2e::cluster::{Cluster, LABEL, api_in, create};
-use headroom_e2e::policy_server::{Deployment, Host, Policy, PolicyServer, USER, grant};
+use headroom_e2e::cluster::{Cluster, LABEL, api_in, create, try_create};
+use headroom_e2e::policy_server::{Deployment, Host, PolicyServer};
 use headroom_e2e::wait::within;
 use headroom_e2e::webhook::WebhookServer;
 use kube::Client;
-use kube::api::{Api, DynamicObject, PostParams};
+use kube::api::{Api, DynamicObject};
 use serde_json::{Value, json};
 
 /// The name of the deployed policy.
@@ -25,7 +24,7 @@ pub struct Guarded {
     pub namespace: String,
 }
 
-/// A new namespace of `cluster`, guarded by the policy, which may read the kinds that it declares.
+/// A new namespace of `cluster`, guarded by the policy.
 pub async fn guard(cluster: Cluster, deployment: Deployment) -> Guarded {
     guard_by(cluster, BTreeMap::from([(ID.to_owned(), deployment)])).await
 }
@@ -42,13 +41,9 @@ pub async fn guard_in(
     deployments: BTreeMap<String, Deployment>,
     host: Host,
 ) -> (PolicyServer, String) {
-    let client = cluster.client().await.unwrap();
-    let policy = Arc::new(Policy::built().unwrap());
-    let reader = cluster.client_as(USER).await.unwrap();
-    grant(&client, &policy, &reader).await.unwrap();
-    let server = PolicyServer::start(policy, deployments, cluster, host).await.unwrap();
+    let server = PolicyServer::start(deployments, cluster, host).await.unwrap();
     let namespace = cluster.new_namespace("shop").await.unwrap();
-    server.guard(&client, &namespace).await.unwrap();
+    server.guard(&cluster.client().await.unwrap(), &namespace).await.unwrap();
     (server, namespace)
 }
 
@@ -136,10 +131,8 @@ pub async fn inject_sidecars(
         }],
     });
     shop.create(configuration).await.unwrap();
-    let probe: DynamicObject = serde_json::from_value(probe).unwrap();
-    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     eventually("the API server calls the sidecar webhook", async || {
-        let created = shop.all("v1", "Pod").create(&dry_run, &probe).await.unwrap();
+        let created = try_create(&shop.client, probe.clone()).await.unwrap();
         let count = created.data["spec"]["containers"].as_array().unwrap().len();
         (count == 2).then_some(()).ok_or(format!("{count} containers"))
     })

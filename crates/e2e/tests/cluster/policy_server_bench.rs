@@ -49,7 +49,7 @@ async fn policy_server_bench() {
     wait_for(&quotas, "team", "it is observed", |quota| quota["status"]["used"]["requests.cpu"] == "0").await;
 
     let policy = Policy::built().unwrap();
-    grant(&client, &policy, &cluster.client_as(USER).await.unwrap()).await.unwrap();
+    grant(&cluster, &policy).await.unwrap();
     let mut policies = BTreeMap::new();
     for (row, home, images, of_namespace) in ROWS {
         let settings = match home {

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use headroom_e2e::certificate;
 use headroom_e2e::cluster::{Cluster, api};
 use headroom_e2e::process::Process;
 use kube::api::DynamicObject;
@@ -120,7 +121,7 @@ pub fn is_ready(object: &DynamicObject) -> bool {
 /// Writes the files of the kubelet. It acts as the node by impersonation, so the API server authorizes it as one.
 fn write_kubelet(cluster: &Cluster, host: &Path, reserved_cpu: &str) {
     let file = |name: &str, text: &str| std::fs::write(host.join("kubelet").join(name), text).unwrap();
-    let made = headroom_quota_server::tls::make(&[ADDRESS.to_owned()], headroom_api_server::clock::now(), 2).unwrap();
+    let made = certificate::for_server(&[ADDRESS]).unwrap();
     file("kubelet.crt", &made.certificate);
     file("kubelet.key", &made.key);
     let mut kubeconfig: Value =

@@ -17,7 +17,8 @@ use kube::Client;
 use kube::client::Body;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 const USER: &str = "system:serviceaccount:headroom:headroom-resizer";
 
@@ -35,30 +36,24 @@ pub enum Fate {
 pub type Hook = Arc<dyn Fn(&str) -> Option<Fate> + Send + Sync>;
 
 /// Holds requests back until a test opens it.
+#[derive(Default)]
 pub struct Gate {
-    asked: Semaphore,
-    opened: Semaphore,
-}
-
-impl Default for Gate {
-    fn default() -> Self {
-        Self { asked: Semaphore::new(0), opened: Semaphore::new(0) }
-    }
+    asked: Notify,
+    opened: CancellationToken,
 }
 
 impl Gate {
     pub async fn pass(&self) {
-        self.asked.add_permits(1);
-        drop(self.opened.acquire().await);
+        self.asked.notify_one();
+        self.opened.cancelled().await;
     }
 
     pub async fn wait_for_request(&self) {
-        let asked = tokio::time::timeout(Duration::from_secs(600), self.asked.acquire()).await;
-        asked.unwrap().unwrap().forget();
+        tokio::time::timeout(Duration::from_secs(600), self.asked.notified()).await.unwrap();
     }
 
     pub fn open(&self) {
-        self.opened.add_permits(1);
+        self.opened.cancel();
     }
 }
 

@@ -3,15 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use headroom_admission::timestamp::Timestamp;
 pub use headroom_api_server::clock::now;
-use headroom_api_server::http_server::{ServerLimits, serve, serve_pages};
+use headroom_api_server::http_server::{ServerLimits, serve_pages};
 use headroom_e2e::cluster::{Cluster, api, create};
+use headroom_e2e::webhook::serve_https;
 use headroom_fixtures::open_metrics::OpenMetrics;
 use headroom_fixtures::servers::{PrometheusServer, Server, request};
-use headroom_quota_server::tls;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -81,23 +80,15 @@ fn history(past: &[(&str, i64, u64)]) -> String {
 
 /// Serves the metrics API through the API server.
 pub async fn serve_metrics_api(client: &Client, prometheus: u16) {
-    let certificate = Arc::new(tls::Certificate::default());
-    let made = tls::make(&[HOST.to_owned()], now(), 2).unwrap();
-    certificate.set(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
-    let acceptor = tls::acceptor(certificate, None).unwrap();
     let listener = TcpListener::bind((HOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let handshake = move |stream| {
-        let acceptor = acceptor.clone();
-        async move { acceptor.accept(stream).await.ok() }
-    };
     let respond = move |request: Request<Bytes>| async move {
         let path = request.uri().path().to_owned();
         let answer = tokio::task::spawn_blocking(move || answer(&path, prometheus)).await.unwrap();
         let response = Response::builder().header("content-type", "application/json");
         response.body(Full::from(answer.to_string())).unwrap()
     };
-    tokio::spawn(serve(listener, ServerLimits::PAGES, CancellationToken::new(), handshake, respond));
+    serve_https(listener, HOST, ServerLimits::PAGES, CancellationToken::new(), respond).unwrap();
     let metadata =
         json!({"name": "metrics", "namespace": "kube-system", "labels": {"kubernetes.io/service-name": "metrics"}});
     let service = json!({"name": "metrics", "namespace": "kube-system"});

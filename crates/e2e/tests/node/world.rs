@@ -7,12 +7,10 @@ use std::sync::Arc;
 use headroom_admission::amount::Quantity;
 use headroom_e2e::cluster::{Cluster, api_in, create};
 use headroom_e2e::control_plane::ControlPlane;
-use headroom_e2e::kubeconfig::{impersonating, write_kubeconfig};
-use headroom_e2e::policy_server::{Deployment, Host, Policy, PolicyServer, USER, grant};
+use headroom_e2e::policy_server::{Deployment, Host, PolicyServer};
 use headroom_fixtures::servers::Server;
 use kube::Client;
 use kube::api::{DynamicObject, ListParams};
-use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Mutex;
@@ -36,9 +34,8 @@ pub struct World {
     pub policies: PolicyServer,
     /// Holds the resizes of the namespace `shrunk` back.
     pub gate: Arc<Gate>,
-    kubeconfig: Kubeconfig,
-    /// The files of the collector.
-    folder: TempDir,
+    /// The history of the collector.
+    store: TempDir,
 }
 
 impl World {
@@ -55,23 +52,20 @@ impl World {
         let prometheus = usage::prometheus(&cluster, past).await;
         usage::serve_metrics_api(&client, prometheus.port).await;
         node.wait_until_ready(&cluster).await;
-        let policies = policies(&cluster, &client).await;
+        let policies = policies(&cluster).await;
         let control_plane = cluster.control_plane.take().unwrap();
-        let kubeconfig = control_plane.kubeconfig().clone();
         let (control_plane, replicas) = (Mutex::new(control_plane), Mutex::default());
-        let folder = tempfile::tempdir().unwrap();
-        let gate = Arc::default();
-        Self { cluster, client, node, prometheus, control_plane, replicas, policies, gate, kubeconfig, folder }
+        let (gate, store) = (Arc::default(), tempfile::tempdir().unwrap());
+        Self { cluster, client, node, prometheus, control_plane, replicas, policies, gate, store }
     }
 
     /// Runs the collector with the rights that the chart gives it, until there is new usage.
     pub async fn collect(&self) {
-        let path = |name: &str| self.folder.path().join(name);
         let user = "system:serviceaccount:headroom:headroom-collector";
-        write_kubeconfig(&impersonating(&self.kubeconfig, user), &path("kubeconfig")).unwrap();
+        let kubeconfig = self.cluster.kubeconfig_file_as(user, "system:serviceaccounts").unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_headroom-controller-under-test"));
-        command.args(["collect", "prometheus", &self.prometheus.url(), "--store"]).arg(path("usage.redb"));
-        command.env("KUBECONFIG", path("kubeconfig"));
+        command.args(["collect", "prometheus", &self.prometheus.url(), "--store"]);
+        command.arg(self.store.path().join("usage.redb")).env("KUBECONFIG", kubeconfig);
         within(600, "usage is collected", async || {
             let collected = command.output().unwrap();
             let said = || String::from_utf8_lossy(&collected.stderr).into_owned();
@@ -167,17 +161,14 @@ impl World {
 }
 
 /// The policies of the chart.
-async fn policies(cluster: &Cluster, client: &Client) -> PolicyServer {
+async fn policies(cluster: &Cluster) -> PolicyServer {
     let policies = chart::render(&["--set", VALUES]).into_iter();
     let policies = policies.filter(|object| object["kind"] == "ClusterAdmissionPolicy");
     let name = |policy: &Value| policy["metadata"]["name"].as_str().unwrap().to_owned();
     let policies: BTreeMap<_, _> =
         policies.map(|policy| (name(&policy), Deployment::from_manifest(&policy).unwrap())).collect();
     assert_eq!(policies.len(), 3);
-    let policy = Arc::new(Policy::built().unwrap());
-    let reader = cluster.client_as(USER).await.unwrap();
-    grant(client, &policy, &reader).await.unwrap();
-    PolicyServer::start(policy, policies, cluster, Host::Ours).await.unwrap()
+    PolicyServer::start(policies, cluster, Host::Ours).await.unwrap()
 }
 
 /// An amount; zero where nothing is set.
