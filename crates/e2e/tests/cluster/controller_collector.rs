@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::process::Command;
 use std::time::Duration;
 
 use headroom_admission::amount::Quantity;
@@ -14,21 +13,14 @@ use headroom_admission::image::ImageName;
 use headroom_admission::timestamp::Timestamp;
 use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::clock::now;
-use headroom_api_server::lease::Timing;
 use headroom_api_server::parts::Parts;
-use headroom_collector::collect_loop::{Feed, RoundError, Rounds};
 use headroom_collector::estimate_events::{self, ReadFrom};
-use headroom_collector::metrics::CollectorMetrics;
-use headroom_collector::profile::Pooling;
-use headroom_collector::publish::lease::lease;
+use headroom_collector::publish::cluster::ProfileCluster;
 use headroom_collector::publish::restrictions::Restrictions;
-use headroom_collector::publish::{Destination, cluster};
 use headroom_collector::read_limits::Pace;
-use headroom_collector::store::Store;
 use headroom_e2e::cluster::{Cluster, api_in, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::{Deployment, Host};
-use headroom_output::progress::Progress;
 use headroom_usage::profile::{ImageHistory, Percentiles, Share};
 use kube::Client;
 use kube::api::DynamicObject;
@@ -74,33 +66,15 @@ fn samples(namespace: &str) -> String {
     csv
 }
 
-/// One round of the collector over a file, as the user of `client`.
-async fn collect(client: Client, folder: &Path, csv: &str) -> Result<(), RoundError> {
+/// One round of the collector over a file, as the user of a kubeconfig. An error is what it says.
+fn collect(kubeconfig: &Path, folder: &Path, csv: &str) -> Result<(), String> {
     let file = folder.join("usage.csv");
     std::fs::write(&file, csv).unwrap();
-    let pace = Pace::default();
-    let store = Store::open(&folder.join("usage.redb")).unwrap();
-    let destination = cluster::ProfileCluster::new(client, false, &pace);
-    let timing = Timing::lasting(Duration::from_secs(60));
-    let rounds = Rounds {
-        feed: Feed::Files { paths: vec![file], step_seconds: 60, buffer: 1 << 20 },
-        source_name: "files".to_owned(),
-        allow_source_change: false,
-        lease: Some(lease(destination.api.clone(), "headroom", store.id(), timing, &Parts::default())),
-        store,
-        destination: Destination::Cluster(Box::new(destination)),
-        namespace: "headroom".to_owned(),
-        tenant_label: None,
-        pooling: Pooling::default(),
-        rewrite_interval: 21_600,
-        replace_other_stores: false,
-        pace,
-        metrics: Arc::new(CollectorMetrics::default()),
-        progress: Progress::hidden(),
-        stop: tokio_util::sync::CancellationToken::new(),
-        identified: AtomicBool::new(false),
-    };
-    rounds.once().await
+    let mut program = Command::new(env!("CARGO_BIN_EXE_headroom-controller-under-test"));
+    program.args(["collect", "files"]).arg(file).arg("--store").arg(folder.join("usage.redb"));
+    let collected = program.env("KUBECONFIG", kubeconfig).output().unwrap();
+    let said = String::from_utf8_lossy(&collected.stderr).into_owned();
+    if collected.status.success() { Ok(()) } else { Err(said) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,11 +85,13 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     let estimating = json!({"estimates": {"namespace": "headroom"}});
     let deployment = Deployment { reinvoked: true, ..Deployment::mutating(estimating) };
     let collector = cluster.client_as(COLLECTOR).await.unwrap();
+    let kubeconfig = cluster.kubeconfig_file_as(COLLECTOR, "system:serviceaccounts").unwrap();
+    let collect = |csv: &str| collect(&kubeconfig, folder.path(), csv);
 
     // An error names each missing permission or kind, and what provides it.
     let csv = samples("early");
     kubectl(&cluster, &["create", "namespace", "headroom"]);
-    let error = collect(collector.clone(), folder.path(), &csv).await.unwrap_err().to_string();
+    let error = collect(&csv).unwrap_err();
     assert!(error.contains("not allowed to get namespace kube-system"), "{error}");
     assert!(error.contains("ClusterRole headroom-collector"), "{error}");
     let is_of_collector = |object: &Value| {
@@ -124,7 +100,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     };
     assert_eq!(apply(&cluster, &[], is_of_collector), 7);
     eventually("the role is effective", async || {
-        let error = collect(collector.clone(), folder.path(), &csv).await.unwrap_err().to_string();
+        let error = collect(&csv).unwrap_err();
         error.contains("the cluster does not know the kind UsageProfile").then_some(()).ok_or(error)
     })
     .await;
@@ -148,7 +124,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     let unknown = shop.create(pod(namespace, "unknown", json!({}))).await.unwrap();
     assert_eq!(*resources(&unknown), json!({"limits": {"cpu": "500m"}, "requests": {"cpu": "50m"}}));
 
-    collect(collector.clone(), folder.path(), &samples(namespace)).await.unwrap();
+    collect(&samples(namespace)).unwrap();
     let quarter = ProfileName::of(Root::of("registry.example.com/shop/web"), namespace).to_string();
     let table = kubectl(&shop.cluster, &["get", "usageprofiles", "-n", "headroom"]);
     let columns: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
@@ -206,7 +182,7 @@ async fn pods_get_estimates_from_collected_usage_and_reinvocation_changes_nothin
     let settings = json!({"annotate": false, "estimates": {"namespace": "headroom"}});
     let deployments = BTreeMap::from([(ID.to_owned(), Deployment::mutating(settings))]);
     let (_server, namespace) = guard_in(&shop.cluster, deployments, Host::Kubewarden).await;
-    collect(collector.clone(), folder.path(), &samples(&namespace)).await.unwrap();
+    collect(&samples(&namespace)).unwrap();
     let (described, pod) = with_event(&shop, &namespace, collector, ReadFrom::Templates).await;
     assert_eq!(pod.metadata.annotations, None);
     within(&resources(&pod)["requests"]["cpu"], "340m", "350m");
@@ -289,7 +265,7 @@ async fn pages_are_accepted_and_read_at_once_and_larger_objects_are_refused() {
     let empty = create(&shop.client, pod(&shop.namespace, "early", json!({}))).await.unwrap();
     assert!(resources(&empty)["requests"]["cpu"].is_null(), "{}", empty.data);
 
-    let writer = cluster::ProfileCluster::new(shop.client.clone(), false, &Pace::default());
+    let writer = ProfileCluster::new(shop.client.clone(), false, &Pace::default());
     let objects = share(50, 200, &shop.namespace).lay_out();
     assert!(objects.len() > 20, "{}", objects.len());
     for object in &objects {
