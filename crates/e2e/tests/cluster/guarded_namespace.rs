@@ -68,13 +68,6 @@ impl Guarded {
         let output = command.args(["-n", &self.namespace]).args(arguments).output().unwrap();
         format!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout))
     }
-
-    /// Runs `kubectl apply` for an object.
-    pub fn apply(&self, object: &Value) -> String {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        serde_json::to_writer(&file, object).unwrap();
-        self.kubectl(&["apply", "-f", file.path().to_str().unwrap()])
-    }
 }
 
 /// The resources of a pod's first container.

@@ -22,13 +22,6 @@ use super::outcome::{Difference, Kind, Outcome, differences, values};
 use super::plane::{Latest, Plane, runtime_class, text_of, within};
 use crate::workload_forecast::number;
 
-/// The objects that the API server has of a case before the request.
-struct There {
-    namespace: String,
-    /// The object that is updated, LimitRanges and quotas.
-    objects: Vec<Value>,
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn check_decides_as_the_api_server_does() {
@@ -45,20 +38,20 @@ async fn check_decides_as_the_api_server_does() {
     Latest::prepare(&plane).await.unwrap();
     plane.prepare_all(&cases).await;
     Latest::wait_for(&plane).await.unwrap();
-    let read = stream::iter(&cases).map(|case| plane.read(case)).buffered(12).collect::<Vec<There>>().await;
+    let read = plane.read_all(&cases).await;
     let answers = plane.ask_all(&cases).await;
-    let after = stream::iter(&cases).map(|case| plane.read(case)).buffered(12).collect::<Vec<There>>().await;
+    let after = plane.read_all(&cases).await;
 
     let mut comparison = Comparison::new(&departures);
     let (mut admitted, mut invalid) = (0, 0);
     for (((case, there), answer), after) in cases.iter().zip(read).zip(answers).zip(after) {
         let theirs = match answer.outcome {
-            Outcome::Admitted(stored) => Outcome::Admitted(with_usage(stored, &after.objects)),
+            Outcome::Admitted(stored) => Outcome::Admitted(with_usage(stored, &after)),
             refused => refused,
         };
         admitted += usize::from(matches!(theirs, Outcome::Admitted(_)));
         invalid += usize::from(matches!(theirs, Outcome::Refused { is_invalid: true, .. }));
-        let ours = checked(case, there, minor);
+        let ours = checked(case, plane.namespace_of(case), there, minor);
         for difference in all_differences(&theirs, &ours) {
             comparison.add("check", case, &difference, &format!("kubernetes {theirs}\ncheck {ours}"));
         }
@@ -93,7 +86,12 @@ fn all_differences(theirs: &Outcome, ours: &Outcome) -> Vec<Difference> {
 }
 
 impl Plane {
-    async fn read(&self, case: &Case) -> There {
+    /// The objects of each case that the API server has: the one that is updated, LimitRanges and quotas.
+    async fn read_all(&self, cases: &[Case]) -> Vec<Vec<Value>> {
+        stream::iter(cases).map(|case| self.read(case)).buffered(12).collect().await
+    }
+
+    async fn read(&self, case: &Case) -> Vec<Value> {
         let namespace = self.namespace_of(case);
         let mut objects = Vec::new();
         for object in case.request.before.iter().chain(&case.rules) {
@@ -102,12 +100,12 @@ impl Plane {
             (found["apiVersion"], found["kind"]) = (object["apiVersion"].clone(), object["kind"].clone());
             objects.push(found);
         }
-        There { namespace, objects }
+        objects
     }
 }
 
 /// The outcome that `check` foretells.
-fn checked(case: &Case, There { namespace, objects }: There, minor: u16) -> Outcome {
+fn checked(case: &Case, namespace: String, objects: Vec<Value>, minor: u16) -> Outcome {
     let object = within(&case.request.object, &namespace);
     let before = case.request.before.as_ref().map(|_| objects[0].clone());
     let mut quotas: Vec<Value> = objects.iter().filter(|object| object["kind"] == "ResourceQuota").cloned().collect();

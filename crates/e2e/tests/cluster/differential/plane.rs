@@ -1,7 +1,7 @@
 //! One of the API servers, and the requests of cases to it.
 
 use futures::{StreamExt, stream};
-use headroom_e2e::cluster::{api_in, create};
+use headroom_e2e::cluster::{api_in, create, try_create};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
@@ -61,17 +61,11 @@ impl Plane {
     /// Creates cluster-scoped objects, unless another plane has created them at the same API server.
     async fn prepare_classes(&self) -> kube::Result<()> {
         let storage_class = json!({
-            "metadata": {"name": GOLD}, "provisioner": "example.com/disks", "allowVolumeExpansion": true,
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": GOLD},
+            "provisioner": "example.com/disks", "allowVolumeExpansion": true,
         });
-        for (group, kind, plural, object) in [
-            ("node.k8s.io", "RuntimeClass", "runtimeclasses", runtime_class()),
-            ("storage.k8s.io", "StorageClass", "storageclasses", storage_class),
-        ] {
-            let kind = kube::core::GroupVersionKind::gvk(group, "v1", kind);
-            let resource = kube::api::ApiResource::from_gvk_with_plural(&kind, plural);
-            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
-            let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
-            match api.create(&PostParams::default(), &object).await {
+        for object in [runtime_class(), storage_class] {
+            match create(&self.client, object).await {
                 Err(kube::Error::Api(status)) if status.is_already_exists() => {}
                 other => drop(other?),
             }
@@ -151,13 +145,8 @@ impl Plane {
 
     /// Creates a pod by dry run; returns why it would be refused.
     async fn probe(&self, namespace: &str, resources: Value) -> String {
-        let pod = pod(namespace, "probe", resources);
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        let api = self.api(&pod, namespace);
-        match api.create(&dry_run, &serde_json::from_value(pod).unwrap()).await {
-            Ok(_) => "admitted".to_owned(),
-            Err(error) => error.to_string(),
-        }
+        let tried = try_create(&self.client, pod(namespace, "probe", resources)).await;
+        tried.err().map_or("admitted".to_owned(), |refused| refused.to_string())
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use headroom_api_server::api_client::ApiClient;
-use headroom_e2e::cluster::{Cluster, api, api_in, create};
+use headroom_e2e::cluster::{Cluster, api, api_in, create, try_create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_fixtures::tls::connect;
 use headroom_quota_server::check::check;
@@ -70,32 +70,14 @@ struct Configured {
 impl Configured {
     async fn start(plugins: InTreePlugins, controllers: Controllers, choose: impl FnOnce(&mut Options)) -> Self {
         let cluster = Cluster::start(plugins, controllers).await.unwrap();
-        let kubectl = |arguments: &[&str]| _ = cluster.run_kubectl(arguments).unwrap();
-        kubectl(&["create", "namespace", "headroom"]);
-        let chart = "deploy/charts/headroom/files/ledger";
-        let own = "crates/e2e/tests/cluster/ledger/create.yaml";
-        for manifest in [
-            &format!("{chart}/crds.yaml"),
-            &format!("{chart}/rbac.yaml"),
-            &format!("{chart}/resource-quotas.yaml"),
-            own,
-        ] {
-            let path = workspace_file(manifest);
-            kubectl(&["apply", "--namespace=headroom", "-f", path.to_str().unwrap()]);
+        cluster.run_kubectl(&["create", "namespace", "headroom"]).unwrap();
+        let of_chart = |name: &str| format!("deploy/charts/headroom/files/ledger/{name}.yaml");
+        let create = "crates/e2e/tests/cluster/ledger/create.yaml".to_owned();
+        for manifest in ["crds", "rbac", "resource-quotas"].map(of_chart).into_iter().chain([create]) {
+            let path = workspace_file(&manifest);
+            cluster.run_kubectl(&["apply", "--namespace=headroom", "-f", path.to_str().unwrap()]).unwrap();
         }
-        cluster.install(&format!("{chart}/events.yaml")).unwrap();
-        // The user is not a ServiceAccount.
-        let user = format!("--user={ACCOUNT}");
-        let own = ["headroom-ledger", "headroom-ledger-create", "headroom-ledger-resource-quotas"];
-        for role in own.into_iter().chain(["headroom-ledger-counted"]) {
-            let (name, role) = (format!("test-{role}"), format!("--clusterrole={role}"));
-            kubectl(&["create", "clusterrolebinding", &name, &role, &user]);
-        }
-        let roles = own.map(|role| (role, "--namespace=headroom"));
-        for (role, namespace) in roles.into_iter().chain([("headroom-ledger-events", "--namespace=default")]) {
-            let (name, role) = (format!("test-{role}"), format!("--role={role}"));
-            kubectl(&["create", "rolebinding", &name, &role, namespace, &user]);
-        }
+        cluster.install(&of_chart("events")).unwrap();
         let client = cluster.client().await.unwrap();
         let address = free_address();
         let webhook = Webhook {
@@ -115,11 +97,8 @@ impl Configured {
 
     /// Sends dry runs until the API server calls the webhook: objects stored before that are counted but not refused.
     async fn is_asked(&self, namespace: &str) {
-        let dry_run = kube::api::PostParams { dry_run: true, ..kube::api::PostParams::default() };
-        let pods = api_in(&self.client, namespace, "v1", "Pod");
-        let probe: DynamicObject = serde_json::from_value(crate::objects::pod(namespace, "probe", json!({}))).unwrap();
         let is_asked = async || {
-            drop(pods.create(&dry_run, &probe).await);
+            drop(try_create(&self.client, crate::objects::pod(namespace, "probe", json!({}))).await);
             self.replica.metrics.reviews("allowed") > 0
         };
         eventually("the API server asks", is_asked, |asked| *asked).await;
