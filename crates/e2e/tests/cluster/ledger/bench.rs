@@ -52,17 +52,8 @@ impl Scene {
         let mut random = fastrand::Rng::with_seed(1);
         let servers: [usize; PODS] = std::array::from_fn(|_| random.usize(..2));
         let began = Instant::now();
-        let timed = servers.into_iter().enumerate().map(|(number, server)| async move {
-            let began = Instant::now();
-            let created = self.try_pod(&format!("bench-{writers}-{number}"), number, server, false).await;
-            let words = || self.servers.iter().map(|server| server.last_words()).collect::<Vec<_>>().join("\n");
-            created.unwrap_or_else(|error| panic!("{error}\n{}", words()));
-            began.elapsed()
-        });
-        let mut times: Vec<Duration> = futures::stream::iter(timed).buffer_unordered(writers).collect().await;
+        let [p50, p99] = self.time(&format!("bench-{writers}"), servers.into_iter().enumerate(), writers).await;
         let rate = PODS as f64 / began.elapsed().as_secs_f64();
-        times.sort_unstable();
-        let at = |percent: usize| times[(PODS - 1) * percent / 100].as_secs_f64() * 1e3;
         let (after, recounted) = (self.cpu(), counts());
         let cpu = |process: usize| (after[process] - before[process]).as_secs_f64() * 1e3 / PODS as f64;
         let of_ledger = |count: usize| match is_of_ledger {
@@ -72,8 +63,8 @@ impl Scene {
         println!(
             "| {:30} | {writers:7} | {:7.1} | {:7.1} | {rate:6.0} | {:10.2} | {:17.2} | {:11.2} | {:>6} | {:>9} |",
             self.row.name(),
-            at(50),
-            at(99),
+            p50,
+            p99,
             cpu(0),
             cpu(1),
             cpu(2),
@@ -82,13 +73,27 @@ impl Scene {
         );
     }
 
+    /// Creates pods, each with its number and a server, so many at once. Returns median and 99th percentile of the times in ms.
+    async fn time(&self, name: &str, pods: impl Iterator<Item = (usize, usize)>, at_once: usize) -> [f64; 2] {
+        let timed = pods.map(|(number, server)| async move {
+            let began = Instant::now();
+            let created = self.try_pod(&format!("{name}-{number}"), number, server).await;
+            let words = || self.servers.iter().map(|server| server.last_words()).collect::<Vec<_>>().join("\n");
+            created.unwrap_or_else(|error| panic!("{error}\n{}", words()));
+            began.elapsed()
+        });
+        let mut times: Vec<Duration> = futures::stream::iter(timed).buffer_unordered(at_once).collect().await;
+        times.sort_unstable();
+        [50, 99].map(|percent| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e3)
+    }
+
     /// Kills a replica and starts it again. Returns how long it took until it was ready, and until its first admission.
     async fn restart(&mut self) -> [Duration; 2] {
         self.servers[0].kill();
         let began = Instant::now();
         self.servers[0].run().await;
         let is_ready = began.elapsed();
-        self.try_pod("first", 0, 0, false).await.unwrap();
+        self.try_pod("first", 0, 0).await.unwrap();
         [is_ready, began.elapsed()]
     }
 
@@ -101,23 +106,17 @@ impl Scene {
         tokio::time::sleep(Duration::from_secs(IDLE_SECONDS.into())).await;
         let idle = (own() - before) / IDLE_SECONDS;
         let before = own();
-        let timed = (0..GROWTH_PODS).map(|number| async move {
-            let began = Instant::now();
-            self.try_pod(&format!("growth-{number}"), number as usize * 7, number as usize % 2, false).await.unwrap();
-            began.elapsed()
-        });
-        let mut times: Vec<Duration> = futures::stream::iter(timed).buffer_unordered(10).collect().await;
+        let pods = (0..GROWTH_PODS as usize).map(|number| (number * 7, number % 2));
+        let [p50, p99] = self.time("growth", pods, 10).await;
         let admission = (own() - before) / GROWTH_PODS;
-        times.sort_unstable();
-        let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e3;
         println!(
             "| {:31} | {:10} | {:11.1} | {:10.1} | {:7.1} | {:7.1} | {:10.2} |",
             self.row.name(),
             self.namespaces.len(),
             in_force.as_secs_f64(),
             idle.as_secs_f64() * 1e3,
-            at(50),
-            at(99),
+            p50,
+            p99,
             admission.as_secs_f64() * 1e3
         );
     }

@@ -48,7 +48,7 @@ async fn churn(scene: &Scene, writer: u64, is_over: &impl Fn() -> bool) -> Vec<k
             }
             continue;
         }
-        let outcome = scene.try_pod(&name, number, round % 2, false).await;
+        let outcome = scene.try_pod(&name, number, round % 2).await;
         if outcome.is_ok() {
             there.push_back((namespace, name));
         } else if let Some((namespace, name)) = there.pop_front() {

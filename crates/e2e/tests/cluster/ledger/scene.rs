@@ -8,14 +8,14 @@ use futures::StreamExt;
 use headroom_admission::amount::Quantity;
 use headroom_api_server::api_client::ApiClient;
 use headroom_e2e::certificate;
-use headroom_e2e::cluster::{Cluster, api, api_in, create};
+use headroom_e2e::cluster::{Cluster, api, api_in, create, try_create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins, free_port};
 use headroom_e2e::process::Process;
 use headroom_e2e::wait::within;
 use headroom_fixtures::servers::request;
 use headroom_quota_server::objects::{PLAN_LABEL, ledgers};
 use kube::Client;
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
@@ -179,11 +179,11 @@ impl Server {
     /// Starts it again, and waits until it is ready.
     pub async fn run(&mut self) {
         let process = self.process.insert(Process::start(Path::new("env"), &self.arguments, &self.logs).unwrap());
-        let began = Instant::now();
-        while !self.address.is_ready() {
-            assert!(began.elapsed() < Duration::from_secs(60), "{}", process.last_words());
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        within([Duration::from_secs(60), Duration::from_millis(1)], "it is ready", async || {
+            self.address.is_ready().then_some(()).ok_or_else(|| process.last_words())
+        })
+        .await
+        .unwrap();
     }
 
     /// Stops it, so that another one leads at once if it led, and starts it beside another API server.
@@ -198,7 +198,7 @@ impl Server {
     }
 
     pub fn last_words(&self) -> String {
-        self.process.as_ref().map_or_else(String::new, Process::last_words)
+        self.process.as_ref().map(Process::last_words).unwrap_or_default()
     }
 }
 
@@ -225,14 +225,19 @@ impl Scene {
         create(&self.client, object).await.unwrap();
     }
 
+    async fn create_all(&self, objects: impl Iterator<Item = Value>) {
+        let created = objects.map(|object| self.create(object));
+        futures::stream::iter(created).buffer_unordered(10).collect::<Vec<()>>().await;
+    }
+
     /// Creates the namespaces, and waits until controllers have done their work with them.
     async fn add_namespaces(&self, has_controllers: bool) {
         let home = (HOME.to_owned(), HOME.to_owned());
-        let names = self.namespaces.iter().chain([&home]).map(|(name, tenant)| {
+        let namespaces = self.namespaces.iter().chain([&home]).map(|(name, tenant)| {
             let metadata = json!({"name": name, "labels": {"tenant": tenant}});
-            self.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}))
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         });
-        futures::stream::iter(names).buffer_unordered(10).collect::<Vec<()>>().await;
+        self.create_all(namespaces).await;
         let accounts = api(&self.client, "v1", "ServiceAccount");
         let of_namespaces = ListParams::default().fields("metadata.name=default");
         within(PATIENCE, "the controllers have made all service accounts", async || {
@@ -279,7 +284,8 @@ impl Scene {
     /// Waits until both servers answer the API server, or until it calls them where none is.
     async fn wait_for_answers(&self, has_servers: bool) {
         within(PATIENCE, "the API server calls the webhooks", async || {
-            let answers = [self.try_pod("probe", 0, 0, true).await, self.try_pod("probe", 0, 1, true).await];
+            let ask = |server| try_create(&self.client, self.pod("probe", 0, server));
+            let answers = [ask(0).await, ask(1).await];
             let are_right = answers.iter().all(|answer| answer.is_ok() == has_servers);
             let words = || self.servers.iter().map(Server::last_words).collect::<String>();
             are_right.then_some(()).ok_or_else(|| format!("{answers:?} {}", words()))
@@ -293,35 +299,34 @@ impl Scene {
         let hard = json!({"pods": pods});
         let quota = |name: &str, mut spec: Value| {
             spec["quota"] = json!({"hard": hard});
-            self.create(json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota",
-                "metadata": {"name": name}, "spec": spec}))
+            json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": name}, "spec": spec})
         };
+        let namespaces = self.namespaces.iter().map(|(name, _)| name);
         match self.row {
             Row::NoQuota | Row::AtOnce | Row::OneWrite => return,
             Row::OfEach(_) | Row::BesidePlugin(_) => {
-                let all = self.namespaces.iter().map(|(name, _)| quota(name, json!({"namespaces": {"names": [name]}})));
-                futures::stream::iter(all).buffer_unordered(10).collect::<Vec<()>>().await;
+                self.create_all(namespaces.map(|name| quota(name, json!({"namespaces": {"names": [name]}})))).await;
             }
             Row::Plugin(_) | Row::ResourceQuotas(_) => {
-                let all = self.namespaces.iter().map(|(name, _)| self.create(objects::quota(name, hard.clone())));
-                futures::stream::iter(all).buffer_unordered(10).collect::<Vec<()>>().await;
+                self.create_all(namespaces.map(|name| objects::quota(name, hard.clone()))).await;
             }
             Row::Ledger | Row::OneOfMany => {
                 let selector = json!({"matchExpressions": [{"key": "tenant", "operator": "Exists"}]});
-                quota("team", json!({"namespaces": {"selector": selector}})).await;
+                self.create(quota("team", json!({"namespaces": {"selector": selector}}))).await;
             }
             Row::Trees | Row::Shares => {
                 let is_below = self.row == Row::Shares;
                 if is_below {
-                    quota(ROOT, json!({})).await;
+                    self.create(quota(ROOT, json!({}))).await;
                 }
-                for tenant in (0..TENANTS).map(|tenant| format!("team-{tenant}")) {
+                let of_tenants = (0..TENANTS).map(|tenant| format!("team-{tenant}")).map(|tenant| {
                     let mut spec = json!({"namespaces": {"selector": {"matchLabels": {"tenant": tenant}}}});
                     if is_below {
                         spec["parent"] = json!(ROOT);
                     }
-                    quota(&tenant, spec).await;
-                }
+                    quota(&tenant, spec)
+                });
+                self.create_all(of_tenants).await;
             }
         }
         self.wait_for_used(0).await;
@@ -367,46 +372,32 @@ impl Scene {
         .unwrap();
     }
 
-    pub async fn try_pod(
-        &self,
-        name: &str,
-        number: usize,
-        server: usize,
-        dry_run: bool,
-    ) -> kube::Result<DynamicObject> {
-        self.try_pod_by(&self.client, name, number, server, dry_run).await
-    }
-
-    /// Like [`Self::try_pod`], with a client of another API server.
-    pub async fn try_pod_by(
-        &self,
-        client: &Client,
-        name: &str,
-        number: usize,
-        server: usize,
-        dry_run: bool,
-    ) -> kube::Result<DynamicObject> {
+    /// A pod in one of the namespaces, about which one of the servers is called.
+    pub fn pod(&self, name: &str, number: usize, server: usize) -> Value {
         let (namespace, _) = &self.namespaces[number % self.namespaces.len()];
         let mut pod = objects::pod(namespace, name, json!({}));
         pod["metadata"]["labels"] = json!({SERVER: server.to_string()});
-        let pods = api_in(client, namespace, "v1", "Pod");
-        pods.create(&PostParams { dry_run, ..PostParams::default() }, &serde_json::from_value(pod).unwrap()).await
+        pod
+    }
+
+    pub async fn try_pod(&self, name: &str, number: usize, server: usize) -> kube::Result<DynamicObject> {
+        create(&self.client, self.pod(name, number, server)).await
     }
 
     /// Waits until no claim is left and `used` matches the stored pods. Returns how long that took.
     pub async fn clean(&self, patience: Duration) -> Duration {
-        let began = Instant::now();
-        loop {
-            let stored = api(&self.client, "v1", "Pod").list(&ListParams::default()).await.unwrap().items.len();
-            let api = ApiClient::new(self.client.clone());
-            let state = api.get(&ledgers(HOME).at(LEDGER)).await.unwrap();
+        let (began, pods) = (Instant::now(), api(&self.client, "v1", "Pod"));
+        let reader = ApiClient::new(self.client.clone());
+        within([patience, Duration::from_millis(20)], "the ledger is clean", async || {
+            let stored = pods.list(&ListParams::default()).await.unwrap().items.len();
+            let state = reader.get(&ledgers(HOME).at(LEDGER)).await.unwrap();
             let is_counted = state["used"][0].as_str().unwrap().split(' ').any(|word| word == format!("pods={stored}"));
-            if is_counted && state.get("claims").is_none() {
-                return began.elapsed();
-            }
-            assert!(began.elapsed() < patience, "{stored} are stored, but {state}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+            let is_clean = is_counted && state.get("claims").is_none();
+            is_clean.then_some(()).ok_or_else(|| format!("{stored} are stored, but {state}"))
+        })
+        .await
+        .unwrap();
+        began.elapsed()
     }
 
     /// Makes the API server call one address for all pods, as it calls a Service. Connections are forwarded to replicas that are

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use headroom_e2e::cluster::{api_in, create};
 use headroom_e2e::control_plane::Controllers;
 use headroom_e2e::kubeconfig::{client, write_kubeconfig};
 
@@ -30,7 +31,7 @@ async fn two_api_servers_on_one_etcd_keep_one_bound() {
         let name = format!("both-{at}");
         // As Kubernetes' own clients do, which retry ten times where they are asked to.
         async move {
-            let create = || scene.try_pod_by(&by, &name, 0, at % 2, false);
+            let create = || create(&by, scene.pod(&name, 0, at % 2));
             let mut outcome = create().await;
             for _ in 0..10 {
                 if !matches!(&outcome, Err(kube::Error::Api(status)) if status.code == 429) {
@@ -49,7 +50,7 @@ async fn two_api_servers_on_one_etcd_keep_one_bound() {
     // Creates and deletes at the other API server, while the first is down for a while.
     scene.client = other;
     let gone = kube::api::DeleteParams::default().grace_period(0);
-    let pods = headroom_e2e::cluster::api_in(&scene.client, &scene.namespaces[0].0, "v1", "Pod");
+    let pods = api_in(&scene.client, &scene.namespaces[0].0, "v1", "Pod");
     drop(pods.delete_collection(&gone, &kube::api::ListParams::default()).await.unwrap());
     let outage = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
