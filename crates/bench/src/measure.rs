@@ -8,6 +8,8 @@ use headroom_fixtures::process::peak_kib;
 
 use crate::Result;
 
+pub const MIB: f64 = 1_048_576.0;
+
 /// A program of this workspace, which has to be built beside this one.
 pub fn program(name: &str) -> Command {
     let own = std::env::current_exe().unwrap_or_default();

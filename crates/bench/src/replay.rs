@@ -30,18 +30,17 @@ use crate::Result;
 use accuracy::Accuracy;
 use product::Ours;
 use requests::Requests;
-use traces::{Set, Traces, Used};
+use traces::{Set, Used};
 
 /// The tables of all sets in the folder.
 pub fn run(folder: &Path) -> Result<String> {
-    let traces = Traces::open(folder)?;
     let written = folder.join("requests");
     let of_others = if written.is_dir() { requests::of_others(&written)? } else { Vec::new() };
     let mut text = String::new();
-    for set in &traces.sets {
-        let by_rule = rule::requests(set)?;
+    for set in traces::open(folder)? {
+        let by_rule = rule::requests(&set)?;
         let others: Vec<&Requests> = by_rule.iter().chain(&of_others).collect();
-        text.push_str(&measured(set, &others)?);
+        text.push_str(&measured(&set, &others)?);
     }
     Ok(text)
 }
@@ -49,7 +48,7 @@ pub fn run(folder: &Path) -> Result<String> {
 /// The tables of one set.
 fn measured(set: &Set, others: &[&Requests]) -> Result<String> {
     let mut text = String::new();
-    let ours = product::estimate(set, &set.pods)?;
+    let ours = product::estimate(set, [""])?.remove("").ok_or("no estimates")?;
     let columns: Vec<&Requests> = others.iter().copied().chain([&ours.admission, &ours.manifests]).collect();
     for resource in ComputeResource::ALL {
         let (choosing, others): (Vec<Used>, Vec<Used>) =

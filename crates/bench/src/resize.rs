@@ -9,20 +9,15 @@ mod rules;
 
 mod simulation;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::Result;
-use crate::replay::{product, traces::Traces};
+use crate::replay::{product, traces};
 
 pub fn run(folder: &Path) -> Result<()> {
-    for set in Traces::open(folder)?.sets {
+    for set in traces::open(folder)? {
         let days = days::split(&set)?;
-        let settings: BTreeSet<&str> = simulation::VARIANTS.iter().map(|variant| variant.settings).collect();
-        let settings: Vec<&str> = settings.into_iter().collect();
-        let estimates = product::estimate_with(&days, &days.pods, &settings)?;
-        let estimates =
-            settings.into_iter().zip(estimates).map(|(settings, ours)| (settings, ours.admission)).collect();
+        let estimates = product::estimate(&days, simulation::VARIANTS.iter().map(|variant| variant.settings))?;
         print!("{}", simulation::table(&set.name, &days::usage(&days)?, &estimates));
     }
     Ok(())

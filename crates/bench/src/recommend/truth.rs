@@ -7,6 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use headroom_fixtures::open_metrics::OpenMetrics;
+use serde_json::Value;
+
+use crate::measure::MIB;
+
 /// A pod's usage in one minute: CPU in thousandths of a core, and memory in MiB at the end of the minute.
 type Minute = (f32, f32);
 
@@ -195,8 +200,6 @@ impl Workload {
     }
 }
 
-pub const MIB: f64 = 1_048_576.0;
-
 /// A percentile of weighted amounts.
 fn percentile(mut amounts: Vec<(f32, f64)>, part: f64) -> f64 {
     amounts.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -378,40 +381,26 @@ pub fn history(out: &mut impl Write, workloads: &[Workload], from: u64) -> io::R
             )?;
         }
     }
-    writeln!(out, "# TYPE kube_pod_container_info gauge")?;
-    for (number, of, pod) in pods() {
-        let last = at(pod, pod.past().len() - 1);
-        writeln!(
-            out,
-            "kube_pod_container_info{{{},image_spec=\"example.com/{}:1\"}} 1 {last}",
-            place(number, pod),
-            of.name
-        )?;
-    }
-    writeln!(out, "# TYPE kube_pod_owner gauge")?;
-    for (number, of, pod) in pods() {
-        let (kind, owner) = match of.kind {
-            "Deployment" => ("ReplicaSet", format!("{}-6d4cf56db6", of.name)),
-            "CronJob" => ("Job", pod.name.trim_end_matches("-x7x2k").to_owned()),
-            kind => (kind, of.name.clone()),
+    let mut states = OpenMetrics::default();
+    for (number, Workload { kind, name, .. }, pod) in pods() {
+        let namespace = namespace(number);
+        let mut add = |metric: &str, labels: &str, minute| states.add(metric, labels, [(at(pod, minute) as i64, 1)]);
+        let last = pod.past().len() - 1;
+        add("kube_pod_container_info", &format!(r#"{},image_spec="example.com/{name}:1""#, place(number, pod)), last);
+        let job = pod.name.trim_end_matches("-x7x2k");
+        let (owner_kind, owner) = match *kind {
+            "Deployment" => ("ReplicaSet", format!("{name}-6d4cf56db6")),
+            "CronJob" => ("Job", job.to_owned()),
+            kind => (kind, name.clone()),
         };
-        let (last, namespace) = (at(pod, pod.past().len() - 1), namespace(number));
-        writeln!(
-            out,
-            r#"kube_pod_owner{{namespace="{namespace}",pod="{}",owner_kind="{kind}",owner_name="{owner}"}} 1 {last}"#,
-            pod.name
-        )?;
+        let of_pod = format!(r#"namespace="{namespace}",pod="{}""#, pod.name);
+        add("kube_pod_owner", &format!(r#"{of_pod},owner_kind="{owner_kind}",owner_name="{owner}""#), last);
+        if *kind == "CronJob" {
+            let of_job = format!(r#"namespace="{namespace}",job_name="{job}""#);
+            add("kube_job_owner", &format!(r#"{of_job},owner_kind="CronJob",owner_name="{name}""#), 0);
+        }
     }
-    writeln!(out, "# TYPE kube_job_owner gauge")?;
-    for (number, of, pod) in pods().filter(|(_, of, _)| of.is_job()) {
-        let (last, namespace, job) = (at(pod, 0), namespace(number), pod.name.trim_end_matches("-x7x2k"));
-        writeln!(
-            out,
-            r#"kube_job_owner{{namespace="{namespace}",job_name="{job}",owner_kind="CronJob",owner_name="{}"}} 1 {last}"#,
-            of.name
-        )?;
-    }
-    writeln!(out, "# EOF")?;
+    write!(out, "{states}")?;
     out.flush()
 }
 
@@ -472,9 +461,8 @@ pub fn objects(workloads: &[Workload]) -> String {
 }
 
 /// The recommendations of a JSON report and the flags, by workload name.
-pub fn advice(report: &serde_json::Value) -> BTreeMap<String, (Advice, String)> {
-    let list =
-        |value: &serde_json::Value, key: &str| value.get(key).and_then(|of| of.as_array()).cloned().unwrap_or_default();
+pub fn advice(report: &Value) -> BTreeMap<String, (Advice, String)> {
+    let list = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
     let mut found = BTreeMap::new();
     for workload in list(report, "workloads") {
         let (mut advice, mut flags) = ((None, None), Vec::new());

@@ -2,8 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
+
+use headroom_api_server::parts::locked;
 
 use crate::Result;
 
@@ -46,7 +48,7 @@ impl Wire {
 
     /// Returns the traffic since the last call.
     pub fn take(&self) -> Passed {
-        std::mem::take(&mut *self.passed.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut locked(&self.passed))
     }
 }
 
@@ -55,13 +57,13 @@ fn connect(client: TcpStream, store: u16, passed: &Arc<Mutex<Passed>>) -> std::i
     let (answers, to_client, counted) = (server.try_clone()?, client.try_clone()?, Arc::clone(passed));
     thread::spawn(move || {
         pass(answers, to_client, |bytes| {
-            counted.lock().unwrap_or_else(PoisonError::into_inner).bytes += bytes.len() as u64;
+            locked(&counted).bytes += bytes.len() as u64;
         })
     });
     pass(client, server, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let target = text.strip_prefix("GET ").and_then(|rest| rest.split(' ').next());
-        passed.lock().unwrap_or_else(PoisonError::into_inner).queries.extend(target.map(str::to_owned));
+        locked(passed).queries.extend(target.map(str::to_owned));
     })
 }
 

@@ -2,8 +2,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "the programs read these files")]
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::process::Output;
 
 use serde_json::Value;
@@ -23,19 +23,14 @@ pub struct Ours {
     pub peaks: Requests,
 }
 
-/// With the default settings.
-pub fn estimate(set: &Set, pods: &Path) -> Result<Ours> {
-    estimate_with(set, pods, &[""])?.pop().ok_or_else(|| "no estimates".into())
-}
-
-/// With each of these settings of estimates, such as `percentile: {cpu: p95 of 7d}`.
-pub fn estimate_with(set: &Set, pods: &Path, settings: &[&str]) -> Result<Vec<Ours>> {
+/// With each of these settings of estimates, such as `percentile: {cpu: p95 of 7d}`, and by them; an empty text is the defaults.
+pub fn estimate<'s>(set: &Set, settings: impl IntoIterator<Item = &'s str>) -> Result<BTreeMap<&'s str, Ours>> {
     let work = tempfile::tempdir()?;
     let step = format!("{}s", set.step()?);
     let mut newest = None;
     let named = |name: &str| Requests { name: name.to_owned(), by_moment: ByMoment::new() };
     let ours = || Ours { admission: named("headroom"), manifests: named("recommend"), peaks: named("peaks") };
-    let mut all: Vec<Ours> = settings.iter().map(|_| ours()).collect();
+    let mut all: BTreeMap<&str, Ours> = settings.into_iter().map(|settings| (settings, ours())).collect();
     for file in &set.files {
         let moment = file.moment();
         // The store has those before.
@@ -46,12 +41,12 @@ pub fn estimate_with(set: &Set, pods: &Path, settings: &[&str]) -> Result<Vec<Ou
             collect.args(["collect", "files"]).arg(newest).args(["--step", &step]);
             collect.arg("--store").arg(work.path().join("store")).arg("--output").arg(&profiles);
             succeeded(collect.output()?)?;
-            for (ours, settings) in all.iter_mut().zip(settings) {
+            for (settings, ours) in &mut all {
                 let file = work.path().join("settings.yaml");
                 let of_time = format!("namespace: headroom, replayTime: \"{moment}\"");
                 fs::write(&file, format!("estimates: {{{of_time}, {settings}}}\n"))?;
                 let mut recommend = program("kubectl-headroom");
-                recommend.args(["recommend", "-o", "json", "-f"]).arg(pods).arg("--cluster-dir").arg(&profiles);
+                recommend.args(["recommend", "-o", "json", "-f"]).arg(&set.pods).arg("--cluster-dir").arg(&profiles);
                 recommend.arg("--settings").arg(&file);
                 // Without history of any image, the output is empty.
                 let recommendation = recommend.output()?.stdout;

@@ -17,8 +17,8 @@ use headroom_usage::DAY;
 use tempfile::TempDir;
 
 use crate::Result;
+use crate::measure::MIB;
 
-const MIB: f64 = 1_048_576.0;
 /// The history of machines that run on before the first request is made, and the time between requests.
 const FIRST: i64 = 14 * DAY;
 const BETWEEN: i64 = 8 * DAY;

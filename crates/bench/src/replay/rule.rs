@@ -11,13 +11,13 @@ use headroom_usage::DAY;
 use super::requests::{ByMoment, Requests};
 use super::traces::{Set, time};
 use crate::Result;
+use crate::measure::MIB;
 use crate::vpa::Recommender;
 
 const KRR_HISTORY: i64 = 14 * DAY;
 const KRR_PERCENTILE: f64 = 0.95;
 const KRR_MEMORY_MARGIN: f64 = 1.15;
 const KRR_LEAST_CPU: f64 = 0.01;
-const MIB: f64 = 1_048_576.0;
 const KRR_LEAST_MEMORY: f64 = 100.0 * MIB;
 
 /// The pods of an image.

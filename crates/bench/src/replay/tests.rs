@@ -82,7 +82,7 @@ fn public_sets_are_converted() {
     }
     write("Nezha/rca_data/2022-08-22/log/08_50_log.csv", "a,b\n1,2\n");
     let mut text = String::new();
-    for set in Traces::open(folder.path()).unwrap().sets {
+    for set in traces::open(folder.path()).unwrap() {
         for file in &set.files {
             text.push_str(&format!("{} {}\n{}", set.name, file.day, file.lines().unwrap()));
         }

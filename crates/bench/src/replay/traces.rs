@@ -13,10 +13,6 @@ use tempfile::TempDir;
 use super::public;
 use crate::Result;
 
-pub struct Traces {
-    pub sets: Vec<Set>,
-}
-
 /// A set of recordings.
 pub struct Set {
     pub name: String,
@@ -45,23 +41,22 @@ pub struct Used {
     pub chooses: bool,
 }
 
-impl Traces {
-    pub fn open(folder: &Path) -> Result<Self> {
-        let mut sets = Vec::new();
-        for entry in fs::read_dir(folder).map_err(|error| format!("cannot read `{}`: {error}", folder.display()))? {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if path.is_dir() && name != "pods" && name != "requests" {
-                sets.push(match public::converted(&path)? {
-                    Some((name, converted)) => Set::open(name.to_owned(), converted.path(), None)?.within(converted),
-                    None => Set::open(name.clone(), &path, Some(folder.join("pods").join(format!("{name}.yaml"))))?,
-                });
-            }
+/// The sets in a folder of traces, by name.
+pub fn open(folder: &Path) -> Result<Vec<Set>> {
+    let mut sets = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| format!("cannot read `{}`: {error}", folder.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() && name != "pods" && name != "requests" {
+            sets.push(match public::converted(&path)? {
+                Some((name, converted)) => Set::open(name.to_owned(), converted.path(), None)?.within(converted),
+                None => Set::open(name.clone(), &path, Some(folder.join("pods").join(format!("{name}.yaml"))))?,
+            });
         }
-        sets.retain(|set| set.files.len() > 1);
-        sets.sort_by(|one, other| one.name.cmp(&other.name));
-        if sets.is_empty() { Err(format!("`{}` has no traces", folder.display()).into()) } else { Ok(Self { sets }) }
     }
+    sets.retain(|set| set.files.len() > 1);
+    sets.sort_by(|one, other| one.name.cmp(&other.name));
+    if sets.is_empty() { Err(format!("`{}` has no traces", folder.display()).into()) } else { Ok(sets) }
 }
 
 impl Set {

@@ -29,8 +29,8 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn new(at: i64, cpu: Option<u64>, memory: Option<u64>, limit: Option<u64>) -> Self {
-        let size = ContainerSize { requests: Amounts { cpu, memory }, limits: Amounts { cpu: None, memory: limit } };
+    pub fn new(at: i64, requests: Amounts, limit: Option<u64>) -> Self {
+        let size = ContainerSize { requests, limits: Amounts { cpu: None, memory: limit } };
         Self {
             began: at,
             first: size,
@@ -64,7 +64,7 @@ impl Running {
     }
 }
 
-/// The changes after a sample.
+/// The changes that a rule has made.
 #[derive(Debug, Default)]
 pub struct Done {
     pub changes: usize,
@@ -73,11 +73,13 @@ pub struct Done {
 
 pub trait Rule {
     /// The first request.
-    fn start(&self, at: i64, estimate: Amounts) -> Amounts;
+    fn start(&self, estimate: Amounts) -> Amounts {
+        estimate
+    }
     /// Before any pod is created: usage of the image.
-    fn learn(&mut self, at: i64, sample: Sample, running: Option<&Running>);
+    fn learn(&mut self, _at: i64, _sample: Sample, _running: Option<&Running>) {}
     /// After a sample of each running pod.
-    fn act(&mut self, at: i64, estimate: Amounts, running: &mut BTreeMap<usize, Running>) -> Done;
+    fn act(&mut self, at: i64, estimate: Amounts, running: &mut BTreeMap<usize, Running>, done: &mut Done);
     fn kill(&mut self, _at: i64, _limit: u64) {}
     /// The first memory limit.
     fn limit(&self, request: u64) -> u64 {
@@ -90,7 +92,7 @@ pub trait Rule {
 pub struct Vpa(Option<Recommender>);
 
 impl Rule for Vpa {
-    fn start(&self, _: i64, estimate: Amounts) -> Amounts {
+    fn start(&self, estimate: Amounts) -> Amounts {
         let Some(of) = &self.0 else { return estimate };
         Amounts {
             cpu: estimate.cpu.map(|_| of.cpu().target.ceil() as u64),
@@ -109,9 +111,8 @@ impl Rule for Vpa {
         }
     }
 
-    fn act(&mut self, at: i64, _: Amounts, running: &mut BTreeMap<usize, Running>) -> Done {
-        let mut done = Done::default();
-        let Some(of) = &self.0 else { return done };
+    fn act(&mut self, at: i64, _: Amounts, running: &mut BTreeMap<usize, Running>, done: &mut Done) {
+        let Some(of) = &self.0 else { return };
         let (cpu, memory) = (of.cpu(), of.memory());
         for running in running.values_mut() {
             let (size, age) = (running.size, at - running.began);
@@ -128,7 +129,6 @@ impl Rule for Vpa {
                 done.changes += 1;
             }
         }
-        done
     }
 
     fn kill(&mut self, at: i64, limit: u64) {
@@ -143,17 +143,14 @@ impl Rule for Vpa {
 pub struct Unchanged(Option<Amounts>);
 
 impl Rule for Unchanged {
-    fn start(&self, _: i64, estimate: Amounts) -> Amounts {
+    fn start(&self, estimate: Amounts) -> Amounts {
         self.0.unwrap_or(estimate)
     }
 
-    fn learn(&mut self, _: i64, _: Sample, _: Option<&Running>) {}
-
-    fn act(&mut self, _: i64, estimate: Amounts, running: &mut BTreeMap<usize, Running>) -> Done {
+    fn act(&mut self, _: i64, estimate: Amounts, running: &mut BTreeMap<usize, Running>, _: &mut Done) {
         if !running.is_empty() {
             self.0.get_or_insert(estimate);
         }
-        Done::default()
     }
 }
 
@@ -186,10 +183,6 @@ impl Rule for Loop {
         if self.limit_is_request { request } else { request * 2 }
     }
 
-    fn start(&self, _: i64, estimate: Amounts) -> Amounts {
-        estimate
-    }
-
     fn learn(&mut self, at: i64, sample: Sample, _: Option<&Running>) {
         self.began.get_or_insert(at);
         self.quarter.push_back(sample);
@@ -200,8 +193,7 @@ impl Rule for Loop {
         of.1 = of.1.max(sample.used.memory.unwrap_or(0));
     }
 
-    fn act(&mut self, at: i64, estimate: Amounts, running: &mut BTreeMap<usize, Running>) -> Done {
-        let mut done = Done::default();
+    fn act(&mut self, at: i64, estimate: Amounts, running: &mut BTreeMap<usize, Running>, done: &mut Done) {
         let days = (at - self.began.unwrap_or(at)) / DAY;
         // The loop runs several times a minute: it asks, sees that it was done, and goes on.
         for _ in 0..3 {
@@ -250,6 +242,5 @@ impl Rule for Loop {
                 }
             }
         }
-        done
     }
 }

@@ -7,7 +7,8 @@ use headroom_resizer::decision::{Amounts, ComputeResource, Rules};
 use headroom_usage::DAY;
 
 use super::days::{Pod, Sample};
-use super::rules::{Loop, Rule, Running, Unchanged, Vpa};
+use super::rules::{Done, Loop, Rule, Running, Unchanged, Vpa};
+use crate::replay::product::Ours;
 use crate::replay::requests::Requests;
 
 /// A rule, and the settings of the estimates that it works with.
@@ -53,8 +54,7 @@ struct Figures {
     /// By resource: requested, used, samples above the request, samples, usage above it.
     by_resource: [Sums; 2],
     pod_days: f64,
-    changes: usize,
-    taken_back: usize,
+    done: Done,
     kills: usize,
     /// Kills that an earlier, higher limit would have prevented.
     kills_by_decrease: usize,
@@ -142,7 +142,7 @@ struct Watched {
 }
 
 /// `estimates` has those with each of the settings.
-pub fn table(set: &str, pods: &[Pod], estimates: &BTreeMap<&str, Requests>) -> String {
+pub fn table(set: &str, pods: &[Pod], estimates: &BTreeMap<&str, Ours>) -> String {
     let begins = pods.iter().filter_map(|pod| pod.samples.first()).map(|sample| sample.at).min().unwrap_or(0);
     let ends = pods.iter().filter_map(|pod| pod.samples.last()).map(|sample| sample.at).max().unwrap_or(0);
     // Long sets begin when the first week is known, so that the loop may lower; others with the second day.
@@ -155,7 +155,7 @@ pub fn table(set: &str, pods: &[Pod], estimates: &BTreeMap<&str, Requests>) -> S
     for (image, of_image) in &by_image {
         for (variant, figures) in VARIANTS.iter().zip(&mut all) {
             let Some(estimates) = estimates.get(variant.settings) else { continue };
-            replay((variant.rule)().as_mut(), image, of_image, estimates, from, figures);
+            replay((variant.rule)().as_mut(), image, of_image, &estimates.admission, from, figures);
         }
     }
     let mut text = text(set, &all);
@@ -193,8 +193,8 @@ fn replay(
         running.retain(|place, _| samples.iter().any(|(of, _)| of == place));
         for (place, sample) in samples {
             if at >= from && estimate != Amounts::default() && !running.contains_key(&place) {
-                let Amounts { cpu, memory } = rule.start(at, estimate);
-                running.insert(place, Running::new(at, cpu, memory, memory.map(|memory| rule.limit(memory))));
+                let requests = rule.start(estimate);
+                running.insert(place, Running::new(at, requests, requests.memory.map(|memory| rule.limit(memory))));
             }
             // Nobody sees more than the limit: there the kernel kills.
             let limit = running.get(&place).and_then(|pod| pod.size.limits.memory);
@@ -221,9 +221,7 @@ fn replay(
             }
         }
         let before: BTreeMap<usize, Amounts> = running.iter().map(|(place, pod)| (*place, pod.size.requests)).collect();
-        let done = rule.act(at, estimate, &mut running);
-        figures.changes += done.changes;
-        figures.taken_back += done.taken_back;
+        rule.act(at, estimate, &mut running, &mut figures.done);
         for ((resource, watched), slowest) in
             ComputeResource::ALL.into_iter().zip(&mut watched).zip(&mut figures.slowest_undo)
         {
@@ -281,8 +279,8 @@ fn text(set: &str, all: &[Figures; VARIANTS.len()]) -> String {
                 text.push_str(&format!("{figure:10.2}"));
             }
         }
-        let Figures { changes, pod_days, taken_back, kills, kills_by_decrease, slowest_undo, .. } = figures;
-        let a_day = *changes as f64 / pod_days;
+        let Figures { done: Done { changes, taken_back }, kills, kills_by_decrease, slowest_undo, .. } = figures;
+        let a_day = *changes as f64 / figures.pod_days;
         let [cpu, memory] = slowest_undo.map(|seconds| seconds / 60);
         text.push_str(&format!("{a_day:17.3}{taken_back:12}{kills:7}{kills_by_decrease:13}{cpu:9} and {memory} min\n"));
     }

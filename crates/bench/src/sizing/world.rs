@@ -8,32 +8,30 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use headroom_admission::timestamp::Timestamp;
-use headroom_api_server::http_server::{self, ServerLimits};
+use headroom_api_server::http_server::{ServerLimits, serve_pages};
+use headroom_api_server::parts::locked;
 use headroom_fixtures::api_server::not_found;
+use headroom_usage::DAY;
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio_util::sync::CancellationToken;
-
-use headroom_usage::DAY;
 
 pub const NAMESPACES_OF_NODE: u64 = 2;
 const OWN_DEPLOYMENTS: u64 = 5;
-/// The CronJob of a namespace starts a pod every so many minutes, which is updated so many times before it is deleted.
-const CRONJOB_MINUTES: u64 = 8;
+/// A pod of a CronJob is updated so many times before it is deleted.
 const UPDATES_OF_POD: u64 = 6;
 const PODS_OF_GATEWAY: u64 = 5;
 pub const PODS: u64 = 2 * OWN_DEPLOYMENTS + PODS_OF_GATEWAY;
-/// Pods of the CronJob start so many seconds apart, and run so many.
+/// Pods of the CronJob of a namespace start so many seconds apart, and run so many.
 const JOB_INTERVAL: i64 = 480;
 const JOB_SECONDS: i64 = 180;
 /// In one of so many namespaces a pod was killed for memory a minute ago.
@@ -85,10 +83,6 @@ impl Container {
     }
 }
 
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 pub fn namespace(number: u64) -> String {
     format!("team-{number:05}")
 }
@@ -104,12 +98,12 @@ impl World {
 
     /// Returns the traffic since the last call.
     pub fn take(&self) -> Passed {
-        std::mem::take(&mut lock(&self.passed))
+        std::mem::take(&mut locked(&self.passed))
     }
 
     /// Number and bytes of the stored objects whose path begins so.
     pub fn stored(&self, path: &str) -> (u64, u64) {
-        let stored = lock(&self.stored);
+        let stored = locked(&self.stored);
         let of_path = stored.iter().filter(|(of, _)| of.starts_with(path));
         of_path.fold((0, 0), |(count, bytes), (_, object)| (count + 1, bytes + object.len() as u64))
     }
@@ -175,7 +169,7 @@ impl World {
             let asked = [request.uri().query().unwrap_or_default().as_bytes(), request.body()].concat();
             let answer = world.answer_query(&asked);
             let body = gzip(answer.as_bytes());
-            let mut passed = lock(&world.passed);
+            let mut passed = locked(&world.passed);
             passed.queries += 1;
             passed.query_bytes += body.len() as u64;
             passed.unpacked_bytes += answer.len() as u64;
@@ -194,7 +188,7 @@ impl World {
                 // Nothing changes for who watches all the time.
                 true => return None,
             };
-            let mut passed = lock(&world.passed);
+            let mut passed = locked(&world.passed);
             if request.method() == Method::GET {
                 passed.reads += 1;
                 passed.read_bytes += answer.len() as u64;
@@ -212,7 +206,7 @@ impl World {
 
     /// The answer to a watch for the changes of a minute: the pods of CronJobs start and end.
     fn changes(&self, path: &str) -> String {
-        let started = if path == KINDS[0].0 { self.namespaces / CRONJOB_MINUTES } else { 0 };
+        let started = if path == KINDS[0].0 { self.namespaces * 60 / JOB_INTERVAL as u64 } else { 0 };
         let pod = self.made(path).map(|(_, pod)| pod);
         let changed = (0..started * UPDATES_OF_POD).filter_map(|number| Some(pod.as_ref()?(number)));
         let line = |pod: String| format!("{{\"type\":\"MODIFIED\",\"object\":{}}}\n", pod.replace('\n', ""));
@@ -385,7 +379,7 @@ impl World {
             let to = count.min(from.saturating_add(limit));
             return (200, list((from..to).map(object), (to < count).then(|| to.to_string())));
         }
-        let stored = lock(&self.stored);
+        let stored = locked(&self.stored);
         if let Some(object) = stored.get(path) {
             return (200, object.clone());
         }
@@ -418,7 +412,7 @@ impl World {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.extend([("resourceVersion".to_owned(), json!(revision)), ("uid".to_owned(), json!("e3b0c442"))]);
         }
-        let (text, mut stored) = (object.to_string(), lock(&self.stored));
+        let (text, mut stored) = (object.to_string(), locked(&self.stored));
         let path = match (method, object.pointer("/metadata/name").and_then(Value::as_str)) {
             (&Method::POST, Some(name)) => format!("{path}/{name}"),
             _ => path.to_owned(),
@@ -620,12 +614,6 @@ fn serve(
             }
         }
     };
-    runtime.spawn(http_server::serve(
-        listener,
-        limits,
-        CancellationToken::new(),
-        |stream| std::future::ready(Some(stream)),
-        respond,
-    ));
+    runtime.spawn(serve_pages(listener, limits, respond));
     Ok(port)
 }
