@@ -1,8 +1,10 @@
 //! The objects of the Helm chart.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use headroom_e2e::cluster::Cluster;
+use headroom_e2e::policy_server::Deployment;
 use headroom_wasm_host::built::workspace_file;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,6 +17,15 @@ pub fn render(arguments: &[&str]) -> Vec<Value> {
     let text = output(template.args(arguments));
     let documents = serde_yaml::Deserializer::from_str(&text).map(|document| Value::deserialize(document).unwrap());
     documents.filter(Value::is_object).collect()
+}
+
+/// The policies among objects, by name.
+pub fn policies(objects: impl IntoIterator<Item = Value>) -> BTreeMap<String, Deployment> {
+    let policies = objects.into_iter().filter(|object| object["kind"] == "ClusterAdmissionPolicy");
+    let named = |policy: Value| {
+        (policy["metadata"]["name"].as_str().unwrap().to_owned(), Deployment::from_manifest(&policy).unwrap())
+    };
+    policies.map(named).collect()
 }
 
 /// Applies some of the objects that the Helm chart makes with these arguments of `helm template`.

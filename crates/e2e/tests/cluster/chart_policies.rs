@@ -7,14 +7,12 @@ use headroom_wasm_host::built::workspace_file;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::chart;
+
 /// All policies, by name.
 pub fn policies() -> BTreeMap<String, Deployment> {
     let yaml = std::fs::read_to_string(workspace_file("deploy/charts/headroom/files/policies.yaml")).unwrap();
-    let documents = serde_yaml::Deserializer::from_str(&yaml).map(|text| Value::deserialize(text).unwrap());
-    let policies = documents.filter(|document| document["kind"] == "ClusterAdmissionPolicy").map(|policy| {
-        (policy["metadata"]["name"].as_str().unwrap().to_owned(), Deployment::from_manifest(&policy).unwrap())
-    });
-    policies.collect()
+    chart::policies(serde_yaml::Deserializer::from_str(&yaml).map(|text| Value::deserialize(text).unwrap()))
 }
 
 /// The name of the validating policy that evaluates pods before they are stored.

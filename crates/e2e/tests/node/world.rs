@@ -1,13 +1,12 @@
 //! The cluster that all scenarios share, each in a namespace of its own with a Deployment `web` of one container, `app`.
 
-use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 
 use headroom_admission::amount::Quantity;
 use headroom_e2e::cluster::{Cluster, api_in, create};
 use headroom_e2e::control_plane::ControlPlane;
-use headroom_e2e::policy_server::{Deployment, Host, PolicyServer};
+use headroom_e2e::policy_server::{Host, PolicyServer};
 use headroom_fixtures::servers::Server;
 use kube::Client;
 use kube::api::{DynamicObject, ListParams};
@@ -52,7 +51,9 @@ impl World {
         let prometheus = usage::prometheus(&cluster, past).await;
         usage::serve_metrics_api(&client, prometheus.port).await;
         node.wait_until_ready(&cluster).await;
-        let policies = policies(&cluster).await;
+        let policies = chart::policies(chart::render(&["--set", VALUES]));
+        assert_eq!(policies.len(), 3);
+        let policies = PolicyServer::start(policies, &cluster, Host::Ours).await.unwrap();
         let control_plane = cluster.control_plane.take().unwrap();
         let (control_plane, replicas) = (Mutex::new(control_plane), Mutex::default());
         let (gate, store) = (Arc::default(), tempfile::tempdir().unwrap());
@@ -158,17 +159,6 @@ impl World {
         })
         .await
     }
-}
-
-/// The policies of the chart.
-async fn policies(cluster: &Cluster) -> PolicyServer {
-    let policies = chart::render(&["--set", VALUES]).into_iter();
-    let policies = policies.filter(|object| object["kind"] == "ClusterAdmissionPolicy");
-    let name = |policy: &Value| policy["metadata"]["name"].as_str().unwrap().to_owned();
-    let policies: BTreeMap<_, _> =
-        policies.map(|policy| (name(&policy), Deployment::from_manifest(&policy).unwrap())).collect();
-    assert_eq!(policies.len(), 3);
-    PolicyServer::start(policies, cluster, Host::Ours).await.unwrap()
 }
 
 /// An amount; zero where nothing is set.

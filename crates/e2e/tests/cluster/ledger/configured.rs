@@ -28,12 +28,20 @@ use tokio_util::sync::CancellationToken;
 use super::scene::{LEDGER, free_address};
 use super::seen::until;
 use crate::guarded_namespace;
+use crate::workload_forecast::number;
 
 const ACCOUNT: &str = "system:serviceaccount:headroom:headroom-ledger";
 
+/// Creates an object; an error is what the API server says.
+async fn attempt(client: &Client, object: Value) -> Result<(), String> {
+    create(client, object).await.map(drop).map_err(|error| match error {
+        kube::Error::Api(status) => status.message.clone(),
+        error => error.to_string(),
+    })
+}
+
 async fn pod(client: &Client, namespace: &str, name: &str) -> Result<(), String> {
-    let pod = crate::objects::pod(namespace, name, json!({}));
-    create(client, pod).await.map(|_| ()).map_err(|error| error.to_string())
+    attempt(client, crate::objects::pod(namespace, name, json!({}))).await
 }
 
 fn tenant_quota(namespaces: Value, pods: &str) -> Value {
@@ -144,7 +152,7 @@ async fn a_replica_configures_itself_and_restores_removed_objects() {
     let mut wrong = quota("1");
     wrong["metadata"]["name"] = json!("wrong");
     wrong["spec"]["quota"]["scopes"] = json!(["Sometimes"]);
-    let refused = create(&client, wrong).await.unwrap_err().to_string();
+    let refused = attempt(&client, wrong).await.unwrap_err();
     assert!(refused.contains("spec.quota.scopes: unsupported scope"), "{refused}");
 
     // A new namespace is charged at once.
@@ -337,17 +345,11 @@ async fn resource_quotas_are_enforced_as_by_the_plugin() {
         };
         eventually("the quotas are counted", counted, |counted| *counted == quotas.len()).await;
     }
-    let attempt = async |client: &Client, object: &Value| {
-        create(client, object.clone()).await.map(|_| ()).map_err(|error| match error {
-            kube::Error::Api(status) => status.message.clone(),
-            error => error.to_string(),
-        })
-    };
     let silent = || async { pod(&configured.client, "shop", "silent").await };
     let is_asked = |outcome: &Result<(), String>| outcome.as_ref().is_err_and(|said| said.contains("must specify"));
     eventually("the API server asks", silent, is_asked).await;
 
-    let seed = std::env::var("HEADROOM_LEDGER_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let seed = number("HEADROOM_LEDGER_SEED", 1);
     let mut chance = fastrand::Rng::with_seed(seed);
     let (mut admitted, mut refused) = (0, 0);
     for number in 0..120 {
@@ -376,7 +378,7 @@ async fn resource_quotas_are_enforced_as_by_the_plugin() {
                 pod
             }
         };
-        let [ours, theirs] = [attempt(&clients[0], &object).await, attempt(&clients[1], &object).await];
+        let [ours, theirs] = [attempt(&clients[0], object.clone()).await, attempt(&clients[1], object.clone()).await];
         match (&ours, &theirs) {
             (Ok(()), Ok(())) => admitted += 1,
             (Err(ours), Err(theirs)) => {

@@ -7,6 +7,7 @@ use headroom_e2e::control_plane::Controllers;
 use super::churn::churn_during;
 use super::scene::{Address, Row, Scene, Server};
 use super::seen::{Tally, Watched, until};
+use crate::workload_forecast::number;
 
 /// The replica that leads.
 async fn leader(servers: &[Server]) -> usize {
@@ -19,7 +20,7 @@ async fn leader(servers: &[Server]) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
 async fn killed_replicas_leave_no_claims() {
-    let kills = std::env::var("HEADROOM_LEDGER_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(8);
+    let kills = number("HEADROOM_LEDGER_KILLS", 8);
     let mut scene = Scene::start(Row::Ledger, Controllers::Off, None).await;
     scene.add_quotas("20").await;
     let (mut servers, scene) = (std::mem::take(&mut scene.servers), scene);
