@@ -56,15 +56,24 @@ impl LiveHost {
         }
     }
 
-    async fn list(
-        &self,
-        request: &CallbackRequest,
-        namespace: Option<&str>,
-        selectors: [&Option<String>; 2],
-    ) -> Result<Value, String> {
+    async fn answer(&self, request: &CallbackRequest) -> Result<Value, String> {
         let (api_version, kind) = (request.api_version(), request.kind());
         let served = self.kind(api_version, kind).await?;
-        let [label_selector, field_selector] = selectors.map(Clone::clone);
+        let (namespace, label_selector, field_selector) = match request {
+            CallbackRequest::KubernetesGetResource { name, namespace, .. } => {
+                let found = self.api(&served, namespace.as_deref()).get_opt(name).await;
+                let object = found.map_err(|error| error.to_string())?.ok_or_else(|| {
+                    format!("Cannot find {api_version}/{kind} named '{name}' inside of namespace '{namespace:?}'")
+                });
+                return Ok(masked(json!(object?), request));
+            }
+            CallbackRequest::KubernetesListResourceNamespace { namespace, label_selector, field_selector, .. } => {
+                (Some(namespace.as_str()), label_selector.clone(), field_selector.clone())
+            }
+            CallbackRequest::KubernetesListResourceAll { label_selector, field_selector, .. } => {
+                (None, label_selector.clone(), field_selector.clone())
+            }
+        };
         let parameters = ListParams { label_selector, field_selector, ..ListParams::default() };
         let list = self.api(&served, namespace).list(&parameters).await.map_err(|error| error.to_string())?;
         let as_returned = |item| {
@@ -74,32 +83,6 @@ impl LiveHost {
         };
         let items: Vec<Value> = list.items.into_iter().map(as_returned).collect();
         Ok(json!({"apiVersion": api_version, "kind": format!("{kind}List"), "metadata": {}, "items": items}))
-    }
-
-    async fn get(&self, request: &CallbackRequest, name: &str, namespace: Option<&str>) -> Result<Value, String> {
-        let (api_version, kind) = (request.api_version(), request.kind());
-        let served = self.kind(api_version, kind).await?;
-        match self.api(&served, namespace).get_opt(name).await {
-            Ok(Some(object)) => Ok(masked(json!(object), request)),
-            Ok(None) => {
-                Err(format!("Cannot find {api_version}/{kind} named '{name}' inside of namespace '{namespace:?}'"))
-            }
-            Err(error) => Err(error.to_string()),
-        }
-    }
-
-    async fn answer(&self, request: &CallbackRequest) -> Result<Value, String> {
-        match request {
-            CallbackRequest::KubernetesListResourceNamespace { namespace, label_selector, field_selector, .. } => {
-                self.list(request, Some(namespace), [label_selector, field_selector]).await
-            }
-            CallbackRequest::KubernetesListResourceAll { label_selector, field_selector, .. } => {
-                self.list(request, None, [label_selector, field_selector]).await
-            }
-            CallbackRequest::KubernetesGetResource { name, namespace, .. } => {
-                self.get(request, name, namespace.as_deref()).await
-            }
-        }
     }
 }
 

@@ -22,22 +22,17 @@ pub struct Accuracy {
 pub struct Figures {
     /// Requested over used, for all pods and all time.
     pub asked: f64,
-    /// The share of time with usage above the request, in percent.
-    pub time_above: f64,
-    /// The share of pods above it for more than a twentieth of their time, in percent.
-    pub pods_above: f64,
+    pub risk: Risk,
     /// The share of images whose busiest pod is above it for more than a tenth of its time, in percent.
     pub busiest_above: f64,
     /// The share of pods whose peak is more than a fifth above it, in percent.
     pub peaks_above: f64,
-    /// The share of usage above the request, in percent.
-    pub use_above: f64,
     /// The median of requested over used, by pod.
     pub typical: f64,
     /// The sum of requests in percent of the yardstick's, after multiplying all requests by the factor that makes
-    /// `time_above` and `pods_above` no larger than the yardstick's. None if there is no such factor.
+    /// the risk in time and pods no larger than the yardstick's. None if there is no such factor.
     pub as_risky: Option<f64>,
-    /// Likewise, including `use_above`.
+    /// Likewise, including that in usage.
     pub as_risky_with_use: Option<f64>,
 }
 
@@ -56,10 +51,15 @@ struct Column<'a> {
     requests: Vec<f64>,
 }
 
-struct Risk {
-    time: f64,
-    pods: f64,
-    used: f64,
+/// Shares in percent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Risk {
+    /// Time with usage above the request.
+    pub time: f64,
+    /// Pods above it for more than a twentieth of their time.
+    pub pods: f64,
+    /// Usage above the request.
+    pub used: f64,
 }
 
 impl Accuracy {
@@ -121,7 +121,6 @@ impl Pod {
 
 impl Column<'_> {
     fn figures(&self, yardstick: &Self) -> Figures {
-        let risk = self.risk(1.0);
         let count = self.pods.len() as f64;
         let peaks = self.each().filter(|(pod, request)| pod.peak() > 1.2 * request).count() as f64;
         let mut typical: Vec<f64> =
@@ -130,11 +129,9 @@ impl Column<'_> {
         let as_risky = |with_use| self.as_risky(yardstick, with_use);
         Figures {
             asked: self.asked(),
-            time_above: risk.time,
-            pods_above: risk.pods,
+            risk: self.risk(1.0),
             busiest_above: self.busiest_above(),
             peaks_above: 100.0 * peaks / count,
-            use_above: risk.used,
             typical: median(&typical),
             as_risky: as_risky(false),
             as_risky_with_use: as_risky(true),

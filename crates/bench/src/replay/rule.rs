@@ -57,7 +57,7 @@ fn add(images: &mut BTreeMap<String, ImageUsage>, recording: &str) -> Result<()>
     for line in recording.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
         let [_, namespace, pod, container, image, cpu, memory] = fields.as_slice() else { continue };
-        let (at, pod) = (time(&fields)?, format!("{namespace}/{pod}/{container}"));
+        let (at, pod) = (time(line)?, format!("{namespace}/{pod}/{container}"));
         let usage = images
             .entry((*image).to_owned())
             .or_insert_with(|| ImageUsage { vpa: Recommender::new(at), pods: BTreeMap::new() });

@@ -27,8 +27,8 @@ pub fn text(set: &str, resource: ComputeResource, measured: &Accuracy) -> String
 }
 
 fn cells(figures: &Figures) -> String {
-    let Figures { asked, time_above, pods_above, busiest_above, peaks_above, use_above, typical, .. } = figures;
-    let plain = [asked, time_above, pods_above, busiest_above, peaks_above, use_above, typical];
+    let Figures { asked, risk, busiest_above, peaks_above, typical, .. } = figures;
+    let plain = [asked, &risk.time, &risk.pods, busiest_above, peaks_above, &risk.used, typical];
     let mut text: String = plain.iter().map(|figure| format!("{figure:10.2}")).collect();
     for percent in [figures.as_risky, figures.as_risky_with_use] {
         match percent {

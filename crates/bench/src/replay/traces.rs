@@ -88,9 +88,9 @@ impl Set {
     /// The seconds between lines, from the first two lines of a pod.
     pub fn step(&self) -> Result<i64> {
         let first = self.files.first().ok_or("no recording")?.lines()?;
-        let lines: Vec<Vec<&str>> = first.lines().skip(1).take(2).map(|line| line.split(',').collect()).collect();
-        match lines.as_slice() {
-            [one, other] => Ok(time(other)? - time(one)?),
+        let mut lines = first.lines().skip(1);
+        match (lines.next(), lines.next()) {
+            (Some(one), Some(other)) => Ok(time(other)? - time(one)?),
             _ => Err(format!("the first recording of {} has fewer than two lines", self.name).into()),
         }
     }
@@ -105,7 +105,7 @@ impl Set {
                 let fields: Vec<&str> = line.split(',').collect();
                 let (Some(image), Some(amount)) = (fields.get(4), fields.get(5 + resource as usize)) else { continue };
                 let Ok(amount) = amount.parse::<f64>() else { continue };
-                let (time, whose) = (time(&fields)?, fields.get(1..5).unwrap_or_default().join(","));
+                let (time, whose) = (time(line)?, fields.get(1..5).unwrap_or_default().join(","));
                 let is_compared =
                     |moment: &&&Recording| (moment.begins..moment.begins + self.horizon()).contains(&time);
                 for moment in moments.iter().filter(is_compared) {
@@ -153,8 +153,9 @@ fn midnight(day: &str) -> Result<Timestamp> {
     moment.map_err(|error| format!("the name of `{day}.csv` is not a day: {error}").into())
 }
 
-pub fn time(fields: &[&str]) -> Result<i64> {
-    let text = fields.first().copied().unwrap_or_default();
+/// The time of a line, in Unix seconds.
+pub fn time(line: &str) -> Result<i64> {
+    let text = line.split(',').next().unwrap_or_default();
     let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is no time in seconds"))?;
     Ok(seconds as i64)
 }

@@ -28,7 +28,7 @@ pub fn split(set: &Set) -> Result<Set> {
         let lines = file.lines()?;
         let (head, lines) = lines.split_once('\n').unwrap_or_default();
         for line in lines.lines() {
-            let day = time(&line.split(',').collect::<Vec<&str>>())?.div_euclid(DAY) * DAY;
+            let day = time(line)?.div_euclid(DAY) * DAY;
             let text = days.entry(day).or_insert_with(|| format!("{head}\n"));
             text.push_str(line);
             text.push('\n');
@@ -47,7 +47,7 @@ pub fn usage(set: &Set) -> Result<Vec<Pod>> {
             let [_, namespace, name, container, image, cpu, memory] = fields.as_slice() else { continue };
             let amount = |text: &str, factor: f64| text.parse::<f64>().ok().map(|amount| (amount * factor) as u64);
             let used = Amounts { cpu: amount(cpu, 1000.0), memory: amount(memory, 1.0) };
-            let sample = Sample { at: time(&fields)?, used };
+            let sample = Sample { at: time(line)?, used };
             let pod = pods
                 .entry(format!("{namespace}/{name}/{container}"))
                 .or_insert_with(|| Pod { image: (*image).to_owned(), samples: Vec::new() });
