@@ -57,15 +57,15 @@ impl ControlPlane {
     pub async fn start(plugins: InTreePlugins, controllers: Controllers, arguments: &[&str]) -> Result<Self> {
         let programs = programs()?;
         let folder = tempfile::Builder::new().prefix("headroom-control-plane-").tempdir()?;
-        let files = Files::write(folder.path())?;
+        write_files(folder.path())?;
         let etcd_url = format!("http://127.0.0.1:{}", free_port()?);
         let port = free_port()?;
 
         let etcd = Process::start(&programs.join("etcd"), &etcd_arguments(folder.path(), &etcd_url)?, folder.path())?;
-        let mut api_server_arguments = api_server_arguments(&files, &etcd_url, port, plugins);
+        let mut api_server_arguments = api_server_arguments(folder.path(), &etcd_url, port, plugins);
         api_server_arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
         let api_server = Process::start(&programs.join("kube-apiserver"), &api_server_arguments, folder.path())?;
-        let kubeconfig = files.kubeconfig(port, ADMIN)?;
+        let kubeconfig = kubeconfig_of(ADMIN, folder.path(), port)?;
         let mut plane = Self {
             controller_manager: None,
             other_api_servers: Vec::new(),
@@ -78,7 +78,7 @@ impl ControlPlane {
         };
         plane.wait_until_ready(&plane.kubeconfig.clone()).await?;
         if controllers != Controllers::Off {
-            let mut arguments = controller_manager_arguments(plane.folder.path(), &files, port)?;
+            let mut arguments = controller_manager_arguments(plane.folder.path(), port)?;
             if controllers == Controllers::On {
                 arguments.extend(IN_A_HURRY.map(str::to_owned));
             }
@@ -174,53 +174,40 @@ struct Account {
 const ADMIN: Account = Account { user: "admin", token: "admin-on-loopback" };
 const CONTROLLERS: Account = Account { user: "system:kube-controller-manager", token: "controllers-on-loopback" };
 
-/// The files for starting the servers.
-struct Files {
-    authority: PathBuf,
-    certificate: PathBuf,
-    key: PathBuf,
-    service_account_key: PathBuf,
-    service_account_public_key: PathBuf,
-    tokens: PathBuf,
+/// Writes the files that the servers' arguments name.
+fn write_files(folder: &Path) -> Result<()> {
+    let server = certificate::for_server(&["127.0.0.1", "localhost"])?;
+    let service_account = KeyPair::generate()?;
+    let tokens: String = [ADMIN, CONTROLLERS]
+        .iter()
+        .map(|Account { user, token }| format!("{token},{user},{user},system:masters\n"))
+        .collect();
+    for (name, text) in [
+        ("authority.crt", server.authority),
+        ("server.crt", server.certificate),
+        ("server.key", server.key),
+        ("service-account.key", service_account.serialize_pem()),
+        ("service-account.pub", service_account.public_key_pem()),
+        ("tokens.csv", tokens),
+    ] {
+        fs::write(folder.join(name), text)?;
+    }
+    Ok(())
 }
 
-impl Files {
-    fn write(folder: &Path) -> Result<Self> {
-        let write = |name: &str, text: String| -> Result<PathBuf> {
-            let path = folder.join(name);
-            fs::write(&path, text)?;
-            Ok(path)
-        };
-        let server = certificate::for_server(&["127.0.0.1", "localhost"])?;
-        let service_account = KeyPair::generate()?;
-        let tokens: String = [ADMIN, CONTROLLERS]
-            .iter()
-            .map(|Account { user, token }| format!("{token},{user},{user},system:masters\n"))
-            .collect();
-        Ok(Self {
-            authority: write("authority.crt", server.authority)?,
-            certificate: write("server.crt", server.certificate)?,
-            key: write("server.key", server.key)?,
-            service_account_key: write("service-account.key", service_account.serialize_pem())?,
-            service_account_public_key: write("service-account.pub", service_account.public_key_pem())?,
-            tokens: write("tokens.csv", tokens)?,
-        })
-    }
-
-    fn kubeconfig(&self, port: u16, account: Account) -> Result<Kubeconfig> {
-        let name = "headroom-test";
-        Ok(serde_json::from_value(json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": name,
-            "clusters": [{"name": name, "cluster": {
-                "server": format!("https://127.0.0.1:{port}"),
-                "certificate-authority": self.authority,
-            }}],
-            "users": [{"name": account.user, "user": {"token": account.token}}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": account.user}}],
-        }))?)
-    }
+fn kubeconfig_of(account: Account, folder: &Path, port: u16) -> Result<Kubeconfig> {
+    let name = "headroom-test";
+    Ok(serde_json::from_value(json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": {
+            "server": format!("https://127.0.0.1:{port}"),
+            "certificate-authority": folder.join("authority.crt"),
+        }}],
+        "users": [{"name": account.user, "user": {"token": account.token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": account.user}}],
+    }))?)
 }
 
 fn etcd_arguments(folder: &Path, url: &str) -> Result<Vec<String>> {
@@ -238,7 +225,8 @@ fn etcd_arguments(folder: &Path, url: &str) -> Result<Vec<String>> {
     ])
 }
 
-fn api_server_arguments(files: &Files, etcd_url: &str, port: u16, plugins: InTreePlugins) -> Vec<String> {
+fn api_server_arguments(folder: &Path, etcd_url: &str, port: u16, plugins: InTreePlugins) -> Vec<String> {
+    let folder = folder.display();
     // Without the ServiceAccount plugin, pods can be created in a namespace before its service account exists.
     let disabled = match plugins {
         InTreePlugins::On => "ServiceAccount",
@@ -252,12 +240,12 @@ fn api_server_arguments(files: &Files, etcd_url: &str, port: u16, plugins: InTre
         "--advertise-address=127.0.0.1".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
-        format!("--tls-cert-file={}", files.certificate.display()),
-        format!("--tls-private-key-file={}", files.key.display()),
-        format!("--service-account-key-file={}", files.service_account_public_key.display()),
-        format!("--service-account-signing-key-file={}", files.service_account_key.display()),
+        format!("--tls-cert-file={folder}/server.crt"),
+        format!("--tls-private-key-file={folder}/server.key"),
+        format!("--service-account-key-file={folder}/service-account.pub"),
+        format!("--service-account-signing-key-file={folder}/service-account.key"),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-        format!("--token-auth-file={}", files.tokens.display()),
+        format!("--token-auth-file={folder}/tokens.csv"),
         "--authorization-mode=RBAC".to_owned(),
         "--allow-privileged=true".to_owned(),
         format!("--disable-admission-plugins={disabled}"),
@@ -272,9 +260,10 @@ const IN_A_HURRY: [&str; 3] = [
     "--kube-api-burst=1000",
 ];
 
-fn controller_manager_arguments(folder: &Path, files: &Files, port: u16) -> Result<Vec<String>> {
+fn controller_manager_arguments(folder: &Path, port: u16) -> Result<Vec<String>> {
     let kubeconfig = folder.join("controller-manager.kubeconfig");
-    kubeconfig::write_kubeconfig(&files.kubeconfig(port, CONTROLLERS)?, &kubeconfig)?;
+    kubeconfig::write_kubeconfig(&kubeconfig_of(CONTROLLERS, folder, port)?, &kubeconfig)?;
+    let folder = folder.display();
     Ok(vec![
         format!("--kubeconfig={}", kubeconfig.display()),
         "--controllers=*".to_owned(),
@@ -282,9 +271,9 @@ fn controller_manager_arguments(folder: &Path, files: &Files, port: u16) -> Resu
         "--leader-elect=false".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={}", free_port()?),
-        format!("--cert-dir={}", folder.join("controller-manager").display()),
-        format!("--root-ca-file={}", files.authority.display()),
-        format!("--service-account-private-key-file={}", files.service_account_key.display()),
+        format!("--cert-dir={folder}/controller-manager"),
+        format!("--root-ca-file={folder}/authority.crt"),
+        format!("--service-account-private-key-file={folder}/service-account.key"),
     ])
 }
 

@@ -116,11 +116,6 @@ impl Deployment {
         };
         self.rules.as_ref().and_then(Value::as_array).is_some_and(|rules| rules.iter().any(names))
     }
-
-    /// True if its rules, or those of the policy's metadata, match new pods.
-    fn is_about_pods(&self) -> bool {
-        self.rules.is_none() || self.is_about("pods")
-    }
 }
 
 impl Policy {
@@ -259,9 +254,10 @@ impl PolicyServer {
         within(MOMENT, "the API server calls the policy server", async || {
             // The policy's verdict on the probe does not matter.
             drop(try_create(administrator, probe.clone()).await);
-            let mut about_pods =
-                self.evaluations.deployments.iter().filter(|(_, deployment)| deployment.is_about_pods());
-            let is_called = about_pods.all(|(id, _)| self.calls(id, namespace) > 0);
+            // The rules of the policy's metadata match pods.
+            let is_about_pods = |of: &Deployment| of.rules.is_none() || of.is_about("pods");
+            let mut deployments = self.evaluations.deployments.iter();
+            let is_called = deployments.all(|(id, of)| !is_about_pods(of) || self.calls(id, namespace) > 0);
             is_called.then_some(()).ok_or_else(|| format!("not for `{namespace}`"))
         })
         .await

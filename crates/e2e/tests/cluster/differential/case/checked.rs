@@ -28,7 +28,11 @@ fn impoverish(object: &mut Value) {
 
 fn any(random: &mut Random, has_resize: bool) -> Request {
     match random.count(0..=99) {
-        0..40 => Request::create(any_pod(random)),
+        0..40 => {
+            let mut pod = new_pod(random);
+            damage(random, &mut pod["spec"]);
+            Request::create(pod)
+        }
         40..50 => {
             let Request { object, before, .. } = resize(random);
             match has_resize {
@@ -71,12 +75,6 @@ fn any(random: &mut Random, has_resize: bool) -> Request {
 fn new_pod(random: &mut Random) -> Value {
     let mut pod = pod(random);
     enrich(random, &mut pod["spec"]);
-    pod
-}
-
-fn any_pod(random: &mut Random) -> Value {
-    let mut pod = new_pod(random);
-    damage(random, &mut pod["spec"]);
     pod
 }
 

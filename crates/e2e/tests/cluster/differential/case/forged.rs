@@ -14,8 +14,15 @@ type Forge = fn(&mut Random, &mut Value);
 pub fn forge(random: &mut Random, request: &Request) -> Value {
     let mut object = request.object.clone();
     let mut choices: Vec<Forge> = vec![|random, object| {
-        let forge = *random.pick(&[forge_owner as Forge, forge_labels, forge_generation, forge_self_link]);
-        forge(random, object);
+        let of_any: [Forge; 4] = [
+            forge_owner,
+            |_, object| {
+                object["metadata"]["labels"] = json!({"pod-template-hash": "5d59d67564", "job-name": "made-up"});
+            },
+            |_, object| object["metadata"]["generation"] = json!(7),
+            |_, object| object["metadata"]["selfLink"] = json!("/api/v1/namespaces/default/pods/web"),
+        ];
+        random.pick(&of_any)(random, object);
     }];
     if request.before.is_none() {
         choices.extend([forge_deletion as Forge, forge_identity]);
@@ -126,16 +133,4 @@ fn forge_owner(random: &mut Random, object: &mut Value) {
         "apiVersion": api_version, "kind": kind, "name": "made-up", "uid": "00000000-0000-4000-8000-000000000001",
         "controller": true,
     }]);
-}
-
-fn forge_labels(_: &mut Random, object: &mut Value) {
-    object["metadata"]["labels"] = json!({"pod-template-hash": "5d59d67564", "job-name": "made-up"});
-}
-
-fn forge_generation(_: &mut Random, object: &mut Value) {
-    object["metadata"]["generation"] = json!(7);
-}
-
-fn forge_self_link(_: &mut Random, object: &mut Value) {
-    object["metadata"]["selfLink"] = json!("/api/v1/namespaces/default/pods/web");
 }
