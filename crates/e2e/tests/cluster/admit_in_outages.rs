@@ -1,6 +1,6 @@
 //! Outages of the API server and of the policy server.
 
-use headroom_e2e::cluster::{Cluster, api};
+use headroom_e2e::cluster::{Cluster, api, create};
 use headroom_e2e::control_plane::{Controllers, InTreePlugins};
 use headroom_e2e::policy_server::{Deployment, configuration_name};
 use kube::api::{Patch, PatchParams};
@@ -25,7 +25,7 @@ async fn the_policy_works_after_an_outage_of_the_api_server_and_requests_are_ref
     // Requests in progress when the API server dies fail; none of them bypasses the policy.
     let control_plane = shop.cluster.control_plane.as_mut().unwrap();
     control_plane.stop_api_server();
-    assert!(headroom_e2e::cluster::create(&shop.client, greedy()).await.is_err());
+    assert!(shop.create(greedy()).await.is_err());
     control_plane.start_api_server().await.unwrap();
 
     let refusal = shop.refusal(greedy()).await;
@@ -34,16 +34,15 @@ async fn the_policy_works_after_an_outage_of_the_api_server_and_requests_are_ref
     assert_eq!(*resources(&after), defaulted);
 
     // Without a policy server nothing is created, unless the operator has set failurePolicy Ignore.
-    let crate::guarded_namespace::Guarded { cluster: _cluster, client, server, .. } = shop;
-    drop(server);
-    let refusal = headroom_e2e::cluster::create(&client, greedy()).await.unwrap_err().to_string();
+    drop(shop.server);
+    let refusal = create(&shop.client, greedy()).await.unwrap_err().to_string();
     assert!(refusal.contains(r#"failed calling webhook "headroom.kubewarden.admission""#), "{refusal}");
-    let configurations = api(&client, "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration");
+    let configurations = api(&shop.client, "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration");
     let ignore = json!({"webhooks": [{"name": "headroom.kubewarden.admission", "failurePolicy": "Ignore"}]});
     let ignore = Patch::Strategic(ignore);
     configurations.patch(&configuration_name(ID, &namespace), &PatchParams::default(), &ignore).await.unwrap();
     eventually("failurePolicy Ignore is followed", async || {
-        headroom_e2e::cluster::create(&client, greedy()).await.map(drop).map_err(|refused| refused.to_string())
+        create(&shop.client, greedy()).await.map(drop).map_err(|refused| refused.to_string())
     })
     .await;
 }

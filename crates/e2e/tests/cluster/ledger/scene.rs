@@ -330,14 +330,9 @@ impl Scene {
             }
         }
         self.wait_for_used(0).await;
-        if let Row::ResourceQuotas(namespaces) = self.row {
-            self.wait_for_ledgers(namespaces).await;
-        }
-    }
-
-    /// Waits until the ledger enforces ResourceQuotas. Their usage is counted by the API server's controllers too, and the ledger
-    /// first makes sure for ten seconds that the plugin is off.
-    async fn wait_for_ledgers(&self, ledgers: usize) {
+        let Row::ResourceQuotas(ledgers) = self.row else { return };
+        // Their usage is counted by the API server's controllers too, and the ledger first makes sure for ten seconds that the plugin
+        // is off.
         let stored = api_in(&self.client, HOME, "headroom.dev/v1alpha1", "QuotaLedger");
         let states = ListParams::default().labels(PLAN_LABEL);
         within(PATIENCE, "there are ledgers", async || {
