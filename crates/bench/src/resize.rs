@@ -17,7 +17,7 @@ use crate::replay::{product, traces};
 pub fn run(folder: &Path) -> Result<()> {
     for set in traces::open(folder)? {
         let days = days::split(&set)?;
-        let estimates = product::estimate(&days, simulation::VARIANTS.iter().map(|variant| variant.settings))?;
+        let estimates = product::estimate(&days, simulation::VARIANTS.iter().map(|(_, settings, _)| *settings))?;
         print!("{}", simulation::table(&set.name, &days::usage(&days)?, &estimates));
     }
     Ok(())

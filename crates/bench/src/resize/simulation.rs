@@ -11,16 +11,8 @@ use super::rules::{Done, Loop, Rule, Running, Unchanged, Vpa};
 use crate::replay::product::Ours;
 use crate::replay::requests::Requests;
 
-/// A rule, and the settings of the estimates that it works with.
-pub struct Variant {
-    name: &'static str,
-    pub settings: &'static str,
-    rule: fn() -> Box<dyn Rule>,
-}
-
-const fn of(name: &'static str, settings: &'static str, rule: fn() -> Box<dyn Rule>) -> Variant {
-    Variant { name, settings, rule }
-}
+/// The name of a row, the settings of the estimates, and the rule that works with them.
+type Variant = (&'static str, &'static str, fn() -> Box<dyn Rule>);
 
 fn own(change: impl Fn(&mut Loop)) -> Box<dyn Rule> {
     let mut rule = Loop::default();
@@ -34,18 +26,18 @@ const P80_LEAN: &str = "percentile: {cpu: p80 of recent}, margin: {cpu: 10%}";
 
 /// The yardstick is the first.
 pub const VARIANTS: [Variant; 12] = [
-    of("vpa, in place", "", || Box::<Vpa>::default()),
-    of("no tool", "", || Box::<Unchanged>::default()),
-    of("headroom resize", "", || own(|_| ())),
-    of("  limits: scale", "", || own(|of| of.scales_limits = true)),
-    of("limit = request", "", || own(|of| of.limit_is_request = true)),
-    of("  limits: scale", "", || own(|of| (of.limit_is_request, of.scales_limits) = (true, true))),
-    of("  cpu >= its peak", "", || own(|of| of.keeps_cpu = true)),
-    of("  cpu up at once", "", || own(|of| of.rules = Rules { cpu_lacks_percent: 100, ..Rules::default() })),
-    of("  cpu never at once", "", || own(|of| of.rules = Rules { cpu_lacks_percent: u64::MAX, ..Rules::default() })),
-    of("  p95 of recent", P95, || own(|_| ())),
-    of("  p90 + 10%", P90_LEAN, || own(|_| ())),
-    of("  p80 + 10%", P80_LEAN, || own(|_| ())),
+    ("vpa, in place", "", || Box::<Vpa>::default()),
+    ("no tool", "", || Box::<Unchanged>::default()),
+    ("headroom resize", "", || own(|_| ())),
+    ("  limits: scale", "", || own(|of| of.scales_limits = true)),
+    ("limit = request", "", || own(|of| of.limit_is_request = true)),
+    ("  limits: scale", "", || own(|of| (of.limit_is_request, of.scales_limits) = (true, true))),
+    ("  cpu >= its peak", "", || own(|of| of.keeps_cpu = true)),
+    ("  cpu up at once", "", || own(|of| of.rules = Rules { cpu_lacks_percent: 100, ..Rules::default() })),
+    ("  cpu never at once", "", || own(|of| of.rules = Rules { cpu_lacks_percent: u64::MAX, ..Rules::default() })),
+    ("  p95 of recent", P95, || own(|_| ())),
+    ("  p90 + 10%", P90_LEAN, || own(|_| ())),
+    ("  p80 + 10%", P80_LEAN, || own(|_| ())),
 ];
 
 /// The figures of one rule.
@@ -153,9 +145,9 @@ pub fn table(set: &str, pods: &[Pod], estimates: &BTreeMap<&str, Ours>) -> Strin
     }
     let mut all: [Figures; VARIANTS.len()] = Default::default();
     for (image, of_image) in &by_image {
-        for (variant, figures) in VARIANTS.iter().zip(&mut all) {
-            let Some(estimates) = estimates.get(variant.settings) else { continue };
-            replay((variant.rule)().as_mut(), image, of_image, &estimates.admission, from, figures);
+        for ((_, settings, rule), figures) in VARIANTS.iter().zip(&mut all) {
+            let Some(estimates) = estimates.get(settings) else { continue };
+            replay(rule().as_mut(), image, of_image, &estimates.admission, from, figures);
         }
     }
     let mut text = text(set, &all);
@@ -266,8 +258,8 @@ fn text(set: &str, all: &[Figures; VARIANTS.len()]) -> String {
     }
     let [vpa, ..] = all;
     text.push_str("  changes/pod-day  taken back  kills  by decrease  undone after (cpu, memory)\n");
-    for (figures, variant) in all.iter().zip(&VARIANTS) {
-        text.push_str(&format!("{:18}", variant.name));
+    for (figures, (name, ..)) in all.iter().zip(&VARIANTS) {
+        text.push_str(&format!("{name:18}"));
         for (sums, of_vpa) in figures.by_resource.iter().zip(&vpa.by_resource) {
             for figure in [
                 sums.asked / sums.used,
