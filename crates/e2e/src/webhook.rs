@@ -13,7 +13,7 @@ use headroom_api_server::http_server::{ServerLimits, serve};
 use headroom_api_server::parts::locked;
 use headroom_quota_server::serve::LIMITS;
 use headroom_quota_server::tls;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
@@ -96,16 +96,14 @@ where
 async fn answer(request: Request<Bytes>, review: Arc<Review>) -> Response<Full<Bytes>> {
     match reviewed(&request, review).await {
         Ok(review) => {
-            let mut response = Response::new(Full::from(review.to_string()));
-            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            response
+            Response::builder().header("content-type", "application/json").body(Full::from(review.to_string()))
         }
         Err(error) => {
-            let mut response = Response::new(Full::from(format!("{error:#}")));
-            *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            response
+            let response = Response::builder().status(StatusCode::INTERNAL_SERVER_ERROR);
+            response.body(Full::from(format!("{error:#}")))
         }
     }
+    .unwrap_or_default()
 }
 
 async fn reviewed(request: &Request<Bytes>, answer: Arc<Review>) -> Result<Value> {

@@ -25,7 +25,7 @@ async fn the_policy_works_after_an_outage_of_the_api_server_and_requests_are_ref
     // Requests in progress when the API server dies fail; none of them bypasses the policy.
     let control_plane = shop.cluster.control_plane.as_mut().unwrap();
     control_plane.stop_api_server();
-    assert!(shop.create(greedy()).await.is_err());
+    assert!(create(&shop.client, greedy()).await.is_err());
     control_plane.start_api_server().await.unwrap();
 
     let refusal = shop.refusal(greedy()).await;

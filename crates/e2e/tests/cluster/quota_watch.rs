@@ -11,7 +11,7 @@ use headroom_api_server::api_client::{ApiClient, ListOptions};
 use headroom_api_server::watch::{WatchUpdate, follow};
 use headroom_e2e::cluster::Cluster;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// The writes of a namespace by revision.
 type Writes = BTreeMap<u64, Write>;
@@ -27,15 +27,15 @@ enum Write {
 
 pub struct QuotaWatch {
     seen: Arc<Mutex<HashMap<String, Writes>>>,
-    stop: CancellationToken,
+    _stop: DropGuard,
 }
 
 impl QuotaWatch {
     /// Watches all namespaces, each of which has one quota of pods.
     pub async fn start(cluster: &Cluster) -> Self {
-        let watch = Self { seen: Arc::default(), stop: CancellationToken::new() };
+        let (watched, end) = (Arc::<Mutex<HashMap<String, Writes>>>::default(), CancellationToken::new());
         for path in ["/api/v1/pods", "/api/v1/resourcequotas"] {
-            let (seen, stop) = (Arc::clone(&watch.seen), watch.stop.clone());
+            let (seen, stop) = (Arc::clone(&watched), end.clone());
             let add = move |object: Value, write: Option<Write>| {
                 let metadata = &object["metadata"];
                 let revision = metadata["resourceVersion"].as_str().unwrap().parse().unwrap();
@@ -54,7 +54,7 @@ impl QuotaWatch {
                 _ => {}
             }));
         }
-        watch
+        Self { seen: watched, _stop: end.drop_guard() }
     }
 
     /// True if a charge was written away, or the quota is above its bound: `used` went down further than pods were deleted, or it
@@ -75,12 +75,6 @@ impl QuotaWatch {
                 is_unexplained || is_above
             }
         })
-    }
-}
-
-impl Drop for QuotaWatch {
-    fn drop(&mut self) {
-        self.stop.cancel();
     }
 }
 

@@ -20,15 +20,9 @@ pub struct Departure {
     #[serde(rename = "where")]
     only: Option<Trait>,
     /// The text of Kubernetes, with `*` for any text.
-    #[serde(default = "anything")]
-    kubernetes: String,
+    kubernetes: Option<String>,
     /// Our text.
-    #[serde(default = "anything")]
-    headroom: String,
-}
-
-fn anything() -> String {
-    "*".to_owned()
+    headroom: Option<String>,
 }
 
 impl Departure {
@@ -65,9 +59,11 @@ impl Departure {
     }
 
     pub fn allows(&self, case: &Case, difference: &Difference) -> bool {
+        let allows =
+            |texts: &Option<String>, text: &str| texts.as_deref().is_none_or(|texts| glob::matches(texts, text));
         self.difference == difference.kind
             && self.only.is_none_or(|only| case.has(only))
-            && glob::matches(&self.kubernetes, &difference.kubernetes)
-            && glob::matches(&self.headroom, &difference.headroom)
+            && allows(&self.kubernetes, &difference.kubernetes)
+            && allows(&self.headroom, &difference.headroom)
     }
 }
