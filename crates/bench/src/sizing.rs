@@ -138,16 +138,9 @@ impl Scene {
                     let times = (window.from..window.to).step_by(STEP as usize).filter(|time| container.runs_at(*time));
                     let usage: Vec<_> =
                         times.map(|time| (time, self.world.usage(namespace, &container, time))).collect();
-                    let of = |resource, samples| Series {
-                        container: SampledContainer::of([
-                            &world::namespace(namespace),
-                            &container.pod,
-                            "main",
-                            &container.image,
-                        ]),
-                        resource,
-                        samples,
-                    };
+                    let name = world::namespace(namespace);
+                    let place = SampledContainer::of([&name, &container.pod, "main", &container.image]);
+                    let of = |resource, samples| Series { container: place.clone(), resource, samples };
                     let sample = |time: &i64, value: u64| Sample { time: *time, value, seconds: STEP as u64 };
                     let cpu = usage.iter().map(|(time, (micros, _))| sample(time, micros * 1000));
                     let memory = usage.iter().map(|(time, (_, bytes))| sample(time, *bytes));
@@ -173,13 +166,11 @@ impl Scene {
         self.world.take();
         let cost = self.collect("first.redb", self.end.div_euclid(DAY) * DAY, &["--days", "1"])?;
         let read = self.world.take();
+        let megabytes = |of_day: u64| (of_day * DAYS as u64) as f64 / 1e6;
         Ok([
             ("first run, modelled: queries", (read.queries * DAYS as u64) as f64),
-            (
-                "first run, modelled: MB from the metrics store, compressed",
-                (read.query_bytes * DAYS as u64) as f64 / 1e6,
-            ),
-            ("first run, modelled: MB of it unpacked", (read.unpacked_bytes * DAYS as u64) as f64 / 1e6),
+            ("first run, modelled: MB from the metrics store, compressed", megabytes(read.query_bytes)),
+            ("first run, modelled: MB of it unpacked", megabytes(read.unpacked_bytes)),
             ("first run, modelled: CPU, h", cost.processor_seconds / 3600.0 * DAYS as f64),
         ])
     }
@@ -219,14 +210,8 @@ impl Scene {
         fs::write(self.file("tls.key"), made.key)?;
         let (reviews, status) = (servers::free_port(), servers::free_port());
         let mut command = self.program("headroom-controller");
-        command.args([
-            "enforce-quotas",
-            "--no-configure",
-            "--listen",
-            &format!("127.0.0.1:{reviews}"),
-            "--listen-status",
-        ]);
-        command.arg(format!("127.0.0.1:{status}")).arg("--tls").arg(self.file("."));
+        command.args(["enforce-quotas", "--no-configure"]).arg("--tls").arg(self.file("."));
+        command.args([format!("--listen=127.0.0.1:{reviews}"), format!("--listen-status=127.0.0.1:{status}")]);
         let running = Running(command.stderr(Stdio::inherit()).spawn()?);
         let counted = format!("headroom_ledger_objects {}\n", self.world.namespaces * PODS);
         let begun = Instant::now();

@@ -373,12 +373,8 @@ pub fn history(out: &mut impl Write, workloads: &[Workload], from: u64) -> io::R
     for (number, _, pod) in pods() {
         let labels = place(number, pod);
         for (minute, (_, memory)) in pod.past().iter().enumerate() {
-            writeln!(
-                out,
-                "container_memory_working_set_bytes{{{labels}}} {:.0} {}",
-                f64::from(*memory) * MIB,
-                at(pod, minute)
-            )?;
+            let bytes = f64::from(*memory) * MIB;
+            writeln!(out, "container_memory_working_set_bytes{{{labels}}} {bytes:.0} {}", at(pod, minute))?;
         }
     }
     let mut states = OpenMetrics::default();

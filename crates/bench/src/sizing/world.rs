@@ -136,11 +136,8 @@ impl World {
             [(0, '5'), (1, '8')].map(of_revision)
         });
         let gateway = (0..PODS_OF_GATEWAY).map(|pod| {
-            lasting(
-                format!("gateway-7d4b9c6f5-x2x4{}", pod + 4),
-                "registry.example/mesh/gateway:1.30".to_owned(),
-                10 + pod,
-            )
+            let name = format!("gateway-7d4b9c6f5-x2x4{}", pod + 4);
+            lasting(name, "registry.example/mesh/gateway:1.30".to_owned(), 10 + pod)
         });
         let first = (from - JOB_SECONDS).div_euclid(JOB_INTERVAL) + 1;
         let jobs =
@@ -188,15 +185,16 @@ impl World {
                 // Nothing changes for who watches all the time.
                 true => return None,
             };
+            let is_lease = request.uri().path().contains("/leases");
             let mut passed = locked(&world.passed);
             if request.method() == Method::GET {
                 passed.reads += 1;
                 passed.read_bytes += answer.len() as u64;
-                if !request.uri().path().contains("/leases") {
+                if !is_lease {
                     let now = Instant::now();
                     passed.between = Some([passed.between.map_or(now, |[first, _]| first), now]);
                 }
-            } else if !request.uri().path().contains("/leases") {
+            } else if !is_lease {
                 passed.writes += 1;
                 passed.written_bytes += request.body().len() as u64;
             }
@@ -246,11 +244,8 @@ impl World {
     fn rows(&self, query: &str, times: impl Iterator<Item = i64> + Clone, rows: &mut String) {
         if query.starts_with("group by (namespace)") {
             for number in 0..self.namespaces {
-                row(
-                    rows,
-                    &format!(r#""namespace":"{}""#, namespace(number)),
-                    times.clone().map(|time| (time, "1".to_owned())),
-                );
+                let label = format!(r#""namespace":"{}""#, namespace(number));
+                row(rows, &label, times.clone().map(|time| (time, "1".to_owned())));
             }
         }
         // Those of the first selector.
@@ -349,22 +344,16 @@ impl World {
         }
         let parameter =
             |name: &str| form_urlencoded::parse(query.as_bytes()).find(|(of, _)| of == name).map(|(_, value)| value);
-        let resource =
-            |name: &str, kind: &str, namespaced: bool| json!({"name": name, "kind": kind, "namespaced": namespaced});
-        let resources = |resources: Value| {
+        let resources = |served: [(&str, &str, bool); 2]| {
+            let resources =
+                served.map(|(name, kind, namespaced)| json!({"name": name, "kind": kind, "namespaced": namespaced}));
             (200, json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": resources}).to_string())
         };
         match path {
             "/version" => return (200, json!({"major": "1", "minor": "33"}).to_string()),
-            "/api/v1" => {
-                let pods = ["pods", "pods/resize"].map(|name| resource(name, "Pod", true));
-                return resources(pods.into_iter().collect());
-            }
+            "/api/v1" => return resources([("pods", "Pod", true), ("pods/resize", "Pod", true)]),
             "/apis/headroom.dev/v1alpha1" => {
-                let ours = [("usageprofiles", "UsageProfile", true), ("tenantquotas", "TenantQuota", false)];
-                return resources(
-                    ours.map(|(name, kind, namespaced)| resource(name, kind, namespaced)).into_iter().collect(),
-                );
+                return resources([("usageprofiles", "UsageProfile", true), ("tenantquotas", "TenantQuota", false)]);
             }
             "/api/v1/namespaces/kube-system" => {
                 let metadata = json!({"name": "kube-system", "uid": "e3b0c442", "creationTimestamp": CREATED.1});
@@ -383,10 +372,9 @@ impl World {
         if let Some(object) = stored.get(path) {
             return (200, object.clone());
         }
-        let is_object =
-            path.rsplit('/').nth(1).is_some_and(|before| matches!(before, "leases" | "usageprofiles" | "quotaledgers"));
-        if is_object {
-            let (status, answer) = not_found(path.rsplit('/').next().unwrap_or_default());
+        let mut names = path.rsplit('/');
+        if let (Some(name), Some("leases" | "usageprofiles" | "quotaledgers")) = (names.next(), names.next()) {
+            let (status, answer) = not_found(name);
             return (status, answer.to_string());
         }
         // The objects of a collection, or those of a root, whose names begin with its own.
@@ -518,11 +506,8 @@ const KINDS: [(&str, u64, Object); 10] = [
         let amounts =
             |cpu: &str, memory: &str, pods: &str| json!({"requests.cpu": cpu, "requests.memory": memory, "pods": pods});
         let hard = amounts("20", "40Gi", "50");
-        object(
-            "team",
-            of,
-            json!({"spec": {"hard": hard}, "status": {"hard": hard, "used": amounts("3750m", "7680Mi", "15")}}),
-        )
+        let status = json!({"hard": hard, "used": amounts("3750m", "7680Mi", "15")});
+        object("team", of, json!({"spec": {"hard": hard}, "status": status}))
     }),
     ("/apis/headroom.dev/v1alpha1/tenantquotas", 0, |_, _, _, number| {
         let selector = json!({"matchLabels": {"tenant": format!("tenant-{number}")}});
@@ -538,19 +523,14 @@ const KINDS: [(&str, u64, Object); 10] = [
     }),
     ("/api/v1/services", OWN_DEPLOYMENTS + 1, |_, of, number, _| {
         let port = json!({"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"});
-        object(
-            &app(number),
-            of,
-            json!({"spec": {"type": "ClusterIP", "clusterIP": "10.96.4.7", "ports": [port], "selector": {"app.kubernetes.io/name": app(number)}}}),
-        )
+        let selector = json!({"app.kubernetes.io/name": app(number)});
+        let spec = json!({"type": "ClusterIP", "clusterIP": "10.96.4.7", "ports": [port], "selector": selector});
+        object(&app(number), of, json!({"spec": spec}))
     }),
     ("/apis/batch/v1/cronjobs", 1, |_, of, _, _| {
         let pod = json!({"restartPolicy": "Never", "containers": [{"name": "main", "image": own_image(of, 0, 0)}]});
-        object(
-            "report",
-            of,
-            json!({"spec": {"schedule": "*/8 * * * *", "jobTemplate": {"spec": {"template": {"spec": pod}}}}}),
-        )
+        let job = json!({"spec": {"template": {"spec": pod}}});
+        object("report", of, json!({"spec": {"schedule": "*/8 * * * *", "jobTemplate": job}}))
     }),
 ];
 
@@ -579,9 +559,8 @@ fn workload(world: &World, of: u64, number: u64, replica_set: Option<u64>) -> St
     let labels = json!({"app.kubernetes.io/name": app, "team": namespace(of)});
     let spec = json!({"replicas": replicas, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec["spec"]}});
     let name = replica_set.map_or(app.clone(), |number| format!("{app}-7d4b9c6f{}", [5, 8, 2][number as usize % 3]));
-    let mut made: Value =
-        serde_json::from_str(&object(&name, of, json!({"spec": spec, "status": {"replicas": replicas}})))
-            .unwrap_or_default();
+    let made = object(&name, of, json!({"spec": spec, "status": {"replicas": replicas}}));
+    let mut made: Value = serde_json::from_str(&made).unwrap_or_default();
     if replica_set.is_some() {
         made["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": app, "uid": "3b1c8a0e", "controller": true}]);
     }
