@@ -26,7 +26,7 @@ use lookup::{Lookup, Missing, NOT_FOUND};
 use resource_quota::ResourceQuota;
 use tenant_quota::TenantQuota;
 use usage::profile_layout::{ProfileKey, ProfileName};
-use usage::read::{ImageHistories, Profile, Unusable};
+use usage::read::{ImageHistories, Profile};
 
 /// The objects read from the cluster for one request.
 #[derive(Debug, Clone, Default)]
@@ -65,20 +65,20 @@ pub struct Found<'d> {
     pub place: Rc<ProfileKey>,
     /// The object that was read.
     pub name: ProfileName,
-    pub entry: Result<ImageHistories<'d>, Unusable>,
+    pub entry: Result<ImageHistories<'d>, Malformed>,
     /// The object that contains the entry instead: a page, or where the collector wrote no quarter yet, the older root.
     pub elsewhere: Option<ProfileName>,
 }
 
 impl<'d> Found<'d> {
-    fn read(place: &Rc<ProfileKey>, name: &ProfileName, of: &str, profile: &Result<Profile<'d>, Unusable>) -> Self {
+    fn read(place: &Rc<ProfileKey>, name: &ProfileName, of: &str, profile: &Result<Profile<'d>, Malformed>) -> Self {
         let entry = profile.clone().and_then(|profile| profile.entry(place, of));
         let mut found = Self { place: Rc::clone(place), name: name.clone(), entry, elsewhere: None };
         // Our pages do not list pages. Following such a list might never end.
         if let (Ok(profile), false) = (profile, name.is_page()) {
             match profile.page(name, place, of) {
                 Ok(page) => found.elsewhere = page,
-                Err(unusable) => found.entry = Err(unusable),
+                Err(malformed) => found.entry = Err(malformed),
             }
         }
         found

@@ -157,9 +157,9 @@ pub fn estimate<'d>(
     let from_history = chosen.as_ref().and_then(|chosen| {
         let estimate = HistoryEstimate::of(chosen, resource, context, settings, &mut adjustments);
         estimate
-            .map_err(|unusable| {
+            .map_err(|malformed| {
                 adjustments.clear();
-                notes.push(sources.unused(&unusable));
+                notes.push(sources.unused(&malformed));
             })
             .ok()
     });

@@ -7,8 +7,9 @@ use super::history_lookup::Chosen;
 use super::{history_lookup, in_usual_suffixes, oom, rounding};
 use crate::amount::Quantity;
 use crate::cluster::Context;
-use crate::cluster::usage::read::{EachPod, Observed, Unusable};
+use crate::cluster::usage::read::{EachPod, Observed};
 use crate::cluster::usage::{Percentile, Resource, Window};
+use crate::json::Malformed;
 use crate::settings::{EstimateSettings, HistoryOwner, Margin, Settings};
 
 pub struct HistoryEstimate {
@@ -24,7 +25,7 @@ impl HistoryEstimate {
         context: &Context<'_>,
         settings: &Settings<'_>,
         adjustments: &mut Vec<Adjustment<'_>>,
-    ) -> Result<Self, Unusable> {
+    ) -> Result<Self, Malformed> {
         let settings = &settings.estimates;
         let is_pool = chosen.owner == HistoryOwner::AllNamespaces;
         let days = chosen.history.days()?;
@@ -244,7 +245,7 @@ impl<'a, 'd> Windows<'a, 'd> {
         Self { chosen, settings, found }
     }
 
-    fn get(&mut self, window: Window) -> Result<Option<Observed<'d>>, Unusable> {
+    fn get(&mut self, window: Window) -> Result<Option<Observed<'d>>, Malformed> {
         if let Some((_, found)) = self.found.iter().find(|(known, _)| *known == window) {
             return Ok(*found);
         }
@@ -254,14 +255,14 @@ impl<'a, 'd> Windows<'a, 'd> {
     }
 
     /// The usage in a window, if this percentile of it may be used.
-    fn with(&mut self, window: Window, percentile: Percentile) -> Result<Option<Observed<'d>>, Unusable> {
+    fn with(&mut self, window: Window, percentile: Percentile) -> Result<Option<Observed<'d>>, Malformed> {
         let Some(observed) = self.get(window)? else { return Ok(None) };
         let is_usable = history_lookup::is_usable(&observed, percentile, self.chosen.owner)?;
         Ok(is_usable.then_some(observed))
     }
 
     /// The needs of each pod, as far as pods are known: in the history of a namespace.
-    fn each_pod(&mut self) -> Result<Option<EachPod<'d>>, Unusable> {
+    fn each_pod(&mut self) -> Result<Option<EachPod<'d>>, Malformed> {
         if self.chosen.owner == HistoryOwner::AllNamespaces || self.chosen.observed.resource != Resource::Cpu {
             return Ok(None);
         }
@@ -270,7 +271,7 @@ impl<'a, 'd> Windows<'a, 'd> {
 
     /// The largest of the figures that the settings choose and whose windows have samples. If no window has, the percentile
     /// of the first figure in the window of the step.
-    fn largest_figure(&mut self) -> Result<Figure, Unusable> {
+    fn largest_figure(&mut self) -> Result<Figure, Malformed> {
         let Chosen { window: of_step, observed, .. } = self.chosen;
         let resource = observed.resource;
         let figures = self.settings.percentile.of(resource);
@@ -300,7 +301,7 @@ impl<'a, 'd> Windows<'a, 'd> {
     }
 
     /// A figure of the container's own history, if that is long enough to bound what is estimated from it.
-    fn bound(&mut self, days: Option<u64>) -> Result<Option<(Figure, Margin)>, Unusable> {
+    fn bound(&mut self, days: Option<u64>) -> Result<Option<(Figure, Margin)>, Malformed> {
         let resource = self.chosen.observed.resource;
         let is_known = self.chosen.owner == HistoryOwner::OwnNamespace && days.is_some_and(|days| days >= KNOWN_DAYS);
         if !is_known || !self.settings.has_default_rule(resource) {

@@ -4,9 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::cluster::Context;
-use crate::cluster::usage::read::{Histories, HistoryNode, Observed, Unusable};
+use crate::cluster::usage::read::{Histories, HistoryNode, Observed};
 use crate::cluster::usage::{Percentile, ProfileName, Resource, TagKey, Window, workload};
 use crate::image::ImageName;
+use crate::json::Malformed;
 use crate::settings::{EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, LookupStep};
 use crate::timestamp::Timestamp;
 use crate::truncate::count_of;
@@ -118,8 +119,8 @@ impl<'i, 'd> Sources<'i, 'd> {
         };
         let entry = match &found.entry {
             Ok(entry) => *entry,
-            Err(unusable) => {
-                notes.push(sources.unused(unusable));
+            Err(malformed) => {
+                notes.push(sources.unused(malformed));
                 return sources;
             }
         };
@@ -127,8 +128,8 @@ impl<'i, 'd> Sources<'i, 'd> {
             let histories = histories?;
             match histories.age(now, settings.max_age) {
                 Ok(age) => Some(HistorySource { histories, age }),
-                Err(unusable) => {
-                    notes.push(sources.unused(&unusable));
+                Err(malformed) => {
+                    notes.push(sources.unused(&malformed));
                     None
                 }
             }
@@ -152,8 +153,8 @@ impl<'i, 'd> Sources<'i, 'd> {
                     let why = match self.look_up(key, step, *owner, resource, settings) {
                         Ok(Ok(chosen)) => return (Some(chosen), rejected),
                         Ok(Err(why)) => why,
-                        Err(unusable) => {
-                            notes.push(self.unused(&unusable));
+                        Err(malformed) => {
+                            notes.push(self.unused(&malformed));
                             HistoryRejection::Unusable
                         }
                     };
@@ -176,7 +177,7 @@ impl<'i, 'd> Sources<'i, 'd> {
         owner: HistoryOwner,
         resource: Resource,
         settings: &EstimateSettings<'_>,
-    ) -> Result<Result<Chosen<'d>, HistoryRejection>, Unusable> {
+    ) -> Result<Result<Chosen<'d>, HistoryRejection>, Malformed> {
         let source = match owner {
             HistoryOwner::OwnNamespace => self.own,
             HistoryOwner::AllNamespaces => self.pool,
@@ -206,9 +207,9 @@ impl<'i, 'd> Sources<'i, 'd> {
     }
 
     /// A note that a history is not used.
-    pub fn unused(&self, unusable: &Unusable) -> String {
+    pub fn unused(&self, malformed: &Malformed) -> String {
         let name = self.name.as_ref().map(ToString::to_string).unwrap_or_default();
-        format!("usage history in UsageProfile {name} ignored: {unusable}")
+        format!("usage history in UsageProfile {name} ignored: {malformed}")
     }
 
     /// The keys to look up for a step: the workload; the digest, then the tag; or all tags together.
@@ -261,7 +262,7 @@ fn too_little(
     step: &LookupStep,
     owner: HistoryOwner,
     settings: &EstimateSettings<'_>,
-) -> Result<Option<HistoryRejection>, Unusable> {
+) -> Result<Option<HistoryRejection>, Malformed> {
     let too_few = |noun, found, needed| (found < needed).then_some(HistoryRejection::TooFew { noun, found, needed });
     let few_samples = too_few("sample", observed.samples, step.samples);
     if few_samples.is_some() || owner == HistoryOwner::OwnNamespace {
@@ -284,6 +285,6 @@ pub(super) fn is_usable(
     observed: &Observed<'_>,
     percentile: Percentile,
     owner: HistoryOwner,
-) -> Result<bool, Unusable> {
+) -> Result<bool, Malformed> {
     Ok(owner == HistoryOwner::OwnNamespace || observed.has(percentile) && observed.namespaces()? >= LEAST_NAMESPACES)
 }

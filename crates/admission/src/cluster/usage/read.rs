@@ -1,6 +1,6 @@
 //! Reads the history of one image from a profile, as the policy gets it from the host: masked, and not trusted.
 //!
-//! A history in another format, too old, or with impossible amounts is [`Unusable`], with the reason; the caller
+//! A history in another format, too old, or with impossible amounts is [`Malformed`], with the reason; the caller
 //! decides what that means for an estimate. Only the wanted parts are read, so a fault elsewhere in the object does no
 //! harm.
 
@@ -18,40 +18,6 @@ const MAX_CPU: Quantity = Quantity::from_units(Resource::Cpu.most());
 const MAX_BYTES: Quantity = Quantity::from_units(Resource::Memory.most());
 /// Percentiles come from sketches and may be slightly inexact; the peak is exact.
 const SKETCH_ERROR_PERCENT: u64 = 5;
-
-/// The reason why a history is not used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unusable {
-    Malformed(Malformed),
-    OtherFormat { found: String },
-    TooOld { collected_at: Timestamp, most: Duration },
-    FromTheFuture { collected_at: Timestamp },
-    NoPages { path: String },
-    Impossible { path: String, found: String },
-}
-
-impl From<Malformed> for Unusable {
-    fn from(malformed: Malformed) -> Self {
-        Self::Malformed(malformed)
-    }
-}
-
-impl fmt::Display for Unusable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(malformed) => write!(f, "{malformed}"),
-            Self::OtherFormat { found } => write!(f, "spec.header.format: expected {FORMAT}, found `{found}`"),
-            Self::TooOld { collected_at, most } => {
-                write!(f, "collected at {collected_at}, more than {} ago", Age(*most))
-            }
-            Self::FromTheFuture { collected_at } => {
-                write!(f, "collected at {collected_at}: timestamp is in the future")
-            }
-            Self::NoPages { path } => write!(f, "{path}: not a list of pages"),
-            Self::Impossible { path, found } => write!(f, "{path}: impossible value `{found}`"),
-        }
-    }
-}
 
 /// A duration for people: `5h`, `3d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,12 +54,13 @@ struct Header<'d> {
 }
 
 impl<'d> Profile<'d> {
-    pub fn read(object: Node<'d>) -> Result<Self, Unusable> {
+    pub fn read(object: Node<'d>) -> Result<Self, Malformed> {
         let Some(spec) = object.get("spec")? else { return Ok(Self { header: None, images: None }) };
         let header = required(spec, "header")?;
         let format = required(header, "format")?;
         if format.integer() != Ok(i64::from(FORMAT)) {
-            return Err(Unusable::OtherFormat { found: format.text().chars().take(40).collect() });
+            let problem = format!("expected {FORMAT}, found `{}`", excerpt(format));
+            return Err(Malformed { path: "spec.header.format".to_owned(), problem });
         }
         let collected_at = Timestamp::read(required(header, "collectedAt")?)?;
         let quorum = if header.get("quorum")?.is_some() { count(header, "quorum")? } else { 0 };
@@ -115,7 +82,7 @@ impl<'d> Profile<'d> {
     }
 
     /// The entry at this place, with the history of this namespace.
-    pub fn entry(self, place: &ProfileKey, namespace: &str) -> Result<ImageHistories<'d>, Unusable> {
+    pub fn entry(self, place: &ProfileKey, namespace: &str) -> Result<ImageHistories<'d>, Malformed> {
         let node = self.images.map(|images| images.get(&place.key)).transpose()?.flatten();
         let part = |name| node.map_or(Ok(None), |node| node.get(name));
         let own = part("own")?.map_or(Ok(None), |own| own.get(namespace))?;
@@ -131,14 +98,14 @@ impl<'d> Profile<'d> {
         name: &ProfileName,
         place: &ProfileKey,
         namespace: &str,
-    ) -> Result<Option<ProfileName>, Unusable> {
+    ) -> Result<Option<ProfileName>, Malformed> {
         let Some(Header { pages: Some(pages), page_key, .. }) = self.header else { return Ok(None) };
         if self.images.map(|images| images.get(&place.key)).transpose()?.flatten().is_some() {
             return Ok(None);
         }
         let page_key = page_key.map(Node::plain_str).transpose()?.unwrap_or_default();
         let path = page_of(pages.plain_str()?, Halves::of(place, namespace, page_key));
-        let path = path.map_err(|_| Unusable::NoPages { path: pages.path() })?;
+        let path = path.map_err(|_| pages.error("not a list of pages"))?;
         // A page without a path would be this object.
         Ok(path.filter(|path| !path.is_empty()).map(|path| name.page(path)))
     }
@@ -166,7 +133,7 @@ pub struct Histories<'d> {
 impl<'d> Histories<'d> {
     /// Uses the collection time of the namespace, which is older than that of the object if the namespace could not be
     /// read.
-    fn with_own_time(mut self) -> Result<Self, Unusable> {
+    fn with_own_time(mut self) -> Result<Self, Malformed> {
         if let Some(all) = self.field("all")?
             && let Some(collected_at) = all.get("collectedAt")?
         {
@@ -175,25 +142,25 @@ impl<'d> Histories<'d> {
         Ok(self)
     }
 
-    pub fn age(&self, now: Timestamp, most: Duration) -> Result<Duration, Unusable> {
+    pub fn age(&self, now: Timestamp, most: Duration) -> Result<Duration, Malformed> {
         age(self.collected_at, now, most)
     }
 
-    pub fn all(&self) -> Result<Option<HistoryNode<'d>>, Unusable> {
+    pub fn all(&self) -> Result<Option<HistoryNode<'d>>, Malformed> {
         Ok(self.field("all")?.map(HistoryNode))
     }
 
-    pub fn tag(&self, key: &TagKey) -> Result<Option<HistoryNode<'d>>, Unusable> {
+    pub fn tag(&self, key: &TagKey) -> Result<Option<HistoryNode<'d>>, Malformed> {
         self.part("tags", key.as_str())
     }
 
-    pub fn workload(&self, key: &str) -> Result<Option<HistoryNode<'d>>, Unusable> {
+    pub fn workload(&self, key: &str) -> Result<Option<HistoryNode<'d>>, Malformed> {
         self.part("workloads", key)
     }
 
     /// A part of `all`. A part with the same history as `all` is only named there, in `same`; tags and workloads' keys
     /// cannot collide there, because only the latter have a slash.
-    fn part(&self, parts: &str, key: &str) -> Result<Option<HistoryNode<'d>>, Unusable> {
+    fn part(&self, parts: &str, key: &str) -> Result<Option<HistoryNode<'d>>, Malformed> {
         if let Some(all) = self.field("all")? {
             for same in all.list("same")? {
                 if same.plain_str()? == key {
@@ -215,7 +182,7 @@ impl<'d> Histories<'d> {
 pub struct HistoryNode<'d>(Node<'d>);
 
 impl<'d> HistoryNode<'d> {
-    pub fn observed(self, window: Window, resource: Resource) -> Result<Option<Observed<'d>>, Unusable> {
+    pub fn observed(self, window: Window, resource: Resource) -> Result<Option<Observed<'d>>, Malformed> {
         let Some(windows) = self.0.get("windows")? else { return Ok(None) };
         let Some(window) = windows.get(window.name())? else { return Ok(None) };
         let Some(usage) = window.get(resource.name())? else { return Ok(None) };
@@ -223,12 +190,12 @@ impl<'d> HistoryNode<'d> {
     }
 
     /// The number of days with observations; none if the profile does not contain it.
-    pub fn days(self) -> Result<Option<u64>, Unusable> {
+    pub fn days(self) -> Result<Option<u64>, Malformed> {
         self.0.get("days")?.map(whole).transpose()
     }
 
     /// The out-of-memory kills before the collection.
-    pub fn oom_kills(self, collected_at: Timestamp) -> Result<Vec<OomKill>, Unusable> {
+    pub fn oom_kills(self, collected_at: Timestamp) -> Result<Vec<OomKill>, Malformed> {
         let mut kills = Vec::new();
         for kill in self.0.list("oomKills")?.take(super::MAX_OOM_KILLS) {
             let at = Timestamp::read(required(kill, "at")?)?;
@@ -259,48 +226,48 @@ impl<'d> Observed<'d> {
         matches!(self.figure(percentile), Ok(Some(_)))
     }
 
-    pub fn pods(&self) -> Result<u64, Unusable> {
+    pub fn pods(&self) -> Result<u64, Malformed> {
         count(self.window, "pods")
     }
 
-    pub fn namespaces(&self) -> Result<u64, Unusable> {
+    pub fn namespaces(&self) -> Result<u64, Malformed> {
         count(self.window, "namespaces")
     }
 
-    pub fn peak(&self) -> Result<Quantity, Unusable> {
+    pub fn peak(&self) -> Result<Quantity, Malformed> {
         Ok(self.amount(Percentile::PEAK)?.0)
     }
 
     /// The greatest p95 of a single pod on a day; none if no pod stands out.
-    pub fn busiest(&self) -> Result<Option<Quantity>, Unusable> {
+    pub fn busiest(&self) -> Result<Option<Quantity>, Malformed> {
         let Some(node) = self.usage.get("busiest")? else { return Ok(None) };
         self.below_peak(read_quantity(node)?, node).map(Some)
     }
 
     /// The needs of each pod by itself, in `recent` of a namespace; none in a pool, and where pods are not known.
-    pub fn each_pod(&self) -> Result<Option<EachPod<'d>>, Unusable> {
+    pub fn each_pod(&self) -> Result<Option<EachPod<'d>>, Malformed> {
         let Some(node) = self.usage.get("eachPod")? else { return Ok(None) };
         // Older versions wrote another figure.
         Ok(node.get("needs")?.map(|needs| EachPod { node, needs, observed: *self }))
     }
 
     /// The highest amount of a month that all other figures leave out.
-    pub fn not_covered(&self) -> Result<Option<Quantity>, Unusable> {
+    pub fn not_covered(&self) -> Result<Option<Quantity>, Malformed> {
         self.usage.get("notCovered")?.map(|node| self.possible(node)).transpose()
     }
 
     /// The amount that was enough for this percentage of the samples.
-    pub fn percentile(&self, percentile: Percentile) -> Result<Quantity, Unusable> {
+    pub fn percentile(&self, percentile: Percentile) -> Result<Quantity, Malformed> {
         let (found, node) = self.amount(percentile)?;
         self.below_peak(found, node)
     }
 
     /// The same if it exists, whether or not it is above the peak.
-    pub fn percentile_if_any(&self, percentile: Percentile) -> Result<Option<Quantity>, Unusable> {
+    pub fn percentile_if_any(&self, percentile: Percentile) -> Result<Option<Quantity>, Malformed> {
         self.figure(percentile)?.map(|node| self.possible(node)).transpose()
     }
 
-    fn below_peak(&self, found: Quantity, node: Node<'d>) -> Result<Quantity, Unusable> {
+    fn below_peak(&self, found: Quantity, node: Node<'d>) -> Result<Quantity, Malformed> {
         let peak = self.peak()?;
         // The first comparison costs much less, and nearly always decides.
         if found > peak && found > peak.scaled(100 + SKETCH_ERROR_PERCENT, 100) {
@@ -309,12 +276,12 @@ impl<'d> Observed<'d> {
         Ok(found)
     }
 
-    fn amount(&self, percentile: Percentile) -> Result<(Quantity, Node<'d>), Unusable> {
+    fn amount(&self, percentile: Percentile) -> Result<(Quantity, Node<'d>), Malformed> {
         let node = self.figure(percentile)?.ok_or_else(|| self.usage.error(format!("no {percentile}")))?;
         Ok((self.possible(node)?, node))
     }
 
-    fn possible(&self, node: Node<'d>) -> Result<Quantity, Unusable> {
+    fn possible(&self, node: Node<'d>) -> Result<Quantity, Malformed> {
         let amount = read_quantity(node)?;
         if is_possible(&amount, self.resource) { Ok(amount) } else { Err(impossible(node)) }
     }
@@ -336,17 +303,17 @@ pub struct EachPod<'d> {
 
 impl EachPod<'_> {
     /// The CPU of the pod that needs most.
-    pub fn needs(&self) -> Result<Quantity, Unusable> {
+    pub fn needs(&self) -> Result<Quantity, Malformed> {
         self.observed.possible(self.needs)
     }
 
     /// By how much usage grows a day; none if it does not grow steadily.
-    pub fn growth(&self) -> Result<Option<Quantity>, Unusable> {
+    pub fn growth(&self) -> Result<Option<Quantity>, Malformed> {
         self.node.get("growth")?.map(|node| self.observed.possible(node)).transpose()
     }
 
     /// The greatest percentile of a pod; none in a profile.
-    pub fn percentile(&self, percentile: Percentile) -> Result<Option<Quantity>, Unusable> {
+    pub fn percentile(&self, percentile: Percentile) -> Result<Option<Quantity>, Malformed> {
         let Some(place) = percentile.place() else { return Ok(None) };
         let node = self.node.list("percentiles")?.nth(place).and_then(Node::present);
         node.map(|node| self.observed.possible(node)).transpose()
@@ -354,26 +321,27 @@ impl EachPod<'_> {
 }
 
 /// The age of what was collected at a time; an error if it is more than `most`.
-pub fn age(collected_at: Timestamp, now: Timestamp, most: Duration) -> Result<Duration, Unusable> {
-    match now.since(collected_at) {
-        Some(age) if age > most => Err(Unusable::TooOld { collected_at, most }),
-        Some(age) => Ok(age),
+pub fn age(collected_at: Timestamp, now: Timestamp, most: Duration) -> Result<Duration, Malformed> {
+    let problem = match now.since(collected_at) {
+        Some(age) if age > most => format!("collected at {collected_at}, more than {} ago", Age(most)),
+        Some(age) => return Ok(age),
         None if collected_at.since(now).is_some_and(|ahead| ahead > CLOCK_SKEW) => {
-            Err(Unusable::FromTheFuture { collected_at })
+            format!("collected at {collected_at}: timestamp is in the future")
         }
-        None => Ok(Duration::ZERO),
-    }
+        None => return Ok(Duration::ZERO),
+    };
+    Err(Malformed { path: String::new(), problem })
 }
 
 fn required<'d>(node: Node<'d>, name: &str) -> Result<Node<'d>, Malformed> {
     node.get(name)?.ok_or_else(|| node.error(format!("`{name}` is missing")))
 }
 
-fn count(node: Node<'_>, name: &str) -> Result<u64, Unusable> {
+fn count(node: Node<'_>, name: &str) -> Result<u64, Malformed> {
     whole(required(node, name)?)
 }
 
-fn whole(node: Node<'_>) -> Result<u64, Unusable> {
+fn whole(node: Node<'_>) -> Result<u64, Malformed> {
     u64::try_from(node.integer()?).map_err(|_| impossible(node))
 }
 
@@ -385,6 +353,10 @@ fn is_possible(amount: &Quantity, resource: Resource) -> bool {
     !amount.is_negative() && *amount <= most
 }
 
-fn impossible(node: Node<'_>) -> Unusable {
-    Unusable::Impossible { path: node.path(), found: node.text().chars().take(40).collect() }
+fn impossible(node: Node<'_>) -> Malformed {
+    node.error(format!("impossible value `{}`", excerpt(node)))
+}
+
+fn excerpt(node: Node<'_>) -> String {
+    node.text().chars().take(40).collect()
 }

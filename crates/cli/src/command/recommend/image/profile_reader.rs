@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use headroom_admission::amount::Quantity;
-use headroom_admission::cluster::usage::read::{self as usage, Histories, HistoryNode, Observed, Unusable};
+use headroom_admission::cluster::usage::read::{self as usage, Histories, HistoryNode, Observed};
 use headroom_admission::cluster::usage::{Percentile, ProfileKey, Resource, TagKey, Window};
 use headroom_admission::image::ImageName;
 use headroom_admission::json::{Malformed, Node};
@@ -120,7 +120,7 @@ impl<'s> ProfileReader<'s> {
         image: &ImageName<'_>,
         node: Node<'_>,
         histories: Option<Histories<'_>>,
-    ) -> Result<Vec<Image>, Unusable> {
+    ) -> Result<Vec<Image>, Malformed> {
         let Some(histories) = histories else { return Ok(Vec::new()) };
         // However old: it is what there is.
         histories.age(self.now, Duration::MAX)?;
@@ -156,7 +156,7 @@ impl<'s> ProfileReader<'s> {
 }
 
 impl NamespaceUsage {
-    fn add(&mut self, rows: Result<Vec<Image>, Unusable>) {
+    fn add(&mut self, rows: Result<Vec<Image>, Malformed>) {
         match rows {
             Ok(rows) => self.images.extend(rows),
             Err(unusable) => self.add_problem(unusable.to_string()),
@@ -176,10 +176,10 @@ fn familiar(repository: &str) -> &str {
     name.strip_prefix("library/").unwrap_or(name)
 }
 
-fn row(image: String, history: HistoryNode<'_>, collected_at: Timestamp) -> Result<Option<Image>, Unusable> {
+fn row(image: String, history: HistoryNode<'_>, collected_at: Timestamp) -> Result<Option<Image>, Malformed> {
     // Without figures where namespaces do not agree on any.
     let observed =
-        |resource| Ok::<_, Unusable>(history.observed(Window::Month, resource)?.filter(|of| of.has(Percentile::PEAK)));
+        |resource| Ok::<_, Malformed>(history.observed(Window::Month, resource)?.filter(|of| of.has(Percentile::PEAK)));
     let Some(any) = observed(Resource::Cpu)?.or(observed(Resource::Memory)?) else { return Ok(None) };
     let of = |resource| observed(resource)?.map(|observed| distribution(observed, resource)).transpose();
     let kills = history.oom_kills(collected_at)?;
@@ -193,10 +193,10 @@ fn row(image: String, history: HistoryNode<'_>, collected_at: Timestamp) -> Resu
     }))
 }
 
-fn distribution(observed: Observed<'_>, resource: Resource) -> Result<Distribution, Unusable> {
+fn distribution(observed: Observed<'_>, resource: Resource) -> Result<Distribution, Malformed> {
     let at = |at| Ok((at, observed.percentile(at)?));
     let known = Percentile::PUBLISHED.into_iter().filter(|at| observed.has(*at));
-    let percentiles = known.map(at).collect::<Result<_, Unusable>>()?;
+    let percentiles = known.map(at).collect::<Result<_, Malformed>>()?;
     Ok(Distribution::new(resource, observed.samples, percentiles, observed.peak()?))
 }
 
