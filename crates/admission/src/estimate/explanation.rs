@@ -1,5 +1,6 @@
 //! Explains where an estimate comes from, in texts for annotations and warnings.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use crate::cluster::usage::read::Age;
 use crate::cluster::usage::{Percentile, Window};
 use crate::request::RangeName;
 use crate::settings::{HistoryOwner, Margin};
-use crate::truncate::count_of;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Basis {
@@ -80,50 +80,19 @@ pub enum AdjustmentReason<'d> {
     PodMax(RangeName<'d>),
     PodMin(RangeName<'d>),
     Quota,
-    Kept(KeepReason),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeepReason {
-    NoOwnHistory,
-    FewDays { days: u64, needed: u64 },
-    UnknownAutoscalers,
-    SmallChange,
-    BelowPeak(Quantity),
-    QosClass,
-    Quota,
-}
-
-impl fmt::Display for KeepReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoOwnHistory => f.write_str("kept, because the workload has no history of its own"),
-            Self::FewDays { days, needed } => {
-                write!(f, "kept, because its own history has {}, {needed} needed", count_of(*days, "day"))
-            }
-            Self::UnknownAutoscalers => f.write_str("kept, because an unread autoscaler may scale by it"),
-            Self::SmallChange => f.write_str("kept, because the change is small"),
-            Self::BelowPeak(peak) => write!(f, "kept, because the container has used {peak}"),
-            Self::QosClass => f.write_str("kept, because the pod would get another QoS class"),
-            Self::Quota => f.write_str("kept, because a quota has no room for more"),
-        }
-    }
+    Kept(Cow<'static, str>),
 }
 
 impl Adjustment<'_> {
-    /// True if the busiest pod uses so much more than all pods together that one request hardly suits them all.
-    pub fn is_for_pods_that_differ(&self) -> bool {
-        matches!(&self.reason, AdjustmentReason::BusiestPod { used } if *used > self.from.scaled(3, 2))
-    }
-
     /// True if a bound or an event is the reason, instead of arithmetic that always applies.
     fn is_external(&self) -> bool {
-        match self.reason {
+        match &self.reason {
             AdjustmentReason::Margin(_)
             | AdjustmentReason::ShortHistory { .. }
             | AdjustmentReason::FewPods { .. }
             | AdjustmentReason::Floor => false,
-            AdjustmentReason::BusiestPod { .. } => self.is_for_pods_that_differ(),
+            // It uses so much more than all pods together that one request hardly suits them all.
+            AdjustmentReason::BusiestPod { used } => *used > self.from.scaled(3, 2),
             _ => true,
         }
     }
@@ -155,7 +124,7 @@ impl fmt::Display for Adjustment<'_> {
             AdjustmentReason::PodMax(range) => write!(f, "lowered from {from} for the pod max of {range}"),
             AdjustmentReason::PodMin(range) => write!(f, "raised from {from} for the pod min of {range}"),
             AdjustmentReason::Quota => write!(f, "lowered from {from} to what the quota has left"),
-            AdjustmentReason::Kept(kept) => write!(f, "{kept}"),
+            AdjustmentReason::Kept(why) => write!(f, "kept, because {why}"),
         }
     }
 }

@@ -2,7 +2,9 @@
 //! history, only for a change that is worth it, and never to the pod's harm. Otherwise the author's value stays, and the estimate
 //! is reported beside it with the reason.
 
-use super::explanation::{Adjustment, AdjustmentReason, KeepReason};
+use std::borrow::Cow;
+
+use super::explanation::{Adjustment, AdjustmentReason};
 use super::fit_to_limits::units;
 use super::history_lookup::Chosen;
 use super::{Estimate, Estimates, in_usual_suffixes, rounding};
@@ -12,6 +14,7 @@ use crate::cluster::Context;
 use crate::cluster::lookup::Lookup;
 use crate::cluster::usage::{Resource, Window};
 use crate::request::{Container, EstimateOrigin, Pod, Value, ValueOrigin};
+use crate::truncate::count_of;
 
 /// The annotation of a pod that allows its limits to change with the requests that estimates replace.
 pub const LIMITS: &str = "headroom.dev/limits";
@@ -55,26 +58,26 @@ impl Estimate<'_> {
             Resource::Cpu => Quantity::from_milli(10),
             Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(16 << 20),
         };
-        let kept = if own.is_none() {
-            KeepReason::NoOwnHistory
+        let why = if own.is_none() {
+            "the workload has no history of its own".into()
         } else if days < LEAST_DAYS {
-            KeepReason::FewDays { days, needed: LEAST_DAYS }
+            format!("its own history has {}, {LEAST_DAYS} needed", count_of(days, "day")).into()
         } else if is_unread {
-            KeepReason::UnknownAutoscalers
+            "an unread autoscaler may scale by it".into()
         } else if change < least || change < set.scaled(LEAST_PERCENT, 100) {
-            KeepReason::SmallChange
+            "the change is small".into()
         } else if let Some(peak) = peak.filter(|peak| self.quantity < **peak) {
-            KeepReason::BelowPeak(peak.clone())
+            format!("the container has used {peak}").into()
         } else {
             return;
         };
-        self.keep(kept);
+        self.keep(why);
     }
 
-    fn keep(&mut self, kept: KeepReason) {
+    fn keep(&mut self, why: Cow<'static, str>) {
         self.target.purpose = Purpose::Comparison;
         self.only_reported = true;
-        self.adjustments.push(Adjustment { from: self.quantity.clone(), reason: AdjustmentReason::Kept(kept) });
+        self.adjustments.push(Adjustment { from: self.quantity.clone(), reason: AdjustmentReason::Kept(why) });
     }
 
     /// The author's limit, changed in proportion to the request.
@@ -106,7 +109,7 @@ impl Estimate<'_> {
 impl Estimates<'_> {
     pub fn keep_class(&mut self) {
         let replacements = self.estimates.iter_mut().filter(|estimate| estimate.replaces());
-        replacements.for_each(|estimate| estimate.keep(KeepReason::QosClass));
+        replacements.for_each(|estimate| estimate.keep("the pod would get another QoS class".into()));
     }
 
     /// Keeps authors' values where a larger one does not fit a quota. Returns true if there were any.
@@ -114,7 +117,7 @@ impl Estimates<'_> {
         let mut any = false;
         for estimate in &mut self.estimates {
             if estimate.raises() && exceeded.get(estimate.target.resource.name()).is_some() {
-                estimate.keep(KeepReason::Quota);
+                estimate.keep("a quota has no room for more".into());
                 any = true;
             }
         }
