@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use headroom_admission::amount::{Quantity, ResourceList};
-use headroom_admission::cluster::resource_quota::ScopeRequirement;
+use headroom_admission::cluster::label_selector::{Operator, Requirement};
 use headroom_admission::json::{Malformed, Node};
 use headroom_admission::quota::{ChargedKind, Measure, ObjectUsage, QuotaObject, scope};
 use headroom_admission::timestamp::Timestamp;
@@ -40,7 +40,7 @@ impl Footprint {
         match (object.kind.measure, object.pod) {
             (Measure::Pod, Some(pod)) => {
                 for name in PLAIN {
-                    let exists = ScopeRequirement { scope: name.into(), operator: "Exists".into(), values: Vec::new() };
+                    let exists = Requirement { key: name.into(), operator: Operator::Exists, values: Vec::new() };
                     if scope::matches(object, &exists)? {
                         footprint.scopes.insert(name.to_owned(), Vec::new());
                     }
@@ -63,10 +63,10 @@ impl Footprint {
     }
 
     /// Returns true if a quota with these scopes charges the object.
-    pub fn matches(&self, requirements: &[ScopeRequirement<'_>]) -> bool {
+    pub fn matches(&self, requirements: &[Requirement<'_>]) -> bool {
         requirements.iter().all(|requirement| {
-            let Some(values) = self.scopes.get(requirement.scope.as_ref()) else { return false };
-            let is_plain = PLAIN.contains(&requirement.scope.as_ref());
+            let Some(values) = self.scopes.get(requirement.key.as_ref()) else { return false };
+            let is_plain = PLAIN.contains(&requirement.key.as_ref());
             let values: Vec<Cow<'_, str>> = values.iter().map(|value| Cow::Borrowed(value.as_str())).collect();
             is_plain || scope::selects(requirement, &values)
         })
@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn scopes_match_as_in_the_core() {
-        let requirement = |scope: &'static str, operator: &'static str, values: &[&'static str]| ScopeRequirement {
-            scope: scope.into(),
-            operator: operator.into(),
+        let requirement = |scope: &'static str, operator, values: &[&'static str]| Requirement {
+            key: scope.into(),
+            operator,
             values: values.iter().map(|value| (*value).into()).collect(),
         };
         let pods = [
@@ -192,8 +192,8 @@ mod tests {
             r#"{"spec": {"containers": [], "affinity": {"podAffinity":
                 {"requiredDuringSchedulingIgnoredDuringExecution": [{"namespaceSelector": {}}]}}}}"#,
         ];
-        let mut requirements: Vec<_> = PLAIN.iter().map(|scope| requirement(scope, "Exists", &[])).collect();
-        for operator in ["In", "NotIn", "Exists", "DoesNotExist", "Is"] {
+        let mut requirements: Vec<_> = PLAIN.iter().map(|scope| requirement(scope, Operator::Exists, &[])).collect();
+        for operator in Operator::BY_NAME.map(|(_, operator)| operator).into_iter().chain([Operator::Unknown]) {
             requirements.push(requirement(PRIORITY, operator, &["high"]));
             requirements.push(requirement(ATTRIBUTES, operator, &["fast"]));
         }

@@ -7,14 +7,14 @@ use std::borrow::{Borrow, Cow};
 use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_admission::amount::ResourceList;
-use headroom_admission::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
+use headroom_admission::cluster::resource_quota::ResourceQuota;
 use headroom_admission::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
 use headroom_admission::quota::{Breach, ChargedKind, Measure, QuotaFault};
 
 use crate::devices::{self, DEVICE_CLASSES};
 use crate::encoding;
 use crate::tree::Tree;
-use headroom_admission::cluster::label_selector::Labels;
+use headroom_admission::cluster::label_selector::{Labels, Requirement};
 use headroom_admission::cluster::tenant_quota::TenantQuota;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct PlanNode {
     pub generation: u64,
     pub parent: Option<usize>,
     pub hard: ResourceList<'static>,
-    pub requirements: Vec<ScopeRequirement<'static>>,
+    pub requirements: Vec<Requirement<'static>>,
     /// Usage is counted, but nothing is refused.
     pub is_suspended: bool,
 }
@@ -184,9 +184,9 @@ impl Plan {
             let mut words = vec![encoding::escape(&node.quota).into_owned(), node.generation.to_string(), parent];
             words.extend(node.is_suspended.then(|| SUSPENDED.to_owned()));
             words.push(encoding::line_of_amounts(&node.hard));
-            words.extend(node.requirements.iter().map(|ScopeRequirement { scope, operator, values }| {
+            words.extend(node.requirements.iter().map(|Requirement { key, operator, values }| {
                 let values: Vec<Cow<'_, str>> = values.iter().map(|value| encoding::escape(value)).collect();
-                format!("~{}:{}:{}", encoding::escape(scope), encoding::escape(operator), values.join(","))
+                format!("~{}:{}:{}", encoding::escape(key), operator.name(), values.join(","))
             }));
             words.join(" ")
         };
@@ -249,9 +249,9 @@ fn read_node(line: &str, place: usize) -> Result<PlanNode, String> {
             return Err(encoding::unreadable(word, "expected `~scope:operator:values`"));
         };
         let values = values.split(',').filter(|value| !value.is_empty());
-        node.requirements.push(ScopeRequirement {
-            scope: encoding::unescape(scope)?.into(),
-            operator: encoding::unescape(operator)?.into(),
+        node.requirements.push(Requirement {
+            key: encoding::unescape(scope)?.into(),
+            operator: operator.into(),
             values: values.map(|value| encoding::unescape(value).map(Into::into)).collect::<Result<_, _>>()?,
         });
     }

@@ -251,7 +251,7 @@ impl<'a> ChargedRequests<'a> {
 /// Rules for the charged kinds, limited to operations that can raise usage.
 fn rules(nodes: Vec<PlanNode>) -> Value {
     let has_deadline_scope =
-        nodes.iter().flat_map(|node| &node.requirements).any(|requirement| requirement.scope.ends_with("Terminating"));
+        nodes.iter().flat_map(|node| &node.requirements).any(|requirement| requirement.key.ends_with("Terminating"));
     let kinds = Plan { nodes, ..Plan::default() }.kinds();
     let mut rules = Vec::new();
     let mut add = |group: &str, resource: &str, operations: &[&str]| {

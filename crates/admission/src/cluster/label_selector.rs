@@ -5,6 +5,7 @@ mod kubectl;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::problem::FieldProblem;
 use crate::json::{Malformed, Node};
@@ -16,8 +17,10 @@ pub struct LabelSelector<'d> {
     pub requirements: Vec<Requirement<'d>>,
 }
 
+/// A requirement of the labels, or of a quota's scope selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement<'d> {
+    /// The key of a label, or the name of a scope.
     pub key: Cow<'d, str>,
     pub operator: Operator,
     pub values: Vec<Cow<'d, str>>,
@@ -56,6 +59,15 @@ impl<'d> Requirement<'d> {
         Self { key, operator: Operator::In, values: vec![value] }
     }
 
+    /// Reads one of `matchExpressions`, whose key is in the field `key`.
+    pub fn read(node: Node<'d>, key: &str) -> Result<Self, Malformed> {
+        Ok(Self {
+            key: node.string(key)?.unwrap_or_default(),
+            operator: Operator::from(&*node.string("operator")?.unwrap_or_default()),
+            values: node.list("values")?.map(Node::str).collect::<Result<_, _>>()?,
+        })
+    }
+
     fn matches(&self, value: Option<&str>) -> bool {
         let is_listed = || value.is_some_and(|value| self.values.iter().any(|listed| listed == value));
         match self.operator {
@@ -80,10 +92,17 @@ impl<'d> Requirement<'d> {
         self.key.is_empty().then_some(("key", "must not be empty")).into_iter().chain(of_values)
     }
 
-    fn into_owned(self) -> Requirement<'static> {
+    pub fn into_owned(self) -> Requirement<'static> {
         let owned = |text: Cow<'d, str>| Cow::Owned(text.into_owned());
         let values = self.values.into_iter().map(owned).collect();
         Requirement { key: owned(self.key), operator: self.operator, values }
+    }
+}
+
+/// As Kubernetes prints one of a scope in a refusal: `{PriorityClass In [high mid]}`.
+impl fmt::Display for Requirement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{} {} [{}]}}", self.key, self.operator.name(), self.values.join(" "))
     }
 }
 
@@ -96,11 +115,7 @@ impl<'d> LabelSelector<'d> {
             }
         }
         for expression in node.list("matchExpressions")? {
-            requirements.push(Requirement {
-                key: expression.string("key")?.unwrap_or_default(),
-                operator: Operator::from(&*expression.string("operator")?.unwrap_or_default()),
-                values: expression.list("values")?.map(Node::str).collect::<Result<_, _>>()?,
-            });
+            requirements.push(Requirement::read(expression, "key")?);
         }
         Ok(Self { requirements })
     }

@@ -6,8 +6,8 @@
 pub mod validate;
 
 use std::borrow::Cow;
-use std::fmt;
 
+use super::label_selector::{Operator, Requirement};
 use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
 use crate::sort;
@@ -25,18 +25,9 @@ pub struct ResourceQuota<'d> {
     /// `spec.scopes`
     pub scopes: Vec<Cow<'d, str>>,
     /// `spec.scopeSelector.matchExpressions`
-    pub selector: Vec<ScopeRequirement<'d>>,
+    pub selector: Vec<Requirement<'d>>,
     /// True if it is a TenantQuota, which covers other namespaces too.
     pub is_tenant: bool,
-}
-
-/// A requirement to match a scope: an expression of a scope selector.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScopeRequirement<'d> {
-    pub scope: Cow<'d, str>,
-    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
-    pub operator: Cow<'d, str>,
-    pub values: Vec<Cow<'d, str>>,
 }
 
 impl<'d> ResourceQuota<'d> {
@@ -59,7 +50,7 @@ impl<'d> ResourceQuota<'d> {
         self.spec_hard = amounts(spec, "hard")?;
         self.scopes = spec.list("scopes")?.map(Node::str).collect::<Result<_, _>>()?;
         if let Some(selector) = spec.get("scopeSelector")? {
-            let expressions = selector.list("matchExpressions")?.map(ScopeRequirement::read);
+            let expressions = selector.list("matchExpressions")?.map(|node| Requirement::read(node, "scopeName"));
             self.selector = expressions.collect::<Result<_, _>>()?;
         }
         Ok(())
@@ -93,15 +84,15 @@ impl<'d> ResourceQuota<'d> {
             hard: list(self.hard),
             used: list(self.used),
             scopes: self.scopes.into_iter().map(owned).collect(),
-            selector: self.selector.into_iter().map(ScopeRequirement::into_owned).collect(),
+            selector: self.selector.into_iter().map(Requirement::into_owned).collect(),
             is_tenant: self.is_tenant,
         }
     }
 
     /// All requirements that an object must match: each scope with `Exists`, then the selector's expressions.
-    pub fn requirements(&self) -> impl Iterator<Item = Cow<'_, ScopeRequirement<'d>>> {
+    pub fn requirements(&self) -> impl Iterator<Item = Cow<'_, Requirement<'d>>> {
         let exists = |scope: &Cow<'d, str>| {
-            Cow::Owned(ScopeRequirement { scope: scope.clone(), operator: "Exists".into(), values: Vec::new() })
+            Cow::Owned(Requirement { key: scope.clone(), operator: Operator::Exists, values: Vec::new() })
         };
         self.scopes.iter().map(exists).chain(self.selector.iter().map(Cow::Borrowed))
     }
@@ -110,27 +101,4 @@ impl<'d> ResourceQuota<'d> {
 /// The amounts in field `name` of an object; none if it is absent.
 fn amounts<'d>(node: Node<'d>, name: &str) -> Result<ResourceList<'d>, Malformed> {
     node.get(name)?.map_or_else(|| Ok(ResourceList::default()), ResourceList::read_bounds)
-}
-
-impl<'d> ScopeRequirement<'d> {
-    pub fn into_owned(self) -> ScopeRequirement<'static> {
-        let owned = |text: Cow<'d, str>| Cow::Owned(text.into_owned());
-        let values = self.values.into_iter().map(owned).collect();
-        ScopeRequirement { scope: owned(self.scope), operator: owned(self.operator), values }
-    }
-
-    pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
-        Ok(Self {
-            scope: node.string("scopeName")?.unwrap_or_default(),
-            operator: node.string("operator")?.unwrap_or_default(),
-            values: node.list("values")?.map(Node::str).collect::<Result<_, _>>()?,
-        })
-    }
-}
-
-/// As Kubernetes prints one in a refusal: `{PriorityClass In [high mid]}`.
-impl fmt::Display for ScopeRequirement<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{{{} {} [{}]}}", self.scope, self.operator, self.values.join(" "))
-    }
 }

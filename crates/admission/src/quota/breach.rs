@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::amount::{Family, Quantity, ResourceName};
-use crate::cluster::resource_quota::ScopeRequirement;
+use crate::cluster::label_selector::Requirement;
 use crate::truncate::{Names, count_of};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum QuotaFault<'d> {
     NegativeUsage { names: Names },
     NoOldObject,
     Uncovered { names: Names },
-    UncoveredScopes { scopes: Vec<ScopeRequirement<'d>> },
+    UncoveredScopes { scopes: Vec<Requirement<'d>> },
     Exceeded { excesses: Vec<Excess<'d>>, forecast: Option<Forecast> },
 }
 

@@ -2,7 +2,7 @@
 
 use super::charge::Deltas;
 use super::{ApplyingQuota, Bounds, Breach, ChargedKind, QuotaFault, QuotaObject, scope};
-use crate::cluster::resource_quota::ScopeRequirement;
+use crate::cluster::label_selector::Requirement;
 use crate::find;
 use crate::json::Malformed;
 use crate::settings::LimitedResource;
@@ -60,8 +60,8 @@ impl LimitedResource<'_> {
 fn uncovered_scopes<'d>(
     object: &QuotaObject<'_, 'd>,
     bounds: &Bounds<'_, 'd>,
-) -> Result<Vec<ScopeRequirement<'d>>, Malformed> {
-    let mut uncovered: Vec<ScopeRequirement<'d>> = Vec::new();
+) -> Result<Vec<Requirement<'d>>, Malformed> {
+    let mut uncovered: Vec<Requirement<'d>> = Vec::new();
     for requirement in bounds.limited_resources.iter().flat_map(|limited| &limited.match_scopes) {
         if scope::matches(object, requirement)?
             && !uncovered.contains(requirement)
@@ -75,12 +75,12 @@ fn uncovered_scopes<'d>(
 
 fn is_covered(
     object: &QuotaObject<'_, '_>,
-    limited: &ScopeRequirement<'_>,
+    limited: &Requirement<'_>,
     bounds: &Bounds<'_, '_>,
 ) -> Result<bool, Malformed> {
     for quota in bounds.quotas {
         for requirement in quota.requirements() {
-            if requirement.scope == limited.scope && scope::matches(object, &requirement)? {
+            if requirement.key == limited.key && scope::matches(object, &requirement)? {
                 return Ok(true);
             }
         }

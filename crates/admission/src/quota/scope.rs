@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::{Measure, QuotaObject};
 use crate::amount::Requirement;
-use crate::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
+use crate::cluster::label_selector::{self, Operator};
+use crate::cluster::resource_quota::ResourceQuota;
 use crate::json::{Malformed, Node};
 use crate::request::pod::has_deadline;
 use crate::request::{self, Pod, Resources};
@@ -19,9 +20,9 @@ pub fn matches_all(object: &QuotaObject<'_, '_>, quota: &ResourceQuota<'_>) -> R
     Ok(true)
 }
 
-pub fn matches(object: &QuotaObject<'_, '_>, requirement: &ScopeRequirement<'_>) -> Result<bool, Malformed> {
+pub fn matches(object: &QuotaObject<'_, '_>, requirement: &label_selector::Requirement<'_>) -> Result<bool, Malformed> {
     match (object.kind.measure, object.pod) {
-        (Measure::Pod, Some(pod)) => match requirement.scope.as_ref() {
+        (Measure::Pod, Some(pod)) => match requirement.key.as_ref() {
             "Terminating" => has_deadline(pod.spec),
             "NotTerminating" => has_deadline(pod.spec).map(|has| !has),
             "BestEffort" => is_best_effort(pod),
@@ -33,7 +34,7 @@ pub fn matches(object: &QuotaObject<'_, '_>, requirement: &ScopeRequirement<'_>)
             "CrossNamespacePodAffinity" => reaches_other_namespaces(pod.spec),
             _ => Ok(false),
         },
-        (Measure::Claim, _) if requirement.scope == "VolumeAttributesClass" => {
+        (Measure::Claim, _) if requirement.key == "VolumeAttributesClass" => {
             Ok(selects(requirement, &attributes_classes(&object.source)?))
         }
         _ => Ok(false),
@@ -41,14 +42,14 @@ pub fn matches(object: &QuotaObject<'_, '_>, requirement: &ScopeRequirement<'_>)
 }
 
 /// Applies an operator to the values that an object has. If there are several, one match is enough.
-pub fn selects(requirement: &ScopeRequirement<'_>, values: &[Cow<'_, str>]) -> bool {
+pub fn selects(requirement: &label_selector::Requirement<'_>, values: &[Cow<'_, str>]) -> bool {
     let is_listed = |value: &Cow<'_, str>| requirement.values.contains(value);
-    match requirement.operator.as_ref() {
-        "In" => values.iter().any(is_listed),
-        "NotIn" => values.is_empty() || values.iter().any(|value| !is_listed(value)),
-        "Exists" => !values.is_empty(),
-        "DoesNotExist" => values.is_empty(),
-        _ => false,
+    match requirement.operator {
+        Operator::In => values.iter().any(is_listed),
+        Operator::NotIn => values.is_empty() || values.iter().any(|value| !is_listed(value)),
+        Operator::Exists => !values.is_empty(),
+        Operator::DoesNotExist => values.is_empty(),
+        Operator::Unknown => false,
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::reader::in_backticks;
 use super::{MODES, Mode, SettingsReader};
-use crate::cluster::resource_quota::ScopeRequirement;
+use crate::cluster::label_selector::{Operator, Requirement};
 use crate::cluster::resource_quota::validate::SCOPES;
 
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub struct LimitedResource<'d> {
     pub resource: Cow<'d, str>,
     /// A consumed resource is limited if its name contains one of these texts.
     pub match_contains: Vec<Cow<'d, str>>,
-    pub match_scopes: Vec<ScopeRequirement<'d>>,
+    pub match_scopes: Vec<Requirement<'d>>,
 }
 
 impl Default for QuotaSettings<'_> {
@@ -100,7 +100,7 @@ impl<'d> LimitedResource<'d> {
             api_group: section.string("apiGroup").unwrap_or_default(),
             resource: section.string("resource").unwrap_or_default(),
             match_contains: section.strings("matchContains"),
-            match_scopes: section.sections("matchScopes", ScopeRequirement::from_settings),
+            match_scopes: section.sections("matchScopes", read_scope),
         };
         if read.resource.is_empty() {
             section.problem("resource", "is missing: name a resource in the plural, such as `pods`");
@@ -112,19 +112,20 @@ impl<'d> LimitedResource<'d> {
     }
 }
 
-impl<'d> ScopeRequirement<'d> {
-    fn from_settings(section: &mut SettingsReader<'_, 'd>) -> Self {
-        let scope = section.word("scopeName", &SCOPES.map(|(scope, _)| scope));
-        let operator = section.word("operator", &["In", "NotIn", "Exists", "DoesNotExist"]);
-        let values = section.strings("values");
-        if matches!(operator.as_ref(), "In" | "NotIn") && values.is_empty() {
+fn read_scope<'d>(section: &mut SettingsReader<'_, 'd>) -> Requirement<'d> {
+    let key = section.word("scopeName", &SCOPES.map(|(scope, _)| scope));
+    let operator = Operator::from(&*section.word("operator", &Operator::BY_NAME.map(|(operator, _)| operator)));
+    let values = section.strings("values");
+    match operator {
+        Operator::In | Operator::NotIn if values.is_empty() => {
             section.problem("values", "is missing: `In` and `NotIn` need at least one value");
         }
-        if matches!(operator.as_ref(), "Exists" | "DoesNotExist") && !values.is_empty() {
+        Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
             section.problem("values", "must be absent: `Exists` and `DoesNotExist` take none");
         }
-        Self { scope, operator, values }
+        _ => {}
     }
+    Requirement { key, operator, values }
 }
 
 impl<'d> SettingsReader<'_, 'd> {

@@ -1,9 +1,10 @@
 //! The API server's validation of ResourceQuotas, with its texts. All problems are collected.
 
 use crate::amount::{ResourceList, is_device};
+use crate::cluster::label_selector::{Operator, Requirement};
 use crate::cluster::limit_range::validate::{COUNTED, is_qualified};
 use crate::cluster::problem::FieldProblem;
-use crate::cluster::resource_quota::{ResourceQuota, ScopeRequirement};
+use crate::cluster::resource_quota::ResourceQuota;
 
 const SELECTOR: &str = "spec.scopeSelector.matchExpressions";
 
@@ -16,7 +17,7 @@ pub fn quota(quota: &ResourceQuota<'_>) -> Vec<FieldProblem> {
     for requirement in &quota.selector {
         problems.expression(requirement);
     }
-    let names: Vec<&str> = quota.selector.iter().map(|requirement| requirement.scope.as_ref()).collect();
+    let names: Vec<&str> = quota.selector.iter().map(|requirement| requirement.key.as_ref()).collect();
     problems.scopes(SELECTOR, &names, &quota.spec_hard);
     problems.hard("status.hard", &quota.hard);
     problems.hard("status.used", &quota.used);
@@ -67,10 +68,10 @@ impl Problems {
         }
     }
 
-    fn expression(&mut self, requirement: &ScopeRequirement<'_>) {
-        let ScopeRequirement { scope, operator, values } = requirement;
+    fn expression(&mut self, requirement: &Requirement<'_>) {
+        let Requirement { key: scope, operator, values } = requirement;
         let selects_by_value = matches!(scope.as_ref(), "PriorityClass" | "VolumeAttributesClass");
-        if !selects_by_value && operator != "Exists" {
+        if !selects_by_value && *operator != Operator::Exists {
             self.add(
                 format!("{SELECTOR}.operator"),
                 "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
@@ -78,17 +79,17 @@ impl Problems {
                  ResourceQuotaScopeCrossNamespacePodAffinity",
             );
         }
-        match operator.as_ref() {
-            "In" | "NotIn" if values.is_empty() => self.add(
+        match operator {
+            Operator::In | Operator::NotIn if values.is_empty() => self.add(
                 format!("{SELECTOR}.values"),
                 "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
             ),
-            "Exists" | "DoesNotExist" if !values.is_empty() => self.add(
+            Operator::Exists | Operator::DoesNotExist if !values.is_empty() => self.add(
                 format!("{SELECTOR}.values"),
                 "must be no value when `operator` is 'Exists' or 'DoesNotExist' for scope selector",
             ),
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            _ => self.add(format!("{SELECTOR}.operator"), "not a valid selector operator"),
+            Operator::Unknown => self.add(format!("{SELECTOR}.operator"), "not a valid selector operator"),
+            _ => {}
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use headroom_admission::cluster::resource_quota::{ResourceQuota, ScopeRequirement, validate};
+use headroom_admission::cluster::label_selector::Requirement;
+use headroom_admission::cluster::resource_quota::{ResourceQuota, validate};
 use headroom_admission::json::Document;
 use headroom_admission::quota::stored::Stored;
 use headroom_admission::quota::{ChargedKind, ObjectUsage, QuotaObject, scope};
@@ -86,10 +87,10 @@ fn objects_match_the_scopes_that_they_match_upstream() {
             for selector in &input.selectors {
                 let text = selector.to_string();
                 let document = Document::read(&text).unwrap();
-                let requirement = ScopeRequirement::read(document.root()).unwrap();
+                let requirement = Requirement::read(document.root(), "scopeName").unwrap();
                 if scope::matches(object, &requirement).unwrap() {
-                    let ScopeRequirement { scope, operator, values } = &requirement;
-                    matched.push(format!("{scope} {operator} {}", values.join(" ")).trim_end().to_owned());
+                    let Requirement { key, operator, values } = &requirement;
+                    matched.push(format!("{key} {} {}", operator.name(), values.join(" ")).trim_end().to_owned());
                 }
             }
             matched
