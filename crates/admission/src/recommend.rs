@@ -14,7 +14,7 @@ use crate::estimate::{
     self, Adjustment, AdjustmentReason, Basis, Estimate, Estimates, RejectedHistory, Sources, of_rejected,
 };
 use crate::fill::Filling;
-use crate::image::{ImageName, ParseImageNameError};
+use crate::image::ImageName;
 use crate::json::Malformed;
 use crate::request::Pod;
 
@@ -61,7 +61,7 @@ pub const TOO_LITTLE_DATA: &str = "too little data";
 /// The reason that nothing is recommended. What was `seen` is evidence such as `20min, 12 pods`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoRecommendation {
-    UnreadableImage { image: String, error: ParseImageNameError },
+    UnreadableImage { image: String, error: String },
     PodLevelResources,
     ScaledByAutoscaler,
     NoUsageData(Vec<RejectedHistory>),
