@@ -141,8 +141,10 @@ mod tests {
     #[test]
     fn all_problems_are_reported_at_once() {
         check(
-            r#"{"spec":{"hard":{"cpus":"1","pods":"-1.5"},"scopes":["Sometimes"]}}"#,
+            r#"{"spec":{"hard":{"count/deployments.apps":"1500m","cpus":"1","pods":"-1.5","requests.cpu":"500m"},
+                "scopes":["Sometimes"]}}"#,
             &[
+                "spec.hard[count/deployments.apps]: must be an integer",
                 "spec.hard[cpus]: must be a standard resource for quota",
                 "spec.hard[pods]: must be greater than or equal to 0",
                 "spec.hard[pods]: must be an integer",
@@ -162,14 +164,6 @@ mod tests {
                  'DoesNotExist' for scope selector",
                 "spec.scopeSelector.matchExpressions.operator: not a valid selector operator",
             ],
-        );
-    }
-
-    #[test]
-    fn counts_must_be_integers_and_cpu_need_not_be() {
-        check(
-            r#"{"spec":{"hard":{"count/deployments.apps":"1500m","requests.cpu":"500m"}}}"#,
-            &["spec.hard[count/deployments.apps]: must be an integer"],
         );
     }
 }
