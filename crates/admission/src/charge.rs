@@ -5,9 +5,12 @@ use std::borrow::Cow;
 use crate::actions::{Actions, RequestKind};
 use crate::amount::ResourceList;
 use crate::cluster::Context;
+use crate::cluster::resource_quota::ResourceQuota;
 use crate::fill::FilledPods;
 use crate::json::Malformed;
-use crate::quota::{self, Bounds, ChargedKind, DeviceContext, QuotaChange, QuotaObject, QuotaOutcome};
+use crate::quota::{
+    self, Added, Bounds, ChargedKind, DeviceContext, QuotaChange, QuotaFault, QuotaObject, QuotaOutcome,
+};
 use crate::request::rollout::claim_templates;
 use crate::request::{self, Operation, Request};
 use crate::settings::{Freshness, Mode, Settings};
@@ -47,14 +50,31 @@ pub fn charge<'d>(
     }
     if settings.quotas.freshness == Freshness::Live {
         for outcome in [&charges.of_object, &charges.of_pods] {
-            for name in quota::near_limit(outcome, quotas) {
-                if !charges.near_limit.contains(&name) {
-                    charges.near_limit.push(name);
-                }
-            }
+            add_near_limit(&mut charges.near_limit, outcome, quotas);
         }
     }
     Ok(charges)
+}
+
+/// A quota is close to its bound if this many more requests like this one would not fit.
+const CLOSE: u64 = 10;
+
+/// Adds the quotas whose latest usage could change the outcome: those that refuse, then those that are close to refusing.
+fn add_near_limit<'d>(names: &mut Vec<Cow<'d, str>>, outcome: &QuotaOutcome<'d>, quotas: &[ResourceQuota<'d>]) {
+    let by_level =
+        |fault: &QuotaFault<'_>| matches!(fault, QuotaFault::Exceeded { .. } | QuotaFault::UnknownStatus { .. });
+    // The ledger publishes no newer usage of TenantQuotas than this.
+    let refusing = outcome.breaches.iter().filter(|breach| by_level(&breach.fault) && !breach.is_tenant);
+    let is_close = |Added { amount, used, hard, .. }: &Added<'_>| used.plus(&amount.times_count(CLOSE)) > *hard;
+    let close = quotas.iter().map(|quota| &quota.name).filter(|name| {
+        let mut charges = outcome.charges.iter().filter(|charge| !charge.is_tenant && charge.quota == **name);
+        charges.any(|charge| charge.added.iter().any(is_close))
+    });
+    for name in refusing.filter_map(|breach| breach.quota.as_ref()).chain(close) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
 }
 
 fn of_object<'d>(

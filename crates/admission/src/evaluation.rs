@@ -20,7 +20,7 @@ use crate::fill::Filling;
 use crate::json::{Document, Malformed};
 use crate::limit_rules::Range;
 use crate::recommend::Recommendation;
-use crate::request::{Pod, Request, api_server_defaults};
+use crate::request::{Pod, Request, template_at};
 use crate::settings::Settings;
 use crate::sort;
 use crate::timestamp::Timestamp;
@@ -144,7 +144,7 @@ fn decide<'d>(
         reader.read(&[Lookup::ResourceClaims { namespace: &request.namespace }]);
     }
     if is_scale {
-        pod = scaled_pod(&reader.context)?;
+        pod = reader.context.scaled.map_or(Ok(None), |scaled| template_at(scaled, &["spec", "template"]))?;
         if exempt::by_object(request, pod.as_ref(), reader.context.scaled, settings)? {
             return Ok(Decision::default());
         }
@@ -228,16 +228,6 @@ fn objects<'d>(
         lookups.push(Lookup::Scaled { api_version: kind.api_version, kind: kind.kind, namespace, name });
     }
     lookups
-}
-
-/// The pod template of the workload of a `scale`.
-fn scaled_pod<'d>(context: &Context<'d>) -> Result<Option<Pod<'d>>, Malformed> {
-    let template = context.scaled.map(|scaled| scaled.at(&["spec", "template"])).transpose()?.flatten();
-    let pod = template.map(|template| Pod::read(template, None)).transpose()?;
-    Ok(pod.map(|mut pod| {
-        api_server_defaults::limits_to_requests(&mut pod);
-        pod
-    }))
 }
 
 /// The quotas to read again with live usage; sorted, and bounded in number.

@@ -1,14 +1,16 @@
 //! Fills in the values that a pod's author left out: from usage history, as the API server does, and from the ranges.
 
 use crate::actions::EstimateTarget;
+use crate::amount::ResourceList;
 use crate::cluster::Context;
+use crate::cluster::usage::Resource;
 use crate::defaults;
 use crate::estimate::{self, Estimate, Estimates, replace};
 use crate::json::Malformed;
 use crate::limit_rules::Range;
 use crate::limits::{self, Breaches};
-use crate::quota::{self, Bounds};
-use crate::request::{Container, Pod, Request, Resources, api_server_defaults};
+use crate::quota::{self, Bounds, QuotaChange, QuotaFault, QuotaObject};
+use crate::request::{Container, Object, Pod, Request, Resources, api_server_defaults};
 use crate::settings::Settings;
 
 /// The pod of a request after the change, and before it where that matters; both filled in.
@@ -153,8 +155,28 @@ impl<'d> Filling<'_, 'd> {
         }
         let (Some(quotas), Some(source)) = (&context.quotas, request.object) else { return Ok(false) };
         let bounds = Bounds { quotas, limited_resources: &settings.quotas.limited_resources, now: context.now };
-        let room = quota::room_for(filled, source, &bounds)?;
+        let room = room_for(filled, source, &bounds)?;
         let has_shrunk = shrinks && estimates.fit_to_quota(filled, &room, &settings.estimates.min);
         Ok(has_shrunk || estimates.keep_within_quota(&room))
     }
+}
+
+/// Computes what the quotas that a new pod exceeds leave for its containers.
+fn room_for<'d>(pod: &Pod<'d>, source: Object<'d>, bounds: &Bounds<'_, 'd>) -> Result<ResourceList<'d>, Malformed> {
+    let mut room = ResourceList::default();
+    for breach in quota::check(&QuotaObject::of_pod(pod, source), &QuotaChange::Create, bounds)?.breaches {
+        let QuotaFault::Exceeded { excesses, .. } = breach.fault else { continue };
+        for excess in excesses {
+            let name = excess.name.strip_prefix("requests.").unwrap_or(&excess.name);
+            let Some(name) = Resource::ALL.map(Resource::name).into_iter().find(|of| *of == name) else { continue };
+            let mut left = excess.hard.minus(&excess.used);
+            if let Some(overhead) = pod.overhead.get(name) {
+                left = left.minus(overhead);
+            }
+            if room.get(name).is_none_or(|least| left < *least) {
+                room.set(name.into(), left);
+            }
+        }
+    }
+    Ok(room)
 }

@@ -17,8 +17,6 @@ mod charge;
 mod required_values;
 
 mod limited_resources;
-mod near_limit;
-mod room;
 
 pub mod forecast;
 
@@ -36,8 +34,6 @@ use required_values::RequiredValues;
 pub use breach::{Breach, Excess, Forecast, QuotaFault, RolloutForecast};
 pub use charge::{Added, QuotaChange, QuotaCharge};
 pub use charged_names::{Charged, ChargedKind, Measure};
-pub use near_limit::near_limit;
-pub use room::room_for;
 pub use usage::{ObjectUsage, is_live};
 
 #[derive(Debug, Clone, Copy)]
@@ -64,13 +60,14 @@ impl DeviceContext<'_, '_> {
 }
 
 impl<'a, 'd> QuotaObject<'a, 'd> {
-    /// A pod, stored or planned.
-    pub fn of_pod(pod: &'a Pod<'d>, source: request::Object<'d>) -> Self {
-        Self { kind: ChargedKind::POD, source, pod: Some(pod), replaces: None, devices: DeviceContext::NONE }
+    /// An object that replaces none; of a resource claim, without other objects.
+    pub fn alone(kind: ChargedKind<'a>, source: request::Object<'d>, pod: Option<&'a Pod<'d>>) -> Self {
+        Self { kind, source, pod, replaces: None, devices: DeviceContext::NONE }
     }
 
-    fn of_claim(source: request::Object<'d>) -> Self {
-        Self { kind: ChargedKind::CLAIM, source, pod: None, replaces: None, devices: DeviceContext::NONE }
+    /// A pod, stored or planned.
+    pub fn of_pod(pod: &'a Pod<'d>, source: request::Object<'d>) -> Self {
+        Self::alone(ChargedKind::POD, source, Some(pod))
     }
 
     /// Returns true if a bound on what is charged makes its quota apply. A quota that applies charges all its names.

@@ -13,8 +13,7 @@ use crate::cluster::lookup::Lookup;
 use crate::json::{Malformed, Node};
 use crate::quota::charged_names::Charged;
 use crate::quota::{self, ChargedKind, Measure};
-use crate::request::owner::controller_of;
-use crate::request::{self, Request, pod_totals};
+use crate::request::{self, Request, controller_of, pod_totals};
 use crate::settings::Settings;
 use crate::timestamp::Timestamp;
 

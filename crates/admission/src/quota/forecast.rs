@@ -23,8 +23,8 @@ use std::slice;
 use super::charge::Deltas;
 use super::required_values::RequiredValues;
 use super::{
-    Added, ApplyingQuota, Bound, Bounds, Breach, Excess, Forecast, ObjectUsage, QuotaChange, QuotaCharge, QuotaFault,
-    QuotaObject, QuotaOutcome, RolloutForecast, bounds_for, limited_resources, scope, unknown_status,
+    Added, ApplyingQuota, Bound, Bounds, Breach, ChargedKind, Excess, Forecast, ObjectUsage, QuotaChange, QuotaCharge,
+    QuotaFault, QuotaObject, QuotaOutcome, RolloutForecast, bounds_for, limited_resources, scope, unknown_status,
 };
 use crate::amount::Quantity;
 use crate::cluster::resource_quota::ResourceQuota;
@@ -63,7 +63,7 @@ pub fn check_claims<'d>(
     }
     let claims: Vec<_> = templates
         .iter()
-        .map(|claim| PlannedObject::of(QuotaObject::of_claim(*claim), bounds))
+        .map(|claim| PlannedObject::of(QuotaObject::alone(ChargedKind::CLAIM, *claim, None), bounds))
         .collect::<Result<_, _>>()?;
     let adding = Rollout {
         assumption: Some(NEW_CLAIMS),

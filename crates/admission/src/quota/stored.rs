@@ -1,7 +1,7 @@
 //! Stored objects as quota evaluation needs them.
 
 use crate::json::{Malformed, Node};
-use crate::quota::{ChargedKind, DeviceContext, Measure, QuotaObject};
+use crate::quota::{ChargedKind, Measure, QuotaObject};
 use crate::request::{self, Pod};
 
 /// A stored object, and what [`Self::object`] borrows.
@@ -20,7 +20,6 @@ impl<'d> Stored<'d> {
     }
 
     pub fn object(&self) -> QuotaObject<'_, 'd> {
-        let Self { kind, source, pod } = self;
-        QuotaObject { kind: *kind, source: *source, pod: pod.as_ref(), replaces: None, devices: DeviceContext::NONE }
+        QuotaObject::alone(self.kind, self.source, self.pod.as_ref())
     }
 }

@@ -99,14 +99,22 @@ impl<'d> Object<'d> {
         self.status.map_or(Ok(None), |status| status.at(path))
     }
 
-    /// The pod at the end of a path, as it was sent. A template has no status.
+    /// The pod at the end of a path: the object itself as it was sent, or its template.
     pub fn pod_at(&self, path: &[&str]) -> Result<Option<Pod<'d>>, Malformed> {
         if path.is_empty() {
             return Pod::read(self.node, self.status).map(Some);
         }
         // The API server refuses an object without its template, so there is no pod to evaluate.
-        self.node.at(path)?.map(|template| Pod::read(template, None)).transpose()
+        template_at(self.node, path)
     }
+}
+
+/// The pod of the template at the end of a path, as its controller creates it. It has no status.
+pub fn template_at<'d>(object: Node<'d>, path: &[&str]) -> Result<Option<Pod<'d>>, Malformed> {
+    let Some(template) = object.at(path)? else { return Ok(None) };
+    let mut pod = Pod::read(template, None)?;
+    api_server_defaults::limits_to_requests(&mut pod);
+    Ok(Some(pod))
 }
 
 impl<'d> Request<'d> {
@@ -211,9 +219,6 @@ impl<'d> Request<'d> {
             // Only a resize changes resources, so the pod is charged like the old one, whose spec the node refused.
             pod.infeasible_spec = InfeasibleSpec::LeftOut;
         }
-        if !kind.path.is_empty() {
-            api_server_defaults::limits_to_requests(&mut pod);
-        }
         Ok(Some(pod))
     }
 
@@ -227,13 +232,7 @@ impl<'d> Request<'d> {
     pub fn old_pod(&self) -> Result<Option<Pod<'d>>, Malformed> {
         let (Some(kind), Some(old)) = (self.pod_kind(), self.old()) else { return Ok(None) };
         let pod = old.pod_at(kind.path)?;
-        Ok(pod.map(|mut pod| {
-            pod.infeasible_spec = InfeasibleSpec::LeftOut;
-            if !kind.path.is_empty() {
-                api_server_defaults::limits_to_requests(&mut pod);
-            }
-            pod
-        }))
+        Ok(pod.map(|pod| Pod { infeasible_spec: InfeasibleSpec::LeftOut, ..pod }))
     }
 
     /// True if one of Kubernetes' own controllers sent the request.

@@ -7,8 +7,7 @@ use std::borrow::Cow;
 
 use super::controllers::{Controller, Rollout, Template};
 use super::kinds::{self, Growth};
-use super::owner::controller_of;
-use super::{Object, Operation, Request};
+use super::{Object, Operation, Request, controller_of};
 use crate::json::{Malformed, Node};
 
 const REPLICAS: &str = "replicas";
