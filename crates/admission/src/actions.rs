@@ -196,7 +196,7 @@ impl Actions {
         if !self.is_estimated || context.limit_ranges.is_none() {
             return Ok(Vec::new());
         }
-        let choice = estimate_targets::chosen_by_pod(pod, notes)?;
+        let choice = estimate_targets::chosen("the pod", pod.annotation(estimate_targets::CHOICE)?, notes);
         let mode = settings.estimates.mode.min(choice.unwrap_or(EstimateMode::Always));
         let is_asked = choice == Some(EstimateMode::Always) || settings.estimates.replaces_in(namespace);
         Ok(estimate_targets::all(pod, mode, self.may_replace && is_asked, &settings.estimates, notes))

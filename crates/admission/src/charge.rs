@@ -13,7 +13,7 @@ use crate::quota::{
 };
 use crate::request::rollout::claim_templates;
 use crate::request::{self, Operation, Request};
-use crate::settings::{Freshness, Mode, Settings};
+use crate::settings::{Mode, Settings};
 
 pub mod devices;
 mod tenants;
@@ -48,7 +48,7 @@ pub fn charge<'d>(
         let templates = claim_templates(request, workload)?;
         charges.of_pods.add(quota::forecast::check_claims(rollout, &templates, &bounds, &tenant)?);
     }
-    if settings.quotas.freshness == Freshness::Live {
+    if settings.quotas.is_live {
         for outcome in [&charges.of_object, &charges.of_pods] {
             add_near_limit(&mut charges.near_limit, outcome, quotas);
         }

@@ -15,7 +15,7 @@ use crate::limit_rules;
 use crate::limits;
 use crate::quota;
 use crate::request::{Pod, Request, api_server_defaults, rollout};
-use crate::settings::{Mode, OnMissingContext, Settings};
+use crate::settings::{Mode, Settings};
 use crate::verdict::{Cause, Decision, Violation};
 
 /// A decision without the quotas.
@@ -143,8 +143,7 @@ fn report_missing<'d>(decision: &mut Decision<'d>, actions: &Actions, context: &
             | Lookup::Autoscalers { .. }
             | Lookup::UsageProfile { .. } => &[],
         };
-        let is_fatal = modes.contains(&Mode::Enforce) && settings.on_missing_context == OnMissingContext::Deny;
-        if is_fatal {
+        if modes.contains(&Mode::Enforce) && !settings.admits_without_context {
             decision.violations.push(Violation::MissingContext(missing.clone()));
         } else {
             decision.warn(|| of_missing(missing));

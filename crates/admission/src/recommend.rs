@@ -10,9 +10,7 @@ use crate::actions::{EstimateTarget, Purpose};
 use crate::amount::{Quantity, Requirement};
 use crate::cluster::usage::{OomKill, Percentile, Resource, Window};
 use crate::estimate::history_lookup::Chosen;
-use crate::estimate::{
-    self, Adjustment, AdjustmentReason, Basis, Estimate, Estimates, RejectedHistory, Sources, of_rejected,
-};
+use crate::estimate::{self, Adjustment, AdjustmentReason, Basis, Estimates, RejectedHistory, Sources, of_rejected};
 use crate::fill::Filling;
 use crate::image::ImageName;
 use crate::json::Malformed;
@@ -163,8 +161,10 @@ impl<'d> Filling<'_, 'd> {
                 }
                 made.measured.extend(measured);
                 estimate.only_reported = false;
-                if let Some(limit) = container.resources.quantity(Requirement::Limit, resource.name()) {
-                    lower_to_limit(&mut estimate, limit);
+                let limit = container.resources.quantity(Requirement::Limit, resource.name());
+                if let Some(limit) = limit.filter(|limit| estimate.quantity > **limit) {
+                    let from = std::mem::replace(&mut estimate.quantity, limit.clone());
+                    estimate.adjustments.push(Adjustment { from, reason: AdjustmentReason::Limit(None) });
                 }
                 made.estimates.estimates.push(estimate);
             }
@@ -212,11 +212,4 @@ fn measurements(chosen: &Chosen<'_>, container: usize, resource: Resource, windo
         namespaces: observed.namespaces().ok()?,
         oom_kills: chosen.history.oom_kills(chosen.collected_at).ok()?,
     })
-}
-
-fn lower_to_limit(estimate: &mut Estimate<'_>, limit: &Quantity) {
-    if estimate.quantity > *limit {
-        let from = std::mem::replace(&mut estimate.quantity, limit.clone());
-        estimate.adjustments.push(Adjustment { from, reason: AdjustmentReason::Limit(None) });
-    }
 }

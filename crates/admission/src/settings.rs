@@ -23,7 +23,7 @@ pub use estimates::{
     EstimateMode, EstimateSettings, HistoryMatch, HistoryOwner, HistoryScope, LookupStep, Margin, PerResource,
     PercentileChoice,
 };
-pub use quotas::{Freshness, LimitedResource, QuotaSettings};
+pub use quotas::{LimitedResource, QuotaSettings};
 pub use reader::SettingsReader;
 pub use rule::LimitRangeRule;
 pub use selector::selects_namespace;
@@ -40,7 +40,8 @@ pub struct Settings<'d> {
     pub mutate_templates: bool,
     /// True if objects get no annotations that say what was set.
     pub omits_annotations: bool,
-    pub on_missing_context: OnMissingContext,
+    /// True if a request is only warned, not refused, when a needed object cannot be read.
+    pub admits_without_context: bool,
     pub exempt: Exempt<'d>,
 }
 
@@ -156,14 +157,6 @@ impl LimitRangeSettings<'_> {
     }
 }
 
-/// The consequence for a request when a needed object cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnMissingContext {
-    #[default]
-    Deny,
-    Warn,
-}
-
 /// `exempt`: objects that are not evaluated.
 #[derive(Debug, Clone, Default)]
 pub struct Exempt<'d> {
@@ -208,11 +201,8 @@ impl<'d> Settings<'d> {
             settings.estimates = EstimateSettings::read(&mut reader);
             settings.mutate_templates = reader.flag("mutateTemplates", false);
             settings.omits_annotations = !reader.flag("annotate", true);
-            settings.on_missing_context = reader.choice(
-                "onMissingContext",
-                &[("deny", OnMissingContext::Deny), ("warn", OnMissingContext::Warn)],
-                OnMissingContext::Deny,
-            );
+            settings.admits_without_context =
+                reader.choice("onMissingContext", &[("deny", false), ("warn", true)], false);
             settings.exempt = Exempt::read(&mut reader);
             if settings.role == Role::Validate && settings.mutate_templates {
                 reader.problem("mutateTemplates", "is set, but a policy of `role: validate` changes nothing");

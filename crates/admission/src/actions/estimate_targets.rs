@@ -39,11 +39,6 @@ pub enum Purpose {
     Manifest,
 }
 
-/// The mode that a pod's annotation asks for; none if it asks for nothing.
-pub fn chosen_by_pod(pod: &Pod<'_>, notes: &mut Vec<String>) -> Result<Option<EstimateMode>, Malformed> {
-    Ok(chosen("the pod", pod.annotation(CHOICE)?, notes))
-}
-
 /// A list of restricted namespaces that is older is not believed, because its collector no longer runs. More than a
 /// collector's interval, after which it writes what has not changed.
 const MAX_AGE_OF_RESTRICTIONS: Duration = Duration::from_secs(24 * 3_600);
@@ -86,8 +81,8 @@ pub fn chosen_by_namespace(
     Ok(targets)
 }
 
-/// An unknown choice restricts nothing and is noted.
-fn chosen(whose: &str, choice: Option<Cow<'_, str>>, notes: &mut Vec<String>) -> Option<EstimateMode> {
+/// The mode that is asked for, if any. An unknown choice restricts nothing and is noted.
+pub fn chosen(whose: &str, choice: Option<Cow<'_, str>>, notes: &mut Vec<String>) -> Option<EstimateMode> {
     let choice = choice?;
     if let Some((_, mode)) = EstimateMode::WORDS.iter().find(|(word, _)| *word == choice) {
         return Some(*mode);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::cluster::Context;
-use crate::cluster::usage::read::{Histories, HistoryNode, Observed};
+use crate::cluster::usage::read::{Histories, HistoryNode, Observed, age};
 use crate::cluster::usage::{Percentile, ProfileName, Resource, TagKey, Window, workload};
 use crate::image::ImageName;
 use crate::json::Malformed;
@@ -126,7 +126,7 @@ impl<'i, 'd> Sources<'i, 'd> {
         };
         let mut aged = |histories: Option<Histories<'d>>| {
             let histories = histories?;
-            match histories.age(now, settings.max_age) {
+            match age(histories.collected_at, now, settings.max_age) {
                 Ok(age) => Some(HistorySource { histories, age }),
                 Err(malformed) => {
                     notes.push(sources.unused(&malformed));

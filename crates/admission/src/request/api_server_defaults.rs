@@ -11,15 +11,12 @@ use crate::settings::ServerVersion;
 /// A limit without a request also sets the request. The API server has done this in pods, but not in templates.
 pub fn limits_to_requests(pod: &mut Pod<'_>) {
     for container in &mut pod.containers {
-        copy_limits(&mut container.resources, |_, origin| match origin {
-            // A value copied from a default is a default, too.
-            ValueOrigin::Default(_) => Some(origin.clone()),
-            _ => Some(ValueOrigin::AuthorsLimit),
-        });
+        copy_limits(&mut container.resources, |_, _| Some(ValueOrigin::AuthorsLimit));
     }
 }
 
-/// The same for limits that are set now: the API server looks at a pod again after each webhook.
+/// The same for limits that are set now: the API server looks at a pod again after each webhook. A value copied from a
+/// default is a default, too.
 pub fn new_limits_to_requests(pod: &mut Pod<'_>) {
     for container in &mut pod.containers {
         copy_limits(&mut container.resources, |_, origin| {

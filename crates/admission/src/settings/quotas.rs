@@ -12,21 +12,13 @@ pub struct QuotaSettings<'d> {
     pub mode: Mode,
     /// For controllers, whose pods would be checked against the quotas only later.
     pub workload_mode: Mode,
-    pub freshness: Freshness,
+    /// True if each quota that is close to its bound is read again, live. Otherwise the usage is that of the host's watched
+    /// list: nearly free, and some milliseconds old.
+    pub is_live: bool,
     /// True if the pods of controllers are also checked against TenantQuotas.
     pub tenant_quotas: bool,
     /// Resources that may be consumed only where a quota covers them.
     pub limited_resources: Vec<LimitedResource<'d>>,
-}
-
-/// The allowed age of the usage in a quota's status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Freshness {
-    /// The host's watched list: nearly free, and some milliseconds old.
-    #[default]
-    Watch,
-    /// That list first, then a live read of each quota that is close to its bound.
-    Live,
 }
 
 /// One entry of `limitedResources`, as in the API server's own admission configuration.
@@ -45,7 +37,7 @@ impl Default for QuotaSettings<'_> {
         Self {
             mode: Mode::Enforce,
             workload_mode: Mode::Warn,
-            freshness: Freshness::Watch,
+            is_live: false,
             tenant_quotas: false,
             limited_resources: Vec::new(),
         }
@@ -59,11 +51,7 @@ impl<'d> QuotaSettings<'d> {
         let read = Self {
             mode: section.choice("mode", MODES, default.mode),
             workload_mode: section.choice("workloadMode", MODES, default.workload_mode),
-            freshness: section.choice(
-                "freshness",
-                &[("watch", Freshness::Watch), ("live", Freshness::Live)],
-                default.freshness,
-            ),
+            is_live: section.choice("freshness", &[("watch", false), ("live", true)], default.is_live),
             tenant_quotas: section.flag("tenantQuotas", default.tenant_quotas),
             limited_resources: section.sections("limitedResources", LimitedResource::read),
         };
@@ -79,7 +67,7 @@ impl<'d> QuotaSettings<'d> {
                 "is `off`, so `limitedResources` would never apply: remove them or choose `enforce` or `warn`",
             );
         }
-        if read.mode == Mode::Off && read.freshness == Freshness::Live {
+        if read.mode == Mode::Off && read.is_live {
             section.problem("mode", "is `off`, so `freshness` has no effect: remove it or choose `enforce` or `warn`");
         }
         section.finish();

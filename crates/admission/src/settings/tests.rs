@@ -86,14 +86,6 @@ fn all_problems_of_quotas_are_reported_at_once() {
 }
 
 #[test]
-fn the_admission_configuration_of_kubernetes_is_accepted() {
-    let text = r#"{"quotas": {"mode": "warn", "workloadMode": "off", "freshness": "live", "tenantQuotas": false,
-        "limitedResources": [{"resource": "pods", "matchScopes": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]},
-        {"apiGroup": "", "resource": "persistentvolumeclaims", "matchContains": ["gold.storageclass"]}]}}"#;
-    assert_eq!(problems(text), "");
-}
-
-#[test]
 fn settings_that_would_never_apply_are_contradictions() {
     let check = |settings: &str, expected: &str| assert_eq!(problems(settings), expected, "{settings}");
     check(

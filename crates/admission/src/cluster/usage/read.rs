@@ -38,7 +38,7 @@ impl fmt::Display for Age {
 pub struct Profile<'d> {
     /// None in an object without any collected history.
     header: Option<Header<'d>>,
-    images: Option<Node<'d>>,
+    pub images: Option<Node<'d>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -70,10 +70,6 @@ impl<'d> Profile<'d> {
         Ok(Self { header: Some(header), images: spec.get("images")? })
     }
 
-    pub fn images(self) -> Option<Node<'d>> {
-        self.images
-    }
-
     /// When it was found that this namespace does not ask for fewer estimates; none if it may do so.
     pub fn unrestricted_at(self, namespace: &str) -> Option<Timestamp> {
         let Header { collected_at, restricted, .. } = self.header?;
@@ -87,7 +83,13 @@ impl<'d> Profile<'d> {
         let part = |name| node.map_or(Ok(None), |node| node.get(name));
         let own = part("own")?.map_or(Ok(None), |own| own.get(namespace))?;
         let Some(Header { collected_at, quorum, .. }) = self.header else { return Ok(ImageHistories::default()) };
-        let own = Histories { node: own, collected_at, quorum }.with_own_time()?;
+        let mut own = Histories { node: own, collected_at, quorum };
+        // The time of the namespace, which is older than that of the object if the namespace could not be read.
+        if let Some(all) = own.field("all")?
+            && let Some(of_namespace) = all.get("collectedAt")?
+        {
+            own.collected_at = Timestamp::read(of_namespace)?.min(collected_at);
+        }
         let pool = Histories { node: part("pool")?, collected_at, quorum };
         Ok(ImageHistories { own: Some(own), pool: Some(pool) })
     }
@@ -131,21 +133,6 @@ pub struct Histories<'d> {
 }
 
 impl<'d> Histories<'d> {
-    /// Uses the collection time of the namespace, which is older than that of the object if the namespace could not be
-    /// read.
-    fn with_own_time(mut self) -> Result<Self, Malformed> {
-        if let Some(all) = self.field("all")?
-            && let Some(collected_at) = all.get("collectedAt")?
-        {
-            self.collected_at = Timestamp::read(collected_at)?.min(self.collected_at);
-        }
-        Ok(self)
-    }
-
-    pub fn age(&self, now: Timestamp, most: Duration) -> Result<Duration, Malformed> {
-        age(self.collected_at, now, most)
-    }
-
     pub fn all(&self) -> Result<Option<HistoryNode<'d>>, Malformed> {
         Ok(self.field("all")?.map(HistoryNode))
     }

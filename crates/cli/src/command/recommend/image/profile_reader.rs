@@ -68,7 +68,7 @@ impl<'s> ProfileReader<'s> {
                 return Ok(());
             }
         };
-        let Some(images) = profile.images() else { return Ok(()) };
+        let Some(images) = profile.images else { return Ok(()) };
         for (key, entry) in images.fields()? {
             // Keys have commas for dots, because a dot separates the steps of a field mask.
             let repository = key.str()?.replace(',', ".");
@@ -123,7 +123,7 @@ impl<'s> ProfileReader<'s> {
     ) -> Result<Vec<Image>, Malformed> {
         let Some(histories) = histories else { return Ok(Vec::new()) };
         // However old: it is what there is.
-        histories.age(self.now, Duration::MAX)?;
+        usage::age(histories.collected_at, self.now, Duration::MAX)?;
         let familiar = familiar(image.repository());
         let same = node.get("all")?.map(|all| all.list("same")).transpose()?.into_iter().flatten();
         let same = same.map(Node::plain_str).collect::<Result<Vec<&str>, _>>()?;
