@@ -22,7 +22,7 @@ fn an_owned_document_does_not_copy_its_bytes() {
 fn an_escape_is_found_at_every_place() {
     for length in 0..40 {
         for at in 0..=length {
-            for special in ["\"", "\\", "\n", "\u{1f}", "\u{7f}", "é", " "] {
+            for special in ["\"", "\\", "\n", "\r", "\t", "\u{1f}", "\u{7f}", "é", " "] {
                 let text = ["x".repeat(at).as_str(), special, &"y".repeat(length - at)].concat();
                 let mut written = String::new();
                 write_string_with(&mut written, |out| out.push_str(&text));
