@@ -28,6 +28,8 @@ fn an_escape_is_found_at_every_place() {
                 write_string_with(&mut written, |out| out.push_str(&text));
                 assert_eq!(written, json_string(&text));
                 assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
+                let long = text.repeat(65);
+                assert_eq!(serde_json::from_str::<String>(&json_string(&long)).unwrap(), long);
                 assert_eq!(Document::read(&written).unwrap().root().str().unwrap(), text);
                 assert_eq!(
                     Document::read(&format!("[{written},{written}]")).unwrap().root().items().unwrap().count(),
