@@ -102,8 +102,10 @@ impl HistoryEstimate {
         if let Some(days) = days.filter(|_| pods.is_none()) {
             // Few days say less about namespaces that were not seen at all.
             let share = if is_pool { 2 } else { 1 };
+            // Percents for a history of one day; half of them for two days, and so on.
+            let of_one_day = if resource == Resource::Cpu { 5 } else { 10 };
             // Whole percents, so that the reported percentage is exact.
-            let percent = share * short_history_percent(resource) / days.max(1);
+            let percent = share * of_one_day / days.max(1);
             let raised = by_percent(&quantity, percent);
             raise(&mut quantity, raised, AdjustmentReason::ShortHistory { percent, days });
         }
@@ -132,14 +134,6 @@ impl HistoryEstimate {
             age: chosen.age,
         };
         Ok(Self { quantity, basis })
-    }
-}
-
-/// Percents that are added for a history of one day; half of them for two days, and so on.
-const fn short_history_percent(resource: Resource) -> u64 {
-    match resource {
-        Resource::Cpu => 5,
-        Resource::Memory | Resource::EphemeralStorage => 10,
     }
 }
 

@@ -296,18 +296,4 @@ mod tests {
         let problem = read(r#"{"operation": "create"}"#, |request| request.unwrap_err().to_string());
         assert_eq!(problem, "operation: expected CREATE, UPDATE, DELETE or CONNECT, found `\"create\"`");
     }
-
-    #[test]
-    fn a_resource_is_known_by_its_group_and_its_subresource() {
-        let is = |group: &str, resource: &str, subresource: &str| {
-            let review = format!(
-                r#"{{"operation": "UPDATE", "resource": {{"group": "{group}", "resource": "{resource}"}}, "subResource": "{subresource}"}}"#
-            );
-            read(&review, |request| request.unwrap().is("", "pods", "resize"))
-        };
-        assert!(is("", "pods", "resize"));
-        assert!(!is("metrics.k8s.io", "pods", "resize"));
-        assert!(!is("", "nodes", "resize"));
-        assert!(!is("", "pods", ""));
-    }
 }
