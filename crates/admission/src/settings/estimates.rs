@@ -306,7 +306,9 @@ impl<'d> EstimateSettings<'d> {
             dry_run: section.flag("dryRun", default.dry_run),
             resources: section.field("resources", read_resources).unwrap_or(default.resources),
             percentile: read_figures(&mut section, default.percentile),
-            margin: section.per_resource("margin", default.margin, read_margin),
+            margin: section.per_resource("margin", default.margin, |node| {
+                node.scalar()?.parse().map_err(|expected| node.expected_as(&expected))
+            }),
             min: section.per_resource("min", default.min, read_amount),
             history: if has_history { Cow::Owned(history) } else { Cow::Borrowed(DEFAULT_HISTORY) },
             scope: section.choice("scope", SCOPES, default.scope),
@@ -426,7 +428,10 @@ fn read_figures(
     section: &mut SettingsReader<'_, '_>,
     default: PerResource<Cow<'static, [PercentileChoice]>>,
 ) -> PerResource<Cow<'static, [PercentileChoice]>> {
-    let read = |node: Node<'_>| Ok(Cow::Owned(vec![read_figure(node)?]));
+    let read = |node: Node<'_>| {
+        let figure = node.scalar()?.parse().map_err(|error: String| node.expected_as(&error));
+        Ok(Cow::Owned(vec![figure?]))
+    };
     match section.field("percentile", Ok) {
         Some(node) if node.fields().is_ok() => section.per_resource("percentile", default, read),
         Some(_) => match section.field("percentile", read) {
@@ -435,10 +440,6 @@ fn read_figures(
         },
         None => default,
     }
-}
-
-fn read_figure(node: Node<'_>) -> Result<PercentileChoice, Malformed> {
-    node.scalar()?.parse().map_err(|error: String| node.expected_as(&error))
 }
 
 fn read_resources(list: Node<'_>) -> Result<PerResource<bool>, Malformed> {
@@ -457,10 +458,6 @@ fn read_resources(list: Node<'_>) -> Result<PerResource<bool>, Malformed> {
 fn percents(digits: &str) -> Option<u64> {
     const MAX: u64 = 1_000;
     digits.parse().ok().filter(|percent| *percent <= MAX)
-}
-
-fn read_margin(node: Node<'_>) -> Result<Margin, Malformed> {
-    node.scalar()?.parse().map_err(|expected| node.expected_as(&expected))
 }
 
 fn read_amount(node: Node<'_>) -> Result<Quantity, Malformed> {

@@ -55,7 +55,7 @@ impl<'d> LimitRangeRule<'d> {
             namespace_labels: reader.label_selector("namespaceLabels"),
             pod_labels: reader.label_selector("podLabels"),
             containers: reader.strings("containers"),
-            images: reader.field("images", |list| list.items()?.map(read_image).collect()).unwrap_or_default(),
+            images: reader.field("images", read_images).unwrap_or_default(),
         };
         let selects_containers = !rule.containers.is_empty() || !rule.images.is_empty();
         if selects_containers && rule.range.items.iter().any(|item| item.kind != CONTAINER) {
@@ -76,17 +76,14 @@ impl<'d> LimitRangeRule<'d> {
 
     pub fn selects_container(&self, name: &str, image: &str) -> bool {
         let by_name = self.containers.is_empty() || any_matches(&self.containers, name);
-        by_name && (self.images.is_empty() || self.selects_image(image))
-    }
-
-    fn selects_image(&self, image: &str) -> bool {
         // An invalid image name, which no runtime can pull, matches no pattern.
-        ImageName::parse(image).is_ok_and(|name| self.images.iter().any(|pattern| pattern.matches(&name)))
+        let matches = |name: ImageName<'_>| self.images.iter().any(|pattern| pattern.matches(&name));
+        by_name && (self.images.is_empty() || ImageName::parse(image).is_ok_and(matches))
     }
 }
 
-fn read_image(node: Node<'_>) -> Result<ImagePattern<'_>, Malformed> {
-    ImagePattern::parse(node.plain_str()?).map_err(|error| node.error(error))
+fn read_images(list: Node<'_>) -> Result<Vec<ImagePattern<'_>>, Malformed> {
+    list.items()?.map(|node| ImagePattern::parse(node.plain_str()?).map_err(|error| node.error(error))).collect()
 }
 
 fn read_item<'d>(reader: &mut SettingsReader<'_, 'd>) -> Item<'d> {

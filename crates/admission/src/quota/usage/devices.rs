@@ -8,6 +8,7 @@ use crate::cluster::devices::DeviceClass;
 use crate::json::{Malformed, Node};
 use crate::quota::charged_names::{Charged, IMPLICIT_DEVICE_CLASS};
 use crate::quota::{QuotaObject, free};
+use crate::request::Object;
 
 /// The most devices that a request for all devices of a class may be allocated.
 const ALL: i64 = 32;
@@ -23,7 +24,7 @@ pub struct Devices<'d> {
 
 impl<'d> Devices<'d> {
     pub(super) fn of_claim(object: &QuotaObject<'_, 'd>) -> Result<Self, Malformed> {
-        let by_class = asked_for(object.source.spec)?;
+        let by_class = asked_for(&object.source)?;
         let mut by_extended = ResourceList::default();
         for DeviceClass { name, extended_resource } in object.devices.classes {
             let Some(count) = by_class.get(name) else { continue };
@@ -65,11 +66,9 @@ fn less(count: &Quantity, charged: Option<&Quantity>) -> Quantity {
     charged.map_or_else(|| count.clone(), |charged| free(count, charged))
 }
 
-fn asked_for<'d>(spec: Option<Node<'d>>) -> Result<ResourceList<'d>, Malformed> {
+fn asked_for<'d>(claim: &Object<'d>) -> Result<ResourceList<'d>, Malformed> {
     let mut asked = Vec::new();
-    let Some(devices) = spec.map(|spec| spec.get("devices")).transpose()?.flatten() else {
-        return Ok(ResourceList::default());
-    };
+    let Some(devices) = claim.spec_at(&["devices"])? else { return Ok(ResourceList::default()) };
     for request in devices.list("requests")? {
         let mut alternatives = request.list("firstAvailable")?.peekable();
         if alternatives.peek().is_none() {
