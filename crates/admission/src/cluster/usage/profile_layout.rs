@@ -325,7 +325,7 @@ impl ProfileParts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
 
     fn image(text: &str) -> ImageName<'_> {
         ImageName::parse(text).unwrap()
@@ -371,28 +371,6 @@ mod tests {
         assert_eq!(named, ["usage-3f.b", "usage-3f.c", "usage-3f.c", "usage-3f.c"]);
         let pages = [ProfileName::of(Root(0x3f), "shop"), ProfileName::older(Root(0x3f))];
         assert_eq!(pages.map(|of| of.page("011".to_owned()).to_string()), ["usage-3f.c-011", "usage-3f-011"]);
-    }
-
-    #[test]
-    fn repositories_and_namespaces_spread_evenly() {
-        let (mut roots, mut quarters) = ([0_u32; Root::COUNT as usize], BTreeMap::<_, u32>::new());
-        let (mut by_repository, mut by_namespace) = ([0_u32; 64], [0_u32; 64]);
-        let nginx = ProfileKey::of("docker.io/library/nginx");
-        for number in 0..6400 {
-            let place = ProfileKey::of(&format!("registry.example.com/team/app-{number}"));
-            roots[usize::from(place.root().0)] += 1;
-            *quarters.entry(Quarter::of(&format!("team-{number}"))).or_default() += 1;
-            let taken = |halves: Halves, node| {
-                let is_second = |forks| matches!(halves.half(node, forks), Some('1' | 'b'));
-                (0..6).fold(0, |taken, forks| taken * 2 + usize::from(is_second(forks)))
-            };
-            by_repository[taken(Halves::of(&place, "shop", "key"), FORK)] += 1;
-            by_namespace[taken(Halves::of(&nginx, &format!("team-{number:04}"), "key"), FORK_BY_NAMESPACE)] += 1;
-        }
-        assert!(quarters.values().all(|share| (1_400..1_800).contains(share)), "{quarters:?}");
-        for shares in [roots, by_repository, by_namespace] {
-            assert!(shares.iter().all(|share| (50..200).contains(share)), "{shares:?}");
-        }
     }
 
     #[test]

@@ -113,21 +113,6 @@ proptest! {
     }
 
     #[test]
-    fn more_samples_of_the_same_distribution_do_not_move_the_estimate(
-        cpu in 10_u32..3_000, error in -10_i32..=10, samples in 60_u64..1_000, times in 1_u64..1_000,
-    ) {
-        let estimate = |amount: String, samples| {
-            cpu_of(&Situation::of_pod(web()).with_profile(own(nginx(window(samples, &amount, "1Mi")))).evaluate())
-        };
-        let few = estimate(format!("{cpu}m"), samples);
-        prop_assert_eq!(few, i64::from(cpu));
-        // Sketches are exact to one percent, here in thousandths.
-        let other = i64::from(cpu) * (1_000 + i64::from(error));
-        let many = estimate(format!("{other}u"), samples * times);
-        prop_assert!((many - few).abs() * 100 <= few + 100, "{few} and {many}");
-    }
-
-    #[test]
     fn an_estimate_of_cpu_is_at_least_what_the_busiest_pod_used(
         cpu in 1_u32..3_000, busiest in 1_u32..9_000, days in prop::option::of(1_u64..40),
     ) {
