@@ -16,6 +16,7 @@ use crate::limits;
 use crate::quota;
 use crate::request::{Pod, Request, api_server_defaults, rollout};
 use crate::settings::{Mode, Settings};
+use crate::truncate::shortened;
 use crate::verdict::{Cause, Decision, Violation};
 
 /// A decision without the quotas.
@@ -81,9 +82,7 @@ impl<'d> Draft<'d> {
         };
         if actions.limits != Mode::Off {
             if let Some(pod) = &pods.new {
-                for found in defaults::limits_below_requests(pod) {
-                    decision.warn(|| (Cause::Limits, found.to_string()));
-                }
+                warn_of_low_limits(&mut decision, pod);
                 let breaches = breaches.unwrap_or_else(|| limits::check_pod(pod, &ranges));
                 add_limit_breaches(&mut decision, actions, request, breaches);
             } else if actions.kind == RequestKind::Claim {
@@ -193,6 +192,21 @@ fn add_limit_breaches<'d>(
         return;
     }
     warn_of_limits(decision, would_be_rejected(is_workload), &breaches);
+}
+
+fn warn_of_low_limits(decision: &mut Decision<'_>, pod: &Pod<'_>) {
+    for container in &pod.containers {
+        for (resource, limit, request) in defaults::limits_below_requests(container) {
+            decision.warn(|| {
+                let text = format!(
+                    "container {}: the default {resource} limit of {limit} is below the request of {request}, which \
+                     the API server rejects; set a {resource} limit of at least {request}",
+                    shortened(&container.name)
+                );
+                (Cause::Limits, text)
+            });
+        }
+    }
 }
 
 fn warn_of_limits(decision: &mut Decision<'_>, what: &str, breaches: &limits::Breaches<'_>) {

@@ -2,12 +2,9 @@
 //!
 //! The first range that has a default for a name supplies it. A present key is not changed, even if it is zero.
 
-use std::fmt;
-
 use crate::amount::{ByResource, Quantity, Requirement, ResourceName};
 use crate::limit_rules::Range;
 use crate::request::{Container, Pod, RangeName, Repair, Resources, Value, ValueOrigin};
-use crate::truncate::shortened;
 
 /// Adds the default limits and requests of the ranges, for the resources that `may_set` allows.
 pub fn fill<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>], may_set: impl Fn(&str) -> bool) {
@@ -28,28 +25,10 @@ pub fn fill<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>], may_set: impl Fn(&str) 
     }
 }
 
-/// A default limit below the request of the same resource, which makes the API server refuse the pod.
-#[derive(Debug, Clone)]
-pub struct LimitBelowRequest<'d> {
-    pub container: String,
-    pub resource: ResourceName<'d>,
-    pub limit: Quantity,
-    pub request: Quantity,
-}
-
-impl fmt::Display for LimitBelowRequest<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { container, resource, limit, request } = self;
-        write!(
-            f,
-            "container {container}: the default {resource} limit of {limit} is below the request of {request}, which \
-             the API server rejects; set a {resource} limit of at least {request}"
-        )
-    }
-}
-
+/// A default limit that is to be raised to the request.
 struct Raise<'d> {
-    found: LimitBelowRequest<'d>,
+    limit: Quantity,
+    request: Quantity,
     is_above_max: bool,
     /// The range that supplies the limit.
     supplier: Option<RangeName<'d>>,
@@ -58,9 +37,11 @@ struct Raise<'d> {
 /// Raises default limits below the request to the request, but never above a maximum.
 pub fn repair<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>]) {
     for container in &mut pod.containers {
-        let raise = |found: LimitBelowRequest<'d>| Raise { found, is_above_max: false, supplier: None };
-        let found = below_request(container).map(|found| (found.resource.clone(), raise(found)));
-        let mut raises = ByResource::in_order(found);
+        let raise = |(name, limit, request): (&ResourceName<'d>, &Quantity, &Quantity)| {
+            let (limit, request) = (limit.clone(), request.clone());
+            (name.clone(), Raise { limit, request, is_above_max: false, supplier: None })
+        };
+        let mut raises = ByResource::in_order(limits_below_requests(container).map(raise));
         if raises.is_empty() {
             continue;
         }
@@ -68,7 +49,7 @@ pub fn repair<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>]) {
             for item in range.items_for(container) {
                 for (name, max) in item.max.iter() {
                     if let Some(raise) = raises.get_mut(name) {
-                        raise.is_above_max |= raise.found.request > *max;
+                        raise.is_above_max |= raise.request > *max;
                     }
                 }
                 for name in item.default_limit.names() {
@@ -78,33 +59,25 @@ pub fn repair<'d>(pod: &mut Pod<'d>, ranges: &[Range<'d>]) {
                 }
             }
         }
-        for (name, Raise { found, is_above_max, supplier }) in raises {
+        for (name, Raise { limit: from, request: quantity, is_above_max, supplier: range }) in raises {
             if is_above_max {
                 continue; // The check of the bounds reports the request.
             }
             if let Some(limit) = container.resources.limits.get_mut(&name) {
-                *limit = Value {
-                    quantity: found.request,
-                    origin: ValueOrigin::Repaired(Box::new(Repair { from: found.limit, range: supplier })),
-                };
+                *limit = Value { quantity, origin: ValueOrigin::Repaired(Box::new(Repair { from, range })) };
             }
         }
     }
 }
 
-pub fn limits_below_requests<'a, 'd>(pod: &'a Pod<'d>) -> impl Iterator<Item = LimitBelowRequest<'d>> + use<'a, 'd> {
-    pod.containers.iter().flat_map(below_request)
-}
-
-fn below_request<'a, 'd>(container: &'a Container<'d>) -> impl Iterator<Item = LimitBelowRequest<'d>> + use<'a, 'd> {
+/// Default limits below the request of the same resource, which make the API server refuse the pod: resource, limit and
+/// request.
+pub fn limits_below_requests<'a, 'd>(
+    container: &'a Container<'d>,
+) -> impl Iterator<Item = (&'a ResourceName<'d>, &'a Quantity, &'a Quantity)> {
     let Resources { requests, limits } = &container.resources;
     limits.paired_with(requests).filter_map(|(name, limit, request)| {
         let request = &request?.quantity;
-        (!limit.origin.is_authored() && limit.quantity < *request).then(|| LimitBelowRequest {
-            container: shortened(&container.name).into_owned(),
-            resource: name.clone(),
-            limit: limit.quantity.clone(),
-            request: request.clone(),
-        })
+        (!limit.origin.is_authored() && limit.quantity < *request).then_some((name, &limit.quantity, request))
     })
 }
