@@ -151,8 +151,18 @@ pub fn check<'d>(
         outcome.breaches.extend(limited_resources::check(object, &deltas, &applying, bounds)?);
     }
     for quota in charging {
-        let amount = |charged: Charged<'_>| deltas.amount(quota.quota, charged);
-        let excesses = outcome.charge(quota, &amount, &|charged| required.origins(charged));
+        let (mut added, mut excesses) = (Vec::with_capacity(quota.bounds.len()), Vec::new());
+        for &Bound { name, hard, charged, .. } in &quota.bounds {
+            let amount = deltas.amount(quota.quota, charged);
+            let (Some(amount), Some(level)) = (amount, quota.quota.used.get(name)) else { continue };
+            let (name, used, hard) = (name.clone(), level.plus(&amount), hard.clone());
+            if used > hard {
+                let (name, requested, used, hard) = (name.clone(), amount.clone(), level.clone(), hard.clone());
+                excesses.push(Excess { name, requested, used, hard, origins: required.origins(charged) });
+            }
+            added.push(Added { name, amount, used, hard });
+        }
+        outcome.charges.extend(quota.charge(added));
         if change.refuses() && !excesses.is_empty() {
             outcome.breaches.push(quota.breach(QuotaFault::Exceeded { excesses, forecast: None }));
         }
@@ -164,32 +174,6 @@ impl<'d> QuotaOutcome<'d> {
     pub fn add(&mut self, other: Self) {
         self.breaches.extend(other.breaches);
         self.charges.extend(other.charges);
-    }
-
-    /// Charges a quota with the amounts requested under its names, and returns the bounds that are exceeded.
-    fn charge(
-        &mut self,
-        applying: &ApplyingQuota<'_, 'd>,
-        amount: &dyn Fn(Charged<'_>) -> Option<Quantity>,
-        origins: &dyn Fn(Charged<'_>) -> Names,
-    ) -> Vec<Excess<'d>> {
-        let (mut added, mut excesses) = (Vec::with_capacity(applying.bounds.len()), Vec::new());
-        for Bound { name, hard, charged, .. } in &applying.bounds {
-            let (Some(amount), Some(level)) = (amount(*charged), applying.quota.used.get(name)) else { continue };
-            let used = level.plus(&amount);
-            if used > **hard {
-                excesses.push(Excess {
-                    name: (*name).clone(),
-                    requested: amount.clone(),
-                    used: level.clone(),
-                    hard: (*hard).clone(),
-                    origins: origins(*charged),
-                });
-            }
-            added.push(Added { name: (*name).clone(), amount, used, hard: (*hard).clone() });
-        }
-        self.charges.extend(applying.charge(added));
-        excesses
     }
 }
 

@@ -205,13 +205,10 @@ pub fn text(pod: &Pod<'_>) -> Option<String> {
             for (name, value) in container.resources.of(requirement).iter() {
                 has_new |= matches!(value.origin, ValueOrigin::Default(_));
                 if matches!(value.origin, ValueOrigin::Default(_) | ValueOrigin::LimitRanger) {
-                    let is_first_clause = text.len() == PREFIX.len();
-                    text.push_str(if !is_first {
-                        ", "
-                    } else if is_first_clause {
-                        ""
-                    } else {
-                        "; "
+                    text.push_str(match (is_first, text.len() == PREFIX.len()) {
+                        (false, _) => ", ",
+                        (true, true) => "",
+                        (true, false) => "; ",
                     });
                     text.push_str(name);
                     is_first = false;
