@@ -138,7 +138,7 @@ impl<'d> Filling<'_, 'd> {
                     unknown(NoRecommendation::PodLevelResources);
                     continue;
                 }
-                let target = EstimateTarget { container: index, resource, purpose: Purpose::Manifest };
+                let target = EstimateTarget { container: index, resource, purpose: Purpose::Pod };
                 let estimate = estimate::estimate(
                     target, false, container, &image, &sources, ranges, context, settings, &mut notes,
                 );

@@ -29,14 +29,12 @@ pub struct EstimateTarget {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// To be set in this pod.
+    /// To be set in this pod, or in a manifest.
     Pod,
     /// To be set in this pod in place of what its author set, because that was asked for.
     Replacement,
     /// Only to be reported, because the author set a value.
     Comparison,
-    /// To be written into a manifest, where it stays for weeks.
-    Manifest,
 }
 
 /// A list of restricted namespaces that is older is not believed, because its collector no longer runs. More than a
@@ -71,7 +69,7 @@ pub fn chosen_by_namespace(
         choice.unwrap_or(EstimateMode::Always)
             >= match target.purpose {
                 Purpose::Comparison | Purpose::Replacement => EstimateMode::Always,
-                Purpose::Pod | Purpose::Manifest => EstimateMode::IfNotSet,
+                Purpose::Pod => EstimateMode::IfNotSet,
             }
     });
     if may_replace && choice == Some(EstimateMode::Always) {
