@@ -64,13 +64,9 @@ fn long_numbers_are_refused() {
 fn a_result_beyond_the_largest_amount_exceeds_every_amount_and_stays_beyond() {
     let (max, one) = (quantity(MAX), quantity("1n"));
     let beyond = max.plus(&one);
-    for result in [
-        beyond.clone(),
-        beyond.minus(&max),
-        one.plus(&beyond),
-        beyond.times_count(0),
-        beyond.rounded_up_to_milli(),
-    ] {
+    for result in
+        [beyond.clone(), beyond.minus(&max), one.plus(&beyond), beyond.times_count(0), beyond.rounded_up_to_milli()]
+    {
         assert!(result.is_out_of_range() && result > max, "{result}");
         assert_eq!(result.to_string(), format!(">{MAX}"));
         assert!(result.to_string().parse::<Quantity>().is_err());
