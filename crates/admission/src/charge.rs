@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use crate::actions::{Actions, RequestKind};
-use crate::amount::ResourceList;
 use crate::cluster::Context;
 use crate::cluster::resource_quota::ResourceQuota;
 use crate::fill::FilledPods;
@@ -86,11 +85,10 @@ fn of_object<'d>(
     context: &Context<'d>,
 ) -> Result<QuotaOutcome<'d>, Malformed> {
     let kind = ChargedKind::of(request);
-    let share = |claim: Option<&request::Object<'d>>| {
-        let share = |claim| devices::of_pod(request, claim, context.pod_of_claim, context.resource_claims, bounds.now);
-        claim.map_or_else(|| Ok(ResourceList::default()), share)
+    let share = |claim: &request::Object<'d>| {
+        devices::of_pod(request, claim, context.pod_of_claim, context.resource_claims, bounds.now)
     };
-    let (of_pod, of_pod_before) = (share(Some(&source))?, share(request.old())?);
+    let (of_pod, of_pod_before) = (share(&source)?, request.old().map(share).transpose()?.unwrap_or_default());
     let classes = context.device_classes.as_deref().unwrap_or_default();
     let devices = DeviceContext { classes, of_pod: &of_pod };
     let is_pod = actions.kind.is_pod();

@@ -1,6 +1,5 @@
 //! The usage of one object.
 
-mod claim;
 mod devices;
 mod service;
 
@@ -8,7 +7,7 @@ use std::borrow::Cow;
 
 use super::QuotaObject;
 use super::charged_names::{self, Charged, ChargedKind, DEVICE_CLASS, IMPLICIT_DEVICE_CLASS, Measure, STORAGE_CLASS};
-use crate::amount::{Quantity, Requirement, ResourceList};
+use crate::amount::{Quantity, Requirement, ResourceList, read_quantity};
 use crate::json::{Malformed, Node};
 use crate::request::{self, pod_totals};
 use crate::timestamp::Timestamp;
@@ -45,7 +44,7 @@ impl<'d> ObjectUsage<'d> {
                 Self::Service { node_ports, load_balancers }
             }
             (Measure::Claim, _) => {
-                Self::Claim { class: claim::storage_class(source)?, storage: claim::storage(source)? }
+                Self::Claim { class: storage_class_of(source)?, storage: storage_of(source)? }
             }
             (Measure::ResourceClaim, _) => Self::Devices(Devices::of_claim(object)?),
             (Measure::Count, _) => Self::Count,
@@ -141,4 +140,22 @@ pub fn is_live(pod: &request::Object<'_>, now: Option<Timestamp>) -> Result<bool
     };
     let gone_after = Timestamp::read(deletion)?.unix_seconds().saturating_add(grace.integer()?);
     Ok(now.unix_seconds() <= gone_after)
+}
+
+/// The storage that a claim requests in whole bytes, or the allocated storage if that is more.
+fn storage_of(claim: &request::Object<'_>) -> Result<Option<Quantity>, Malformed> {
+    let asked = claim.spec_at(&["resources", "requests", "storage"])?.map(read_quantity).transpose()?;
+    let allocated = claim.status_at(&["allocatedResources", "storage"])?.map(read_quantity).transpose()?;
+    let Some(asked) = asked.map(|asked| asked.rounded_up_to_units()) else { return Ok(None) };
+    Ok(Some(allocated.filter(|allocated| *allocated > asked).map_or(asked, |more| more.rounded_up_to_units())))
+}
+
+/// The storage class of a claim. The annotation has precedence over the field. An empty class is none.
+fn storage_class_of<'d>(claim: &request::Object<'d>) -> Result<Option<Cow<'d, str>>, Malformed> {
+    let annotation = claim.node.at(&["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"])?;
+    let class = match annotation {
+        Some(annotation) => Some(annotation.str()?),
+        None => claim.spec_at(&["storageClassName"])?.map(Node::str).transpose()?,
+    };
+    Ok(class.filter(|class| !class.is_empty()))
 }
