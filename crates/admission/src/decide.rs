@@ -94,7 +94,8 @@ impl<'d> Draft<'d> {
                 let templates = rollout::claim_templates(request, object.node)?;
                 limit_rules::bounded(templates.len(), ("claims", object.node), CLAIM, &ranges)?;
                 // Nothing is refused by them: a StatefulSet that is restored finds its claims there, and creates none.
-                warn_of_limits(&mut decision, CLAIMS, &limits::check_claim_templates(&templates, &ranges)?);
+                let breaches = limits::check_claim_templates(&templates, &ranges)?;
+                warn_of_limits(&mut decision, "its claims would be rejected", &breaches);
             }
         }
         Ok(Self { pods, decision })
@@ -242,8 +243,6 @@ fn add_quota_breaches<'d>(
 fn of_missing<'d>(missing: &Missing<'d>) -> (Cause<'d>, String) {
     (Cause::MissingContext(missing.clone()), format!("{missing:#}"))
 }
-
-const CLAIMS: &str = "its claims would be rejected";
 
 fn would_be_rejected(is_workload: bool) -> &'static str {
     if is_workload { "its pods would be rejected" } else { "would be rejected" }

@@ -161,25 +161,23 @@ impl<'d> Decision<'d> {
 
     /// The object with our changes, if it is admitted and there are changes.
     pub fn changed_object(&self, object: Node<'_>) -> Result<Option<String>, Malformed> {
-        let mut text = String::new();
-        Ok(self.write_changed_object(&mut text, "", object)?.then_some(text))
+        if self.is_admitted() { self.filled_object(object) } else { Ok(None) }
     }
 
     /// The object as the request's own validation would find it: with our changes even if it is not admitted.
     pub fn filled_object(&self, object: Node<'_>) -> Result<Option<String>, Malformed> {
-        let (Some(pod), mut text) = (&self.pod, String::new()) else { return Ok(None) };
-        Ok(patch::write(&mut text, "", object, pod, self.explanation.as_ref(), !self.omits_annotations)?
-            .then_some(text))
+        let mut text = String::new();
+        Ok(self.write_filled_object(&mut text, "", object)?.then_some(text))
     }
 
     /// Writes that object after `begin`; writes nothing and returns false if there is none.
     pub fn write_changed_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
-        match &self.pod {
-            Some(pod) if self.is_admitted() => {
-                patch::write(out, begin, object, pod, self.explanation.as_ref(), !self.omits_annotations)
-            }
-            _ => Ok(false),
-        }
+        Ok(self.is_admitted() && self.write_filled_object(out, begin, object)?)
+    }
+
+    fn write_filled_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
+        let Some(pod) = &self.pod else { return Ok(false) };
+        patch::write(out, begin, object, pod, self.explanation.as_ref(), !self.omits_annotations)
     }
 
     /// The annotations for the audit log: the sources of our values, each as a JSON string.

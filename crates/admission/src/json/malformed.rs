@@ -77,13 +77,8 @@ fn push_field(path: &mut String, name: Node<'_>) {
     const MAX_LENGTH: usize = 80;
     let name = on_one_line(&name.str().unwrap_or_default(), MAX_LENGTH);
     if name.contains(['.', '/', '[', ' ']) {
-        path.push('[');
-        path.push_str(&name);
-        path.push(']');
+        path.extend(["[", &name, "]"]);
     } else {
-        if !path.is_empty() {
-            path.push('.');
-        }
-        path.push_str(&name);
+        path.extend([if path.is_empty() { "" } else { "." }, &name]);
     }
 }

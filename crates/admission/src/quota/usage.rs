@@ -43,9 +43,7 @@ impl<'d> ObjectUsage<'d> {
                 let (node_ports, load_balancers) = service::usage(object)?;
                 Self::Service { node_ports, load_balancers }
             }
-            (Measure::Claim, _) => {
-                Self::Claim { class: storage_class_of(source)?, storage: storage_of(source)? }
-            }
+            (Measure::Claim, _) => Self::Claim { class: storage_class_of(source)?, storage: storage_of(source)? },
             (Measure::ResourceClaim, _) => Self::Devices(Devices::of_claim(object)?),
             (Measure::Count, _) => Self::Count,
         })

@@ -1,7 +1,7 @@
 //! Fields that the API server resets do not affect the outcome, whatever a client writes into them: not the verdict,
 //! the messages, the charges or the values.
 //!
-//! Each request is evaluated as an honest client would send it, and with some such fields forged. `request/review.rs`
+//! Each request is evaluated as an honest client would send it, and with some such fields forged. `admission_request.rs`
 //! decides which fields are trusted; the forgeries here are independent of it.
 
 mod forgeries;

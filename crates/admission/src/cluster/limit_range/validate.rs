@@ -50,17 +50,11 @@ impl Check<'_, '_> {
         if item.kind == CLAIM && !item.min.contains("storage") && !item.max.contains("storage") {
             self.problem("limits", "either minimum or maximum storage value is required, but neither was provided");
         }
-        for name in self.item_names() {
-            self.amounts(&name);
-        }
-    }
-
-    fn item_names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            self.item.lists().iter().flat_map(|(_, list)| list.names()).map(ToString::to_string).collect();
+        let mut names: Vec<&str> =
+            item.lists().into_iter().flat_map(|(_, list)| list.names()).map(AsRef::as_ref).collect();
         sort::by_text(&mut names, |name| name);
         names.dedup();
-        names
+        names.into_iter().for_each(|name| self.amounts(name));
     }
 
     fn names(&mut self) {
