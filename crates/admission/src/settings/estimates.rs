@@ -242,17 +242,16 @@ impl EstimateSettings<'_> {
 
     /// True if nobody chose a margin for this resource, either.
     pub fn has_default_rule(&self, resource: Resource) -> bool {
-        self.has_default_percentile(resource) && *self.margin.of(resource) == default_margin(resource)
+        self.has_default_percentile(resource) && self.margin.of(resource) == DEFAULT_MARGIN.of(resource)
     }
 }
 
-fn default_margin(resource: Resource) -> Margin {
-    let amount = match resource {
-        Resource::Cpu => Quantity::from_milli(25),
-        Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(64 << 20),
-    };
-    Margin { percent: 10, amount }
-}
+const MARGIN_OF_BYTES: Margin = Margin { percent: 10, amount: Quantity::from_bytes(64 << 20) };
+const DEFAULT_MARGIN: PerResource<Margin> = PerResource {
+    cpu: Margin { percent: 10, amount: Quantity::from_milli(25) },
+    memory: MARGIN_OF_BYTES,
+    ephemeral_storage: MARGIN_OF_BYTES,
+};
 
 impl Default for EstimateSettings<'_> {
     fn default() -> Self {
@@ -267,11 +266,7 @@ impl Default for EstimateSettings<'_> {
                 memory: Cow::Borrowed(MEMORY_FIGURES),
                 ephemeral_storage: Cow::Borrowed(STORAGE_FIGURES),
             },
-            margin: PerResource {
-                cpu: default_margin(Resource::Cpu),
-                memory: default_margin(Resource::Memory),
-                ephemeral_storage: default_margin(Resource::EphemeralStorage),
-            },
+            margin: DEFAULT_MARGIN,
             min: PerResource {
                 cpu: Quantity::from_milli(10),
                 memory: Quantity::from_bytes(32 << 20),
