@@ -43,8 +43,6 @@ pub use fit_to_limits::may_shrink;
 pub use from_history::rule_in_words;
 pub use history_lookup::{RejectedHistory, Sources};
 
-use from_history::HistoryEstimate;
-
 #[derive(Debug, Default)]
 pub struct Estimates<'d> {
     pub estimates: Vec<Estimate<'d>>,
@@ -154,7 +152,7 @@ pub fn estimate<'d>(
     let (chosen, rejected) = sources.choose(resource, chosen_by, notes);
     let mut adjustments = Vec::new();
     let from_history = chosen.as_ref().and_then(|chosen| {
-        let estimate = HistoryEstimate::of(chosen, resource, context, settings, &mut adjustments);
+        let estimate = from_history::estimate(chosen, resource, context, settings, &mut adjustments);
         estimate
             .map_err(|malformed| {
                 adjustments.clear();
@@ -162,7 +160,7 @@ pub fn estimate<'d>(
             })
             .ok()
     });
-    let HistoryEstimate { quantity, basis } = match from_history {
+    let (quantity, basis) = match from_history {
         Some(estimate) => estimate,
         None if chosen_by.well_known_images => {
             let known = well_known::requests(image.repository())?;
@@ -171,7 +169,7 @@ pub fn estimate<'d>(
                 Resource::Memory => known.memory,
                 Resource::EphemeralStorage => return None,
             };
-            HistoryEstimate { quantity, basis: Basis::WellKnown { source: known.source } }
+            (quantity, Basis::WellKnown { source: known.source })
         }
         None => return None,
     };

@@ -79,19 +79,6 @@ impl<'d> Requirement<'d> {
         }
     }
 
-    /// The fields that are wrong, and how.
-    fn problems(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
-        let of_values = match (&self.operator, self.values.is_empty()) {
-            (Operator::In | Operator::NotIn, true) => Some(("values", "must have at least one value for In and NotIn")),
-            (Operator::Exists | Operator::DoesNotExist, false) => {
-                Some(("values", "must be empty for Exists and DoesNotExist"))
-            }
-            (Operator::Unknown, _) => Some(("operator", "must be In, NotIn, Exists or DoesNotExist")),
-            _ => None,
-        };
-        self.key.is_empty().then_some(("key", "must not be empty")).into_iter().chain(of_values)
-    }
-
     pub fn into_owned(self) -> Requirement<'static> {
         let owned = |text: Cow<'d, str>| Cow::Owned(text.into_owned());
         let values = self.values.into_iter().map(owned).collect();
@@ -144,9 +131,22 @@ impl<'d> LabelSelector<'d> {
 
     pub fn problems(&self, field: &str) -> Vec<FieldProblem> {
         let mut problems = Vec::new();
-        for (index, requirement) in self.requirements.iter().enumerate() {
-            for (name, detail) in requirement.problems() {
+        for (index, Requirement { key, operator, values }) in self.requirements.iter().enumerate() {
+            let mut add = |name: &str, detail: &str| {
                 problems.push(FieldProblem { field: format!("{field}[{index}].{name}"), detail: detail.to_owned() });
+            };
+            if key.is_empty() {
+                add("key", "must not be empty");
+            }
+            match operator {
+                Operator::In | Operator::NotIn if values.is_empty() => {
+                    add("values", "must have at least one value for In and NotIn");
+                }
+                Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
+                    add("values", "must be empty for Exists and DoesNotExist");
+                }
+                Operator::Unknown => add("operator", "must be In, NotIn, Exists or DoesNotExist"),
+                _ => {}
             }
         }
         problems

@@ -191,19 +191,12 @@ mod tests {
 
     #[test]
     fn percentiles_are_read_as_they_are_written() {
-        let written = Percentile::PUBLISHED.map(Percentile::name);
-        assert_eq!(written, ["50", "60", "70", "75", "80", "85", "90", "95", "98", "99", "99.9"]);
-        for (text, percentile) in written.iter().zip(Percentile::PUBLISHED) {
-            assert_eq!(text.parse(), Ok(percentile));
+        for percentile in Percentile::PUBLISHED.into_iter().chain([Percentile::PEAK]) {
+            assert_eq!(percentile.name().parse(), Ok(percentile));
         }
         for text in ["90.0", "p90"] {
             assert_eq!(text.parse::<Percentile>().unwrap().name(), "90");
         }
-        assert_eq!("peak".parse(), Ok(Percentile::PEAK));
-        assert_eq!(
-            "p99.9 peak".split(' ').map(|text| text.parse::<Percentile>().unwrap().to_string()).collect::<Vec<_>>(),
-            ["p99.9", "peak"]
-        );
     }
 
     #[test]

@@ -12,129 +12,121 @@ use crate::cluster::usage::{Percentile, Resource, Window};
 use crate::json::Malformed;
 use crate::settings::{EstimateSettings, HistoryOwner, Margin, Settings};
 
-pub struct HistoryEstimate {
-    pub quantity: Quantity,
-    pub basis: Basis,
-}
-
-impl HistoryEstimate {
-    /// The largest of the figures, with the margins and what out-of-memory kills add.
-    pub fn of(
-        chosen: &Chosen<'_>,
-        resource: Resource,
-        context: &Context<'_>,
-        settings: &Settings<'_>,
-        adjustments: &mut Vec<Adjustment<'_>>,
-    ) -> Result<Self, Malformed> {
-        let settings = &settings.estimates;
-        let is_pool = chosen.owner == HistoryOwner::AllNamespaces;
-        let days = chosen.history.days()?;
-        let mut windows = Windows::of(chosen, settings);
-        let mut figure = windows.largest_figure()?;
-        let pods = windows.each_pod()?;
-        let needs = pods.map(|pods| pods.needs()).transpose()?.map(|needs| in_usual_suffixes(needs, resource));
-        let mut margin = match &needs {
-            Some(needs) if settings.has_default_rule(resource) => {
-                Cow::Owned(if figure.amount > *needs { MARGIN_OF_RISEN_LOAD } else { NO_MARGIN })
-            }
-            _ => Cow::Borrowed(settings.margin.of(resource)),
-        };
-        let mut quantity = margin.added_to(&figure.amount);
-        if pods.is_none()
-            && let Some((most, smaller)) = windows.bound(days)?
-        {
-            let bound = smaller.added_to(&most.amount);
-            if bound < quantity {
-                (figure, margin, quantity) = (most, Cow::Owned(smaller), bound);
-            }
+/// The largest of the figures, with the margins and what out-of-memory kills add.
+pub fn estimate(
+    chosen: &Chosen<'_>,
+    resource: Resource,
+    context: &Context<'_>,
+    settings: &Settings<'_>,
+    adjustments: &mut Vec<Adjustment<'_>>,
+) -> Result<(Quantity, Basis), Malformed> {
+    let settings = &settings.estimates;
+    let is_pool = chosen.owner == HistoryOwner::AllNamespaces;
+    let days = chosen.history.days()?;
+    let mut windows = Windows::of(chosen, settings);
+    let mut figure = windows.largest_figure()?;
+    let pods = windows.each_pod()?;
+    let needs = pods.map(|pods| pods.needs()).transpose()?.map(|needs| in_usual_suffixes(needs, resource));
+    let mut margin = match &needs {
+        Some(needs) if settings.has_default_rule(resource) => {
+            Cow::Owned(if figure.amount > *needs { MARGIN_OF_RISEN_LOAD } else { NO_MARGIN })
         }
-        // Texts have amounts that are easy to read.
-        let readable = |quantity: Quantity| quantity.rounded_up_to_multiple_of(&rounding(resource));
-        let Figure { percentile, window, amount } = figure;
-        if !margin.is_zero() {
-            adjustments
-                .push(Adjustment { from: readable(amount), reason: AdjustmentReason::Margin(margin.into_owned()) });
+        _ => Cow::Borrowed(settings.margin.of(resource)),
+    };
+    let mut quantity = margin.added_to(&figure.amount);
+    if pods.is_none()
+        && let Some((most, smaller)) = windows.bound(days)?
+    {
+        let bound = smaller.added_to(&most.amount);
+        if bound < quantity {
+            (figure, margin, quantity) = (most, Cow::Owned(smaller), bound);
         }
-        let mut raise = |quantity: &mut Quantity, to: Quantity, reason: AdjustmentReason<'static>| {
-            if to > *quantity {
-                adjustments.push(Adjustment { from: readable(std::mem::replace(quantity, to)), reason });
-            }
-        };
-        // Whoever chooses a percentile chooses it for all pods and all the time together.
-        if settings.has_default_percentile(resource) {
-            let rounded =
-                |amount: Quantity| in_usual_suffixes(amount, resource).rounded_up_to_multiple_of(&rounding(resource));
-            let used = match resource {
-                // All pods of a workload get the same request, and the percentiles of all together hide one hot pod among many.
-                Resource::Cpu => {
-                    let used = if pods.is_some() { needs } else { chosen.observed.busiest()? };
-                    used.map(rounded).map(|used| (used.clone(), AdjustmentReason::BusiestPod { used }))
-                }
-                Resource::Memory => {
-                    let (window, most) = peak_to_cover(is_pool);
-                    let observed = windows.with(window, Percentile::PEAK)?;
-                    let peak = observed.map(|observed| observed.peak()).transpose()?;
-                    let used = peak.filter(|peak| *peak > quantity.scaled(most, 1)).map(rounded);
-                    used.map(|used| (used.clone(), AdjustmentReason::Peak { used, window }))
-                }
-                Resource::EphemeralStorage => None,
-            };
-            if let Some((used, reason)) = used.filter(|(used, _)| *used > quantity) {
-                quantity = rounded(quantity);
-                raise(&mut quantity, used, reason);
-            }
-        }
-        if let Some(pods) = pods.filter(|_| settings.has_default_percentile(resource)) {
-            if settings.has_default_rule(resource) {
-                let raised = MARGIN_OF_EACH_POD.added_to(&quantity);
-                raise(&mut quantity, raised, AdjustmentReason::Margin(MARGIN_OF_EACH_POD));
-            }
-            if let Some(a_day) = pods.growth()? {
-                let raised = quantity.plus(&a_day.scaled(DAYS_OF_GROWTH, 1));
-                let a_day = readable(in_usual_suffixes(a_day, resource));
-                raise(&mut quantity, raised, AdjustmentReason::Growth { a_day });
-            }
-        }
-        let by_percent = |quantity: &Quantity, percent: u64| {
-            if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
-        };
-        // Of each pod it is known how much it needs.
-        if let Some(days) = days.filter(|_| pods.is_none()) {
-            // Few days say less about namespaces that were not seen at all.
-            let share = if is_pool { 2 } else { 1 };
-            // Percents for a history of one day; half of them for two days, and so on.
-            let of_one_day = if resource == Resource::Cpu { 5 } else { 10 };
-            // Whole percents, so that the reported percentage is exact.
-            let percent = share * of_one_day / days.max(1);
-            let raised = by_percent(&quantity, percent);
-            raise(&mut quantity, raised, AdjustmentReason::ShortHistory { percent, days });
-        }
-        if is_pool {
-            let pods = chosen.observed.pods()?;
-            let percent = PERCENT_OF_ONE_POD / pods.max(1);
-            let raised = by_percent(&quantity, percent);
-            raise(&mut quantity, raised, AdjustmentReason::FewPods { percent, pods });
-        }
-        if resource == Resource::Memory
-            && let Some(now) = settings.replay_time.or(context.now)
-        {
-            let kills = chosen.history.oom_kills(chosen.collected_at)?;
-            if let Some(raised) = oom::raise(&quantity, &kills, &chosen.observed.peak()?, now) {
-                let memory = readable(in_usual_suffixes(raised.killed_at, resource));
-                let reason = AdjustmentReason::OomKill { memory, age: raised.age };
-                raise(&mut quantity, raised.to, reason);
-            }
-        }
-        let basis = Basis::History {
-            percentile,
-            window,
-            key: chosen.key.clone(),
-            owner: chosen.owner,
-            samples: chosen.observed.samples,
-            age: chosen.age,
-        };
-        Ok(Self { quantity, basis })
     }
+    // Texts have amounts that are easy to read.
+    let readable = |quantity: Quantity| quantity.rounded_up_to_multiple_of(&rounding(resource));
+    let Figure { percentile, window, amount } = figure;
+    if !margin.is_zero() {
+        adjustments.push(Adjustment { from: readable(amount), reason: AdjustmentReason::Margin(margin.into_owned()) });
+    }
+    let mut raise = |quantity: &mut Quantity, to: Quantity, reason: AdjustmentReason<'static>| {
+        if to > *quantity {
+            adjustments.push(Adjustment { from: readable(std::mem::replace(quantity, to)), reason });
+        }
+    };
+    // Whoever chooses a percentile chooses it for all pods and all the time together.
+    if settings.has_default_percentile(resource) {
+        let rounded =
+            |amount: Quantity| in_usual_suffixes(amount, resource).rounded_up_to_multiple_of(&rounding(resource));
+        let used = match resource {
+            // All pods of a workload get the same request, and the percentiles of all together hide one hot pod among many.
+            Resource::Cpu => {
+                let used = if pods.is_some() { needs } else { chosen.observed.busiest()? };
+                used.map(rounded).map(|used| (used.clone(), AdjustmentReason::BusiestPod { used }))
+            }
+            Resource::Memory => {
+                let (window, most) = peak_to_cover(is_pool);
+                let observed = windows.with(window, Percentile::PEAK)?;
+                let peak = observed.map(|observed| observed.peak()).transpose()?;
+                let used = peak.filter(|peak| *peak > quantity.scaled(most, 1)).map(rounded);
+                used.map(|used| (used.clone(), AdjustmentReason::Peak { used, window }))
+            }
+            Resource::EphemeralStorage => None,
+        };
+        if let Some((used, reason)) = used.filter(|(used, _)| *used > quantity) {
+            quantity = rounded(quantity);
+            raise(&mut quantity, used, reason);
+        }
+    }
+    if let Some(pods) = pods.filter(|_| settings.has_default_percentile(resource)) {
+        if settings.has_default_rule(resource) {
+            let raised = MARGIN_OF_EACH_POD.added_to(&quantity);
+            raise(&mut quantity, raised, AdjustmentReason::Margin(MARGIN_OF_EACH_POD));
+        }
+        if let Some(a_day) = pods.growth()? {
+            let raised = quantity.plus(&a_day.scaled(DAYS_OF_GROWTH, 1));
+            let a_day = readable(in_usual_suffixes(a_day, resource));
+            raise(&mut quantity, raised, AdjustmentReason::Growth { a_day });
+        }
+    }
+    let by_percent = |quantity: &Quantity, percent: u64| {
+        if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
+    };
+    // Of each pod it is known how much it needs.
+    if let Some(days) = days.filter(|_| pods.is_none()) {
+        // Few days say less about namespaces that were not seen at all.
+        let share = if is_pool { 2 } else { 1 };
+        // Percents for a history of one day; half of them for two days, and so on.
+        let of_one_day = if resource == Resource::Cpu { 5 } else { 10 };
+        // Whole percents, so that the reported percentage is exact.
+        let percent = share * of_one_day / days.max(1);
+        let raised = by_percent(&quantity, percent);
+        raise(&mut quantity, raised, AdjustmentReason::ShortHistory { percent, days });
+    }
+    if is_pool {
+        let pods = chosen.observed.pods()?;
+        let percent = PERCENT_OF_ONE_POD / pods.max(1);
+        let raised = by_percent(&quantity, percent);
+        raise(&mut quantity, raised, AdjustmentReason::FewPods { percent, pods });
+    }
+    if resource == Resource::Memory
+        && let Some(now) = settings.replay_time.or(context.now)
+    {
+        let kills = chosen.history.oom_kills(chosen.collected_at)?;
+        if let Some(raised) = oom::raise(&quantity, &kills, &chosen.observed.peak()?, now) {
+            let memory = readable(in_usual_suffixes(raised.killed_at, resource));
+            let reason = AdjustmentReason::OomKill { memory, age: raised.age };
+            raise(&mut quantity, raised.to, reason);
+        }
+    }
+    let basis = Basis::History {
+        percentile,
+        window,
+        key: chosen.key.clone(),
+        owner: chosen.owner,
+        samples: chosen.observed.samples,
+        age: chosen.age,
+    };
+    Ok((quantity, basis))
 }
 
 /// Percents that are added to figures of one pod of other namespaces; half of them for two pods, and so on.

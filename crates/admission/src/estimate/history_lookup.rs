@@ -86,15 +86,9 @@ pub struct Sources<'i, 'd> {
     workload: HistoryKey<'i>,
     /// The object that was read; none if there was none.
     name: Option<ProfileName>,
-    own: Option<HistorySource<'d>>,
-    pool: Option<HistorySource<'d>>,
-}
-
-/// The histories of one namespace, or of all, and their age.
-#[derive(Debug, Clone, Copy)]
-struct HistorySource<'d> {
-    histories: Histories<'d>,
-    age: Duration,
+    /// The histories of the namespace and of all, with their ages.
+    own: Option<(Histories<'d>, Duration)>,
+    pool: Option<(Histories<'d>, Duration)>,
 }
 
 impl<'i, 'd> Sources<'i, 'd> {
@@ -127,7 +121,7 @@ impl<'i, 'd> Sources<'i, 'd> {
         let mut aged = |histories: Option<Histories<'d>>| {
             let histories = histories?;
             match age(histories.collected_at, now, settings.max_age) {
-                Ok(age) => Some(HistorySource { histories, age }),
+                Ok(age) => Some((histories, age)),
                 Err(malformed) => {
                     notes.push(sources.unused(&malformed));
                     None
@@ -183,7 +177,7 @@ impl<'i, 'd> Sources<'i, 'd> {
             HistoryOwner::AllNamespaces => self.pool,
         };
         let none = Ok(Err(HistoryRejection::NoHistory));
-        let Some(HistorySource { histories, age }) = source else { return none };
+        let Some((histories, age)) = source else { return none };
         let history = match key {
             HistoryKey::All => histories.all()?,
             HistoryKey::Tag(key) => histories.tag(key)?,
