@@ -33,22 +33,18 @@ impl RequestKind {
         if request.namespace.is_empty() {
             return Ok(None);
         }
-        let only_if = |condition: bool, kind: Self| condition.then_some(kind);
         Ok(match (request.group.as_ref(), request.resource.as_ref(), request.subresource.as_ref()) {
             ("", "pods", "") if is_create => Some(Self::Pod),
-            ("", "pods", "") => only_if(changes_deadline(request)?, Self::Deadline),
-            ("", "pods", "resize") => only_if(!is_create, Self::Resize),
+            ("", "pods", "") => changes_deadline(request)?.then_some(Self::Deadline),
+            ("", "pods", "resize") => (!is_create).then_some(Self::Resize),
             ("", "persistentvolumeclaims", "") => Some(Self::Claim),
-            ("", "persistentvolumeclaims", "status") => {
-                only_if(!is_create && changes_volume(request)?, Self::ClaimStatus)
-            }
-            (_, _, "scale") => {
-                let is_scalable = request.pod_kind().is_some_and(|kind| kind.is_scalable());
-                only_if(!is_create && is_scalable, Self::Scale)
-            }
+            ("", "persistentvolumeclaims", "status") if is_create => None,
+            ("", "persistentvolumeclaims", "status") => changes_volume(request)?.then_some(Self::ClaimStatus),
+            (_, _, "scale") if is_create => None,
+            (_, _, "scale") => request.pod_kind().filter(|kind| kind.is_scalable()).map(|_| Self::Scale),
             (_, _, "") if request.pod_kind().is_some() => Some(Self::Workload),
             ("", "services", "") | ("resource.k8s.io", "resourceclaims", "") => Some(Self::Counted),
-            (_, _, "") => only_if(is_create && !is_uncounted(request), Self::Counted),
+            (_, _, "") => (is_create && !is_uncounted(request)).then_some(Self::Counted),
             _ => None,
         })
     }

@@ -23,7 +23,7 @@ impl<'d> Estimates<'d> {
         let mut changed = false;
         for breach in breaches.first.iter().filter(|breach| is_about_an_amount(&breach.fault)) {
             let resource = breach.resource.as_ref();
-            if !self.sets(&breach.subject, resource, filled) {
+            if !self.estimates.iter().any(|estimate| estimate.is_part_of(&breach.subject, resource, filled)) {
                 continue;
             }
             changed |= match (&breach.subject, &breach.fault) {
@@ -68,24 +68,12 @@ impl<'d> Estimates<'d> {
     pub fn fit_to_quota(&mut self, filled: &Pod<'d>, free: &ResourceList<'_>, floor: &PerResource<Quantity>) -> bool {
         let mut changed = false;
         for resource in Resource::ALL {
-            if let Some(free) = free.get(resource.name()) {
-                let floor = floor.of(resource);
-                changed |= self.shrink_to(
-                    free,
-                    Requirement::Request,
-                    resource.name(),
-                    filled,
-                    floor,
-                    &AdjustmentReason::Quota,
-                );
+            let (name, floor, reason) = (resource.name(), floor.of(resource), AdjustmentReason::Quota);
+            if let Some(free) = free.get(name) {
+                changed |= self.shrink_to(free, Requirement::Request, name, filled, floor, &reason);
             }
         }
         changed
-    }
-
-    /// True if an estimate of this resource contributes to the breach of a subject.
-    fn sets(&self, subject: &BoundTarget<'_>, resource: &str, pod: &Pod<'_>) -> bool {
-        self.estimates.iter().any(|estimate| estimate.is_part_of(subject, resource, pod))
     }
 
     /// Drops estimates; then the ranges evaluate the pod without them.
@@ -176,6 +164,7 @@ impl<'d> Estimates<'d> {
 }
 
 impl Estimate<'_> {
+    /// True if it contributes to a breach of this resource by a subject.
     fn is_part_of(&self, subject: &BoundTarget<'_>, resource: &str, pod: &Pod<'_>) -> bool {
         let is_of = match subject {
             BoundTarget::Container(name) => {

@@ -224,14 +224,12 @@ impl<'i, 'd> Sources<'i, 'd> {
         let full = self.image.repository();
         let name = full.strip_prefix("docker.io/").unwrap_or(full);
         let name = name.strip_prefix("library/").unwrap_or(name);
-        let tag = if let HistoryKey::Tag(tag) = key { Some(tag.reference()) } else { None };
-        match tag {
-            Some(reference) if reference.contains(':') => {
-                format!("{name}@{}", reference.get(..SHORT_DIGEST).unwrap_or(&reference))
-            }
-            Some(tag) => format!("{name}:{tag}"),
-            None => format!("{name}:*"),
+        let HistoryKey::Tag(tag) = key else { return format!("{name}:*") };
+        let reference = tag.reference();
+        if reference.contains(':') {
+            return format!("{name}@{}", reference.get(..SHORT_DIGEST).unwrap_or(&reference));
         }
+        format!("{name}:{reference}")
     }
 }
 
