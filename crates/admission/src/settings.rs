@@ -7,14 +7,13 @@ mod reader;
 
 mod estimates;
 mod quotas;
-mod selector;
 
 mod rule;
 
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::cluster::label_selector::LabelSelector;
+use crate::cluster::label_selector::{LabelSelector, Operator, Requirement};
 use crate::glob;
 use crate::json::{Malformed, Node};
 use crate::truncate::on_one_line;
@@ -26,7 +25,6 @@ pub use estimates::{
 pub use quotas::{LimitedResource, QuotaSettings};
 pub use reader::SettingsReader;
 pub use rule::LimitRangeRule;
-pub use selector::selects_namespace;
 
 #[derive(Debug, Clone, Default)]
 pub struct Settings<'d> {
@@ -270,10 +268,42 @@ impl<'d> Exempt<'d> {
 impl<'d> SettingsReader<'_, 'd> {
     fn label_selector(&mut self, name: &'static str) -> Option<LabelSelector<'d>> {
         let mut section = self.section(name)?;
-        let selector = selector::read(&mut section);
+        let selector = read_selector(&mut section);
         section.finish();
         Some(selector)
     }
+}
+
+/// True if a selector from an object selects a namespace. An invalid selector selects nothing.
+pub fn selects_namespace(selector: Node<'_>, namespace: Option<Node<'_>>) -> Result<bool, Malformed> {
+    let mut problems = Vec::new();
+    let selector = read_selector(&mut SettingsReader::new(selector, String::new(), &mut problems));
+    Ok(problems.is_empty() && selector.matches_namespace(namespace)?)
+}
+
+fn read_selector<'d>(reader: &mut SettingsReader<'_, 'd>) -> LabelSelector<'d> {
+    let labels = reader.field("matchLabels", |labels| {
+        let labels = labels.fields()?.map(|(key, value)| Ok(Requirement::equal(key.str()?, value.str()?)));
+        labels.collect::<Result<Vec<_>, Malformed>>()
+    });
+    let mut requirements = labels.unwrap_or_default();
+    requirements.extend(reader.sections("matchExpressions", |expression| {
+        let requirement = Requirement {
+            key: expression.string("key").unwrap_or_default(),
+            operator: expression.choice("operator", &Operator::BY_NAME, Operator::Exists),
+            values: expression.strings("values"),
+        };
+        if requirement.key.is_empty() {
+            expression.problem("key", "is missing");
+        }
+        let wants_values = matches!(requirement.operator, Operator::In | Operator::NotIn);
+        if wants_values == requirement.values.is_empty() {
+            let problem = if wants_values { "must have at least one value" } else { "must be empty" };
+            expression.problem("values", problem);
+        }
+        requirement
+    }));
+    LabelSelector { requirements }
 }
 
 /// True if any of the patterns matches, in which `*` matches any text.

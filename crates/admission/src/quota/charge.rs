@@ -87,8 +87,10 @@ impl<'d> Deltas<'d> {
     /// The amount that is added to a quota; none if nothing is.
     pub(super) fn amount(&self, quota: &ResourceQuota<'d>, charged: Charged<'_>) -> Option<Quantity> {
         let amount = self.in_full.amount(charged).filter(|amount| !amount.is_zero())?;
-        match &self.before {
-            Some(before) if !self.beginning.contains(&quota.name) => growth(amount, before.amount(charged)),
+        let before = self.before.as_ref().filter(|_| !self.beginning.contains(&quota.name));
+        match before.and_then(|before| before.amount(charged)) {
+            // Out of range, only the amount itself is certain to be enough.
+            Some(before) if !amount.is_out_of_range() => (before < amount).then(|| amount.minus(&before)),
             _ => Some(amount),
         }
     }
@@ -103,15 +105,5 @@ impl<'d> Deltas<'d> {
             Some(before) => before < amount || amount.is_out_of_range(),
             None => !amount.is_zero(),
         })
-    }
-}
-
-/// The growth of an amount; none if it does not grow. Out of range, only the amount itself is certain to be enough.
-fn growth(amount: Quantity, before: Option<Quantity>) -> Option<Quantity> {
-    match before {
-        _ if amount.is_out_of_range() => Some(amount),
-        Some(before) if before >= amount => None,
-        Some(before) => Some(amount.minus(&before)),
-        None => Some(amount),
     }
 }
