@@ -112,10 +112,10 @@ pub fn estimate(
         && let Some(now) = settings.replay_time.or(context.now)
     {
         let kills = chosen.history.oom_kills(chosen.collected_at)?;
-        if let Some(raised) = oom::raise(&quantity, &kills, &chosen.observed.peak()?, now) {
-            let memory = readable(in_usual_suffixes(raised.killed_at, resource));
-            let reason = AdjustmentReason::OomKill { memory, age: raised.age };
-            raise(&mut quantity, raised.to, reason);
+        if let Some((to, kill)) = oom::raise(&quantity, &kills, &chosen.observed.peak()?, now) {
+            let memory = readable(in_usual_suffixes(kill.memory.clone(), resource));
+            let age = now.since(kill.at).unwrap_or_default();
+            raise(&mut quantity, to, AdjustmentReason::OomKill { memory, age });
         }
     }
     let basis = Basis::History {

@@ -15,16 +15,13 @@ const MIN_RAISE: i64 = 100 << 20;
 /// An estimate is raised to at most this many times the observed peak.
 const MAX_PEAKS: u64 = 3;
 
-/// An estimate raised by the kill that needs most.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Raised {
-    pub to: Quantity,
-    pub killed_at: Quantity,
-    pub age: Duration,
-}
-
-/// Raises an estimate; none if no kill needs more than the estimate.
-pub fn raise(estimate: &Quantity, kills: &[OomKill], peak: &Quantity, now: Timestamp) -> Option<Raised> {
+/// Raises an estimate for the kill that needs most, and returns that kill; none if no kill needs more than the estimate.
+pub fn raise<'k>(
+    estimate: &Quantity,
+    kills: &'k [OomKill],
+    peak: &Quantity,
+    now: Timestamp,
+) -> Option<(Quantity, &'k OomKill)> {
     let most = peak.times_count(MAX_PEAKS);
     let raises = kills.iter().filter_map(|kill| {
         let age = now.since(kill.at).unwrap_or_default();
@@ -35,9 +32,9 @@ pub fn raise(estimate: &Quantity, kills: &[OomKill], peak: &Quantity, now: Times
             return None;
         }
         let to = estimate.plus(&missing.scaled(left.as_secs(), FORGOTTEN_AFTER.as_secs())).min(most.clone());
-        (to > *estimate).then(|| Raised { to, killed_at: kill.memory.clone(), age })
+        (to > *estimate).then_some((to, kill))
     });
-    raises.max_by(|one, other| one.to.cmp(&other.to))
+    raises.max_by(|(one, _), (other, _)| one.cmp(other))
 }
 
 #[cfg(test)]
@@ -56,7 +53,7 @@ mod tests {
                 memory: mib(*memory),
             })
             .collect();
-        let raised = raise(&mib(estimate), &kills, &mib(peak), now).map(|raised| raised.to);
+        let raised = raise(&mib(estimate), &kills, &mib(peak), now).map(|(to, _)| to);
         assert_eq!(raised, expected.map(mib), "{estimate} {kills:?} {peak}");
     }
 
