@@ -47,9 +47,6 @@ mod decide;
 
 pub mod evaluation;
 
-#[cfg(test)]
-mod complexity_test;
-
 pub use cluster::Context;
 pub use evaluation::{FetchedObjects, evaluate, recommend};
 pub use request::Request;

@@ -210,10 +210,11 @@ impl Edits {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use serde_json::{Map, Value as Json, json};
 
     use super::*;
-    use crate::complexity_test;
     use crate::json::Document;
     use crate::request::{RangeName, ValueOrigin};
 
@@ -246,20 +247,29 @@ mod tests {
         check(r#"{"c":1,"c":2}"#, r#"{"c":1,"c":"7","a":"7","e":"7"}"#);
     }
 
+    /// The shortest time of three, which the rest of the machine lengthens least.
+    #[expect(clippy::disallowed_methods, reason = "the test measures the time")]
+    fn time_to_write(values: usize) -> Duration {
+        let limits: Map<String, Json> = (0..values).map(|number| (format!("r{number}"), json!("1"))).collect();
+        let text = json!({"spec": {"containers": [{"resources": {"limits": limits}}]}}).to_string();
+        let document = Document::read(&text).unwrap();
+        let mut pod = Pod::read(document.root(), None).unwrap();
+        let added = (0..values).map(|number| (format!("s{number:05}").into(), default())).collect();
+        let limits = &mut pod.containers.first_mut().unwrap().resources.limits;
+        limits.names().cloned().collect::<Vec<_>>().into_iter().for_each(|name| limits.set(name, default()));
+        limits.add_missing(added);
+        let timed = |_| {
+            let start = Instant::now();
+            assert!(write(&mut String::new(), "", document.root(), &pod, None, true).unwrap());
+            start.elapsed()
+        };
+        (0..3).map(timed).min().unwrap()
+    }
+
+    /// 32 times as many should take a little more than 32 times as long; quadratic work would take 1,024 times as long.
     #[test]
     fn many_new_values_take_linear_time() {
-        complexity_test::check(500, |values| {
-            let limits: Map<String, Json> = (0..values).map(|number| (format!("r{number}"), json!("1"))).collect();
-            let text = json!({"spec": {"containers": [{"resources": {"limits": limits}}]}}).to_string();
-            let document = Document::read(&text).unwrap();
-            let mut pod = Pod::read(document.root(), None).unwrap();
-            let added = (0..values).map(|number| (format!("s{number:05}").into(), default())).collect();
-            let limits = &mut pod.containers.first_mut().unwrap().resources.limits;
-            limits.names().cloned().collect::<Vec<_>>().into_iter().for_each(|name| limits.set(name, default()));
-            limits.add_missing(added);
-            complexity_test::shortest(|| {
-                assert!(write(&mut String::new(), "", document.root(), &pod, None, true).unwrap());
-            })
-        });
+        // Tried again in case the machine was busy.
+        assert!((0..4).any(|_| time_to_write(16_000) < time_to_write(500) * 320));
     }
 }

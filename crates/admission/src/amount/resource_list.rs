@@ -289,7 +289,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::complexity_test;
     use crate::json::Document;
 
     type Model = BTreeMap<String, i64>;
@@ -344,27 +343,5 @@ mod tests {
             prop_assert_eq!(added, list(&sums));
             prop_assert_eq!(raised, list(&most));
         }
-    }
-
-    #[test]
-    fn long_lists_take_linear_time() {
-        complexity_test::check(1_000, |names| {
-            let fields: Vec<String> = (0..names)
-                .map(|number| format!("\"x{:x}\":\"1\"", number.wrapping_mul(2_654_435_761) as u32))
-                .collect();
-            let text = format!("{{{}}}", fields.join(","));
-            let document = Document::read(&text).unwrap();
-            complexity_test::shortest(|| {
-                let list = ResourceList::read(document.root()).unwrap();
-                let (evens, odds): (Vec<_>, Vec<_>) =
-                    list.clone().into_iter().enumerate().partition(|(at, _)| at % 2 == 0);
-                let [mut evens, odds]: [ResourceList<'_>; 2] =
-                    [evens, odds].map(|half| half.into_iter().map(|(_, pair)| pair).collect());
-                evens.add_all(&odds);
-                evens.raise_to(&list);
-                assert_eq!(evens, list);
-                assert!(list.names().all(|name| list.contains(name)));
-            })
-        });
     }
 }
