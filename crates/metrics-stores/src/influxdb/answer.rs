@@ -158,6 +158,8 @@ mod tests {
         );
         let point = "max-select-point limit exceeed: (11/10)";
         check(point, SourceError::Overloaded(says(point)));
+        let steps = "max-select-buckets limit exceeded: (120/30)";
+        check(steps, SourceError::Overloaded(says(steps)));
         let concurrent = "max-concurrent-queries limit exceeded(3, 2)";
         check(concurrent, SourceError::Temporary(says(concurrent)));
     }

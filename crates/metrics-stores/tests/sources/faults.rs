@@ -7,9 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use headroom_fixtures::fake_prometheus::{MATRIX, start as store};
+use headroom_fixtures::fake_prometheus::{MATRIX, reply, start as store};
 use headroom_fixtures::http::{FakeServer, Reply, answer, header};
-use headroom_fixtures::servers::free_port;
 use headroom_metrics_stores::http::{Authentication, Endpoint, Http};
 use headroom_metrics_stores::influxdb::{InfluxDb, InfluxdbOptions};
 use headroom_metrics_stores::prometheus::{Prometheus, PrometheusOptions};
@@ -66,10 +65,11 @@ async fn an_answer_whose_rows_do_not_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_unreachable_store_is_a_temporary_error() {
-    let url = format!("http://127.0.0.1:{}", free_port());
-    let expected = format!("cannot reach `{url}`: Connection refused (os error 111)");
-    assert_eq!(new_source(options(url)).now().await, Err(SourceError::Temporary(expected)));
+async fn a_window_with_more_points_than_prometheus_answers_is_halved() {
+    let fake = store(|| answer(200, MATRIX));
+    let window = Window { from: WINDOW.to - 12_000 * 60, ..WINDOW };
+    let refused = connect(&fake).read("shop", window, &mut |_| {}).await;
+    assert!(matches!(refused, Err(SourceError::Overloaded(_))), "{refused:?}");
 }
 
 #[tokio::test]
@@ -183,10 +183,8 @@ async fn names_are_looked_up_again_with_each_run() {
     let series = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let there = series.clone();
     let fake = FakeServer::start(move |asked| {
-        let number = if asked.contains("vector(time())") { "60" } else { "40" };
         if asked.contains("vector(time())") || there.load(std::sync::atomic::Ordering::Relaxed) {
-            let result = format!(r#"[{{"metric":{{}},"value":[60,"{number}"]}}]"#);
-            answer(200, &format!(r#"{{"status":"success","data":{{"resultType":"vector","result":{result}}}}}"#))
+            reply(asked, || answer(200, MATRIX))
         } else {
             answer(200, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#)
         }
@@ -194,5 +192,5 @@ async fn names_are_looked_up_again_with_each_run() {
     let source = new_source(options(fake.url()));
     assert!(matches!(source.now().await, Err(SourceError::Permanent(_))));
     series.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(source.now().await, Ok(60));
+    assert_eq!(source.now().await, Ok(13_600));
 }

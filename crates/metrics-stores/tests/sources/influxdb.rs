@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use headroom_fixtures::servers::{self, Server, request};
+use headroom_metrics_stores::Source;
 use headroom_metrics_stores::diagnosis::SourceVerdict;
-use headroom_metrics_stores::http::{Authentication, Endpoint};
+use headroom_metrics_stores::http::Endpoint;
 use headroom_metrics_stores::influxdb::{InfluxDb, InfluxdbOptions, diagnose};
-use headroom_metrics_stores::{Source, SourceError};
 use headroom_usage::sample::{Resource, Window};
 
 use crate::data::{self, Cluster, Key};
@@ -86,23 +86,40 @@ async fn refused(options: &InfluxdbOptions) -> String {
     InfluxDb::new(options).unwrap().namespaces(window).await.unwrap_err().to_string()
 }
 
-fn fill(server: &Server, user: &str, text: &str) {
-    let (status, body) =
-        request(server.port, "POST", &format!("/write?db=k8s&precision=s{user}"), text.as_bytes()).unwrap();
+fn fill(server: &Server, text: &str) {
+    let (status, body) = request(server.port, "POST", "/write?db=k8s&precision=s", text.as_bytes()).unwrap();
     assert_eq!(status, 204, "{body}");
 }
 
 #[tokio::test]
-async fn readings_match_usage_in_both_schemas() {
+async fn readings_match_usage_in_both_schemas_and_doctor_lists_what_it_found() {
     let cluster = Cluster::until_now(360);
-    for schema in [Schema::Measurements, Schema::Fields] {
-        let server = servers::influxdb(false, 0);
-        fill(&server, "", &line_protocol(&cluster, schema));
+    for (schema, names) in [
+        (Schema::Measurements, "`cpu/usage_rate` and `memory/working_set`"),
+        (Schema::Fields, "`usage_rate` of `cpu` and `working_set` of `memory`"),
+    ] {
+        let server = servers::influxdb();
+        fill(&server, &line_protocol(&cluster, schema));
         let source = connect(&server);
         assert!((source.now().await.unwrap() - cluster.window.to).abs() < 300);
         assert_eq!(source.namespaces(cluster.window).await.unwrap(), ["pay", "shop"]);
         data::check(&read(&source, cluster.window, 6 * 3600).await, &expected(&cluster));
         data::check(&read(&source, cluster.window, 17 * 60).await, &expected(&cluster));
+
+        let findings = diagnose(&options(&server), cluster.window.to + 30).await.unwrap();
+        let reported: Vec<_> =
+            findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
+        assert_eq!((reported[0].0, reported[0].1), (SourceVerdict::Good, "clock"));
+        let schema = format!("Heapster's, {names} in database `k8s`");
+        assert_eq!(
+            reported[1..4],
+            [
+                (SourceVerdict::Good, "schema", schema.as_str()),
+                (SourceVerdict::Good, "matched images", "5 of 5 containers in the last 10 minutes"),
+                (SourceVerdict::Good, "sample interval", "60 s"),
+            ]
+        );
+        assert_eq!((reported[4].0, reported[4].1), (SourceVerdict::Doubtful, "history"));
     }
 }
 
@@ -114,8 +131,8 @@ async fn a_long_series_is_read_in_chunks() {
         let tags = "type=pod_container,namespace_name=shop,pod_name=p,container_name=c,container_base_image=nginx:1";
         let _ = writeln!(text, "cpu/usage_rate,{tags} value={minute}i {}", minute * 60);
     }
-    let server = servers::influxdb(false, 0);
-    fill(&server, "", &text);
+    let server = servers::influxdb();
+    fill(&server, &text);
     let source = connect(&server);
     let mut found = data::Read::default();
     let mut batches = 0;
@@ -129,21 +146,8 @@ async fn a_long_series_is_read_in_chunks() {
 }
 
 #[tokio::test]
-async fn a_required_password_is_sent() {
-    let cluster = Cluster::until_now(60);
-    let server = servers::influxdb(true, 0);
-    fill(&server, "&u=admin&p=open+sesame", &line_protocol(&cluster, Schema::Measurements));
-    let mut options = self::options(&server);
-    let text = refused(&options).await;
-    assert!(text.contains("answers 401"), "{text}");
-    options.endpoint.authentication = Authentication::Basic { user: "admin".into(), password: "open sesame".into() };
-    let source = InfluxDb::new(&options).unwrap();
-    data::check(&read(&source, cluster.window, 3600).await, &expected(&cluster));
-}
-
-#[tokio::test]
 async fn a_missing_database_or_one_not_from_heapster_is_reported() {
-    let server = servers::influxdb(false, 0);
+    let server = servers::influxdb();
     let mut options = self::options(&server);
     options.database = Some("other".to_owned());
     let text = refused(&options).await;
@@ -151,60 +155,21 @@ async fn a_missing_database_or_one_not_from_heapster_is_reported() {
         "database `other` has nothing at all: name the database after the URL, as in `http://influxdb:8086?db=NAME`";
     assert!(text.ends_with(expected), "{text}");
     options.database = None;
-    fill(&server, "", "requests,host=a value=1 0\n");
+    fill(&server, "requests,host=a value=1 0\n");
     let text = refused(&options).await;
     assert!(text.contains("database `k8s` has `requests`: name"), "{text}");
 }
 
 #[tokio::test]
-async fn doctor_lists_what_it_found() {
-    let cluster = Cluster::until_now(60);
-    let server = servers::influxdb(false, 0);
-    fill(&server, "", &line_protocol(&cluster, Schema::Fields));
-    let options = self::options(&server);
-    let findings = diagnose(&options, cluster.window.to + 30).await.unwrap();
-    let reported: Vec<_> =
-        findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
-    assert_eq!((reported[0].0, reported[0].1), (SourceVerdict::Good, "clock"));
-    assert_eq!(
-        reported[1..4],
-        [
-            (
-                SourceVerdict::Good,
-                "schema",
-                "Heapster's, `usage_rate` of `cpu` and `working_set` of `memory` in database `k8s`"
-            ),
-            (SourceVerdict::Good, "matched images", "5 of 5 containers in the last 10 minutes"),
-            (SourceVerdict::Good, "sample interval", "60 s"),
-        ]
-    );
-    assert_eq!((reported[4].0, reported[4].1), (SourceVerdict::Doubtful, "history"));
-}
-
-#[tokio::test]
-async fn a_limit_of_steps_leads_to_smaller_queries() {
-    let cluster = Cluster::until_now(120);
-    let server = servers::influxdb(false, 30);
-    fill(&server, "", &line_protocol(&cluster, Schema::Measurements));
-    let source = connect(&server);
-    let refused = source.read("shop", cluster.window, &mut |_| {}).await;
-    assert!(
-        matches!(&refused, Err(SourceError::Overloaded(text)) if text.contains("max-select-buckets")),
-        "{refused:?}"
-    );
-    data::check(&read(&source, cluster.window, 20 * 60).await, &expected(&cluster));
-}
-
-#[tokio::test]
 async fn points_without_an_image_and_with_impossible_amounts_are_reported() {
-    let server = servers::influxdb(false, 0);
+    let server = servers::influxdb();
     let now = data::now();
     let line = |bytes: u64, at: i64| {
         format!(
             "memory/working_set,type=pod_container,namespace_name=shop,pod_name=p,container_name=c value={bytes}i {at}\n"
         )
     };
-    fill(&server, "", &(line(5, now - 60) + &line(9_223_372_036_854_775_807, now - 30)));
+    fill(&server, &(line(5, now - 60) + &line(9_223_372_036_854_775_807, now - 30)));
     let findings = diagnose(&options(&server), now).await.unwrap();
     let images = findings.iter().find(|finding| finding.subject == "matched images").unwrap();
     assert_eq!(images.verdict, SourceVerdict::Bad);
@@ -215,13 +180,13 @@ async fn points_without_an_image_and_with_impossible_amounts_are_reported() {
 
 #[tokio::test]
 async fn clusters_that_share_a_database_are_distinguished() {
-    let server = servers::influxdb(false, 0);
+    let server = servers::influxdb();
     let now = data::now();
     let line = |cluster: &str, bytes: u64| {
         let tags = "type=pod_container,namespace_name=shop,pod_name=p,container_name=c,container_base_image=nginx:1";
         format!("memory/working_set,{tags},cluster_name={cluster} value={bytes}i {}\n", now / 60 * 60 - 60)
     };
-    fill(&server, "", &(line("prod", 5) + &line("test", 9)));
+    fill(&server, &(line("prod", 5) + &line("test", 9)));
     let mut options = self::options(&server);
     let text = refused(&options).await;
     assert!(text.contains("tag `cluster_name`: `prod`, `test`): which one is this?"), "{text}");

@@ -63,7 +63,7 @@ fn check_refused<T>(result: Result<T, SourceError>, words: &str) {
 }
 
 #[tokio::test]
-async fn readings_match_usage() {
+async fn readings_match_usage_and_doctor_lists_what_it_found() {
     let cluster = Cluster::until_now(360);
     let server = start(cluster.open_metrics());
     let source = new_source(options(server.url()));
@@ -79,6 +79,30 @@ async fn readings_match_usage() {
         check_kills(&cluster, &found.kills);
     }
     check_hours(server.url(), shifted(cluster.window)).await;
+
+    let findings = findings(&options(server.url())).await;
+    let reported: Vec<_> =
+        findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
+    assert_eq!((reported[0].0, reported[0].1), (SourceVerdict::Good, "clock"));
+    assert_eq!(
+        reported[1..8],
+        [
+            (SourceVerdict::Good, "memory metric", "`container_memory_working_set_bytes`, 5 containers"),
+            (SourceVerdict::Good, "cpu metric", "`container_cpu_usage_seconds_total`, 5 containers"),
+            (SourceVerdict::Good, "usage labels", "`namespace`, `pod`, `container`"),
+            (SourceVerdict::Good, "cluster", "one (kube-system created 2026-01-02T03:04:05Z)"),
+            (
+                SourceVerdict::Good,
+                "image",
+                "`image_spec` of `kube_pod_container_info`, 5 containers, labels `namespace`, `pod`, `container`"
+            ),
+            (SourceVerdict::Good, "sample interval", "15 s; cpu is averaged over 60 s"),
+            (SourceVerdict::Good, "oom kills", "`kube_pod_container_status_restarts_total`, 5 containers"),
+        ]
+    );
+    let matched = &findings[8];
+    assert!(matched.verdict == SourceVerdict::Good && matched.found.starts_with("5 of 5 containers"), "{matched:?}");
+    assert_eq!((findings[9].verdict, findings[9].found.as_str()), (SourceVerdict::Doubtful, "less than 1 d"));
 }
 
 #[tokio::test]
@@ -229,26 +253,6 @@ async fn check_day_with(url: String, matchers: &str, day: Window) {
             assert!((found / expected - 1.0).abs() < 1.0 / 64.0, "{of} p{permille}: {found} instead of {expected}");
         }
     }
-}
-
-#[tokio::test]
-async fn too_many_points_or_samples_lead_to_smaller_queries() {
-    let cluster = Cluster::until_now(180);
-    let server = PrometheusServer {
-        history: cluster.open_metrics(),
-        more_arguments: vec!["--query.max-samples=1000".to_owned()],
-        ..PrometheusServer::default()
-    }
-    .start();
-    let source = new_source(options(server.url()));
-    let mut ignore = |_| {};
-    let too_long = Window { from: cluster.window.to - 12_000 * 60, to: cluster.window.to };
-    let refused = source.read("shop", too_long, &mut ignore).await;
-    assert!(matches!(refused, Err(SourceError::Overloaded(_))), "{refused:?}");
-    let refused = source.read("shop", cluster.window, &mut ignore).await;
-    assert!(matches!(&refused, Err(SourceError::Overloaded(text)) if text.contains("too many samples")), "{refused:?}");
-    let half = Window { from: cluster.window.to - 1800, to: cluster.window.to };
-    source.read("shop", half, &mut ignore).await.unwrap();
 }
 
 #[tokio::test]
@@ -409,48 +413,14 @@ async fn pods_started_while_kube_state_metrics_was_down_wait_for_it() {
 #[tokio::test]
 async fn a_store_shared_by_clusters_requires_a_choice() {
     let cluster = Cluster::until_now(30);
-    let text = cluster.open_metrics();
-    let labelled = text.replace(r#"prometheus_replica="a""#, r#"cluster="prod""#);
-    let labelled = labelled.replace(r#"prometheus_replica="b""#, r#"cluster="staging""#);
-    let other_age = text.replace(
-        "# TYPE kube_namespace_created gauge\n",
-        &format!(
-            "# TYPE kube_namespace_created gauge\nkube_namespace_created{{namespace=\"kube-system\",k=\"b\"}} 1 {}\n",
-            cluster.window.to - 60
-        ),
-    );
-    for (history, question, answer) in [
-        (
-            labelled,
-            "(label `cluster`: `prod`, `staging`): which one is this? Say so as `matchers: 'cluster=\"prod\"'` in --source",
-            Some(r#"cluster="prod""#),
-        ),
-        (other_age, "has the usage of 2 clusters (by when their kube-system was created)", None),
-    ] {
-        let server = start(history);
-        let mut options = options(server.url());
-        check_refused(new_source(options.clone()).cluster().await, question);
-        let findings = findings(&options).await;
-        let finding = of_subject(&findings, "cluster");
-        assert!(finding.verdict == SourceVerdict::Bad && finding.found.contains(question), "{finding:?}");
-        if let Some(answer) = answer {
-            options.matchers = Matchers::from(answer.to_owned());
-            let chosen = read(&new_source(options), shifted(cluster.window), 1800).await;
-            data::check(&chosen, &cluster.expected());
-        }
-    }
-}
-
-#[tokio::test]
-async fn an_empty_store_is_distinguished_from_a_wrong_name() {
-    let server = PrometheusServer::default().start();
-    check_refused(new_source(options(server.url())).cluster().await, "`container_memory_working_set_bytes`");
-    let findings = findings(&options(server.url())).await;
-    assert!(
-        findings.len() == 3
-            && findings[1..].iter().all(|finding| finding.verdict == SourceVerdict::Bad && finding.advice.is_some()),
-        "{findings:#?}"
-    );
+    let text = cluster.open_metrics().replace(r#"prometheus_replica="a""#, r#"cluster="prod""#);
+    let server = start(text.replace(r#"prometheus_replica="b""#, r#"cluster="staging""#));
+    let mut options = options(server.url());
+    let question = "which one is this? Say so as `matchers: 'cluster=\"prod\"'` in --source";
+    check_refused(new_source(options.clone()).cluster().await, question);
+    options.matchers = Matchers::from(r#"cluster="prod""#.to_owned());
+    let chosen = read(&new_source(options), shifted(cluster.window), 1800).await;
+    data::check(&chosen, &cluster.expected());
 }
 
 /// The text with the usage series of cAdvisor called otherwise.
@@ -521,6 +491,7 @@ async fn what_keeps_usage_from_being_read_is_named() {
     let is_of_pod = |line: &str| !line.starts_with("container_") || line.contains(r#"container="""#);
     let of_environments = text.replace(r#"prometheus_replica="a""#, r#"environment="dev""#);
     for (history, matchers, subject, verdict, words) in [
+        (String::new(), "", "memory metric", SourceVerdict::Bad, "scrape the kubelets' /metrics/cadvisor"),
         (lines(&text, is_of_pod), "", "memory metric", SourceVerdict::Bad, "scrape the kubelets' /metrics/resource"),
         (
             renamed(&text, &[("working_set", "usage")]),
@@ -547,35 +518,6 @@ async fn what_keeps_usage_from_being_read_is_named() {
         let text = format!("{} -> {}", finding.found, finding.advice.as_deref().unwrap_or_default());
         assert!(finding.verdict == verdict && text.contains(words), "{finding:?}");
     }
-}
-
-#[tokio::test]
-async fn doctor_lists_what_it_found() {
-    let cluster = Cluster::until_now(120);
-    let server = start(cluster.open_metrics());
-    let findings = findings(&options(server.url())).await;
-    let reported: Vec<_> =
-        findings.iter().map(|finding| (finding.verdict, finding.subject, finding.found.as_str())).collect();
-    assert_eq!((reported[0].0, reported[0].1), (SourceVerdict::Good, "clock"));
-    assert_eq!(
-        reported[1..8],
-        [
-            (SourceVerdict::Good, "memory metric", "`container_memory_working_set_bytes`, 5 containers"),
-            (SourceVerdict::Good, "cpu metric", "`container_cpu_usage_seconds_total`, 5 containers"),
-            (SourceVerdict::Good, "usage labels", "`namespace`, `pod`, `container`"),
-            (SourceVerdict::Good, "cluster", "one (kube-system created 2026-01-02T03:04:05Z)"),
-            (
-                SourceVerdict::Good,
-                "image",
-                "`image_spec` of `kube_pod_container_info`, 5 containers, labels `namespace`, `pod`, `container`"
-            ),
-            (SourceVerdict::Good, "sample interval", "15 s; cpu is averaged over 60 s"),
-            (SourceVerdict::Good, "oom kills", "`kube_pod_container_status_restarts_total`, 5 containers"),
-        ]
-    );
-    let matched = &findings[8];
-    assert!(matched.verdict == SourceVerdict::Good && matched.found.starts_with("5 of 5 containers"), "{matched:?}");
-    assert_eq!((findings[9].verdict, findings[9].found.as_str()), (SourceVerdict::Doubtful, "less than 1 d"));
 }
 
 #[tokio::test]
