@@ -73,8 +73,7 @@ pub async fn report(api: ApiClient, read_from: ReadFrom, stop: CancellationToken
     };
     let recorder = Recorder { api: api.clone(), component: "headroom-collector", instance: String::new() };
     let telling = async {
-        let (mut last, mut reader) =
-            (String::new(), ControllerReader { api: api.clone(), forbidden: Forbidden::default() });
+        let (mut last, mut reader) = (String::new(), ControllerReader { api: api.clone(), forbidden: BTreeSet::new() });
         loop {
             let mut note;
             (last, note) = queue.next(&last).await;
@@ -183,7 +182,8 @@ fn note(pod: &Value, read_from: ReadFrom) -> Option<Note> {
 /// Reads what a note does not say.
 struct ControllerReader {
     api: ApiClient,
-    forbidden: Forbidden,
+    /// The kinds that are known to be forbidden.
+    forbidden: BTreeSet<String>,
 }
 
 impl ControllerReader {
@@ -215,7 +215,7 @@ impl ControllerReader {
         if let Err(failure) = &read {
             let kind = kind.qualified();
             tracing::debug!(%path, %failure, "cannot read a pod or its controller");
-            if self.forbidden.is_news(&kind, failure) {
+            if is_news(&mut self.forbidden, &kind, failure) {
                 tracing::warn!(?kind, "controllers that may not be read are told nothing: grant `get` of them");
             }
         }
@@ -223,16 +223,10 @@ impl ControllerReader {
     }
 }
 
-/// The kinds that are known to be forbidden.
-#[derive(Default)]
-struct Forbidden(BTreeSet<String>);
-
-impl Forbidden {
-    /// True if the failure says for the first time that a kind may not be read.
-    fn is_news(&mut self, kind: &str, failure: &ApiError) -> bool {
-        let is_one = matches!(failure, ApiError::Forbidden { .. }) && self.0.len() < MOST_FORBIDDEN;
-        is_one && self.0.insert(kind.to_owned())
-    }
+/// True if the failure says for the first time that a kind may not be read.
+fn is_news(forbidden: &mut BTreeSet<String>, kind: &str, failure: &ApiError) -> bool {
+    let is_one = matches!(failure, ApiError::Forbidden { .. }) && forbidden.len() < MOST_FORBIDDEN;
+    is_one && forbidden.insert(kind.to_owned())
 }
 
 /// Requests and limits of a pod's containers for which the template of its controller has others or none; none if there are none,
@@ -369,10 +363,10 @@ mod tests {
 
     #[test]
     fn of_a_forbidden_kind_the_log_says_so_once() {
-        let mut forbidden = Forbidden::default();
+        let mut forbidden = BTreeSet::new();
         let refused = ApiError::Forbidden { message: String::new() };
         let mut check = |kind: &str, failure: &ApiError, expected: bool| {
-            assert_eq!(forbidden.is_news(kind, failure), expected, "{kind}: {failure:?}");
+            assert_eq!(is_news(&mut forbidden, kind, failure), expected, "{kind}: {failure:?}");
         };
         check("rollouts.argoproj.io", &ApiError::TimedOut(PAUSE), false);
         check("rollouts.argoproj.io", &refused, true);

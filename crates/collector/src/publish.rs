@@ -5,7 +5,7 @@
 //! written before the quarter that lists them, and those that it no longer lists are deleted only in the next round, so that a
 //! reader who has seen either quarter finds its pages, whenever the collector is killed. What an older version laid out
 //! otherwise stays until a round finds all quarters in its place. Files: [`cluster`] and [`folder`] are
-//! destinations, [`format`] makes texts, [`ownership`] marks objects, [`outcome`] counts, [`restrictions`] follows the
+//! destinations, [`ownership`] marks objects, [`outcome`] counts, [`restrictions`] follows the
 //! namespaces that ask for fewer estimates, and [`lease`] prevents two collectors from writing at the same time.
 
 pub mod change;
@@ -14,8 +14,6 @@ pub mod ownership;
 pub mod restrictions;
 
 pub mod cluster;
-pub mod format;
-
 pub mod folder;
 pub mod lease;
 
@@ -80,7 +78,7 @@ impl Destination {
             Self::Cluster(cluster) => cluster.apply(namespace, name, object).await?,
             Self::Folder(folder) => folder.write(namespace, name, object)?,
             Self::Stdout => {
-                let text = format::write(object);
+                let text = folder::document(object);
                 #[expect(clippy::disallowed_methods, reason = "the text is escaped")]
                 std::io::stdout().lock().write_all(text.as_bytes()).map_err(PublishError::Stdout)?;
             }

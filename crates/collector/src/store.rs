@@ -3,8 +3,8 @@
 //! Crash safety is what one transaction contains: summaries are added in the transaction that also notes that they were read.
 //! Whenever the collector is killed, a piece of work is either owed or done.
 //!
-//! Files: [`origin`] identifies the cluster and source, [`progress`] notes what was read and what is owed, [`days`] holds the
-//! summaries, and [`expiry`] drops old rows.
+//! Files: [`origin`] identifies the cluster and source, [`progress`] notes what was read and what is owed, and [`days`] holds
+//! the summaries.
 //!
 //! The store is a cache of the metrics store: if it is lost or [`damage`]d, the last 30 days are read again. It is a single file of
 //! [redb](https://docs.rs/redb): pure Rust, so that it cross-compiles and links statically like the rest; transactions
@@ -13,7 +13,6 @@
 
 mod damage;
 mod days;
-mod expiry;
 mod origin;
 mod progress;
 

@@ -4,7 +4,6 @@
 //! not read responses: a response is a status and bytes, and each source knows what they mean.
 
 mod redact;
-mod refusal;
 mod url;
 
 use std::collections::BTreeMap;
@@ -25,7 +24,6 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::Instant;
 
 pub use self::redact::{Redactor, StoreText};
-pub use self::refusal::refusal;
 pub use self::url::Url;
 use headroom_api_server::ApiPath;
 use headroom_api_server::error_chain::innermost;
@@ -386,6 +384,22 @@ impl Response {
     }
 }
 
+/// The error of an HTTP status, for a body without a better one.
+pub fn refusal(redactor: &Redactor, status: StatusCode, said: &StoreText) -> SourceError {
+    let line = redactor.shown(said);
+    // Nothing of a page for browsers.
+    let said = if line.is_empty() || line.starts_with('<') { String::new() } else { format!(": `{line}`") };
+    let text = |advice: &str| format!("`{}` answers {}{said}{advice}", redactor.store, status.as_u16());
+    match status.as_u16() {
+        401 | 403 => SourceError::Forbidden(text(": check the token, user or tenant, and what they may read")),
+        404 => SourceError::Permanent(text(": check the URL, and the path in front of the API")),
+        300..=399 => SourceError::Permanent(text(": a redirection; give the URL it leads to")),
+        408 | 413 | 422 | 504 => SourceError::Overloaded(text("")),
+        429 | 500..=599 => SourceError::Temporary(text("")),
+        _ => SourceError::Permanent(text("")),
+    }
+}
+
 /// The parameters as they are sent. A space is `%20`, which everybody understands, and signatures want.
 fn query(parameters: &[(&str, &str)]) -> String {
     let escaped = |text| utf8_percent_encode(text, IN_QUERY).to_string();
@@ -430,5 +444,21 @@ mod tests {
         let parameters = [("query", r#"up{a="ä b"}"#), ("time", "1.5")];
         assert_eq!(query(&parameters), "query=up%7Ba%3D%22%C3%A4%20b%22%7D&time=1.5");
         assert_eq!(query(&[]), "");
+    }
+
+    #[test]
+    fn a_status_tells_whether_to_ask_for_less_again_or_never() {
+        let redactor = Redactor::new("http://p", &HeaderMap::new(), &[]);
+        let check = |status: u16, said: &str, kind: fn(String) -> SourceError, text: &str| {
+            let found = refusal(&redactor, StatusCode::from_u16(status).unwrap(), &said.into());
+            assert_eq!(found, kind(format!("`http://p` answers {status}{text}")));
+        };
+        let advice = ": `Unauthorized`: check the token, user or tenant, and what they may read";
+        check(401, "Unauthorized\n", SourceError::Forbidden, advice);
+        check(504, "<html>", SourceError::Overloaded, "");
+        check(503, "Service Unavailable", SourceError::Temporary, ": `Service Unavailable`");
+        check(429, "", SourceError::Temporary, "");
+        check(400, "bad", SourceError::Permanent, ": `bad`");
+        check(302, "", SourceError::Permanent, ": a redirection; give the URL it leads to");
     }
 }

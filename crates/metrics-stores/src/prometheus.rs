@@ -8,7 +8,6 @@
 mod selector;
 
 mod names;
-mod options;
 
 mod answer;
 mod query;
@@ -35,15 +34,50 @@ use headroom_usage::sample::Window;
 
 use self::api::Api;
 use super::cluster_id::ClusterId;
-use super::http::Http;
+use super::http::{Endpoint, Http};
 use super::{Reach, Sink, Source, SourceError};
 
 pub use self::answer::AnswerSeries;
 pub use self::diagnose::{detect, diagnose};
 pub use self::names::{Labels, MetricNames, Overrides};
-pub use self::options::PrometheusOptions;
 pub use self::reader::StoreReader;
 pub use self::selector::Matchers;
+
+#[derive(Clone)]
+pub struct PrometheusOptions {
+    pub endpoint: Endpoint,
+    pub names: Overrides,
+    /// Put into every selector, such as `cluster="prod"`, which is needed where several clusters share a store.
+    pub matchers: Matchers,
+    pub step_seconds: u32,
+    /// The step of CPU where usage is kept by pod, if it is another: one that is read at each is an average of a minute, since
+    /// those of more hide bursts.
+    pub cpu_step_seconds: Option<u32>,
+    /// Read ephemeral storage too, where the store has it.
+    pub ephemeral_storage: bool,
+    /// Take an answer in which a part of the store did not take part. What it misses is missed for ever.
+    pub accept_partial: bool,
+    /// Read only containers whose image's name contains this, and their kills.
+    pub image: Option<String>,
+    /// The moment that the store is asked about in the place of now, in unix seconds.
+    pub as_of: Option<i64>,
+}
+
+impl PrometheusOptions {
+    pub fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            names: Overrides::default(),
+            matchers: Matchers::default(),
+            step_seconds: 60,
+            cpu_step_seconds: None,
+            ephemeral_storage: false,
+            accept_partial: false,
+            image: None,
+            as_of: None,
+        }
+    }
+}
 
 /// A store with Prometheus' API. Its names are detected when it is first read, and again whenever
 /// it is asked for its time, with which each run begins: kube-state-metrics may come and go.
@@ -83,10 +117,6 @@ impl Prometheus {
             _ => self.probe().await,
         }
     }
-
-    async fn reader(&self) -> Result<Arc<StoreReader>, SourceError> {
-        self.reader_within(Duration::MAX).await
-    }
 }
 
 #[async_trait]
@@ -101,7 +131,7 @@ impl Source for Prometheus {
     }
 
     async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError> {
-        self.reader().await?.namespaces(window).await
+        self.reader_within(Duration::MAX).await?.namespaces(window).await
     }
 
     async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
@@ -109,7 +139,7 @@ impl Source for Prometheus {
     }
 
     async fn read_several(&self, namespaces: &[&str], window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
-        self.reader().await?.read(namespaces, window, sink).await
+        self.reader_within(Duration::MAX).await?.read(namespaces, window, sink).await
     }
 
     fn namespaces_at_once(&self) -> usize {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use headroom_admission::cluster::usage::Root;
+use headroom_objects::manifest::yaml;
+use headroom_output::page::escaped;
 use serde_json::Value;
-
-use super::format;
 
 const ENDING: &str = ".yaml";
 
@@ -59,7 +59,7 @@ impl Folder {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        headroom_output::write_file(&path, &format::write(object)).map_err(failed)
+        headroom_output::write_file(&path, &document(object)).map_err(failed)
     }
 
     pub fn delete(&self, namespace: &str, name: &str) -> Result<(), FolderError> {
@@ -72,5 +72,26 @@ impl Folder {
 
     fn path_of(&self, namespace: &str, name: &str) -> PathBuf {
         self.path.join(namespace).join(format!("{name}{ENDING}"))
+    }
+}
+
+/// The text of a profile in files and on standard output, which others may follow.
+pub fn document(object: &Value) -> String {
+    // Names are from a metrics store, and the document may be printed.
+    escaped(format!("---\n{}", yaml::write(object)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn nothing_in_a_document_acts_on_a_terminal_or_a_log() {
+        let object = json!({"##[error]\u{9b}2K": "\u{202e}##vso[task]", "n": ["1", 1, {"50": "12m"}, {}]});
+        let text = document(&object);
+        assert!(text.is_ascii() && !text.contains("##"), "{text}");
+        let read: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(read, object);
     }
 }

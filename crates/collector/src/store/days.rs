@@ -1,4 +1,4 @@
-//! Adds summaries, and visits them in the order in which profiles are built.
+//! Adds summaries, visits them in the order in which profiles are built, and drops those that are too old for any window.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,37 @@ use headroom_admission::image::{Reference, Repository};
 use headroom_usage::batch::{Gathered, Place, WorkloadPlace};
 use headroom_usage::observed::Observed;
 use headroom_usage::varint::Damaged;
+use headroom_usage::window_merge::DAYS_KEPT;
+use headroom_usage::{DAY, day_of};
 use redb::{ReadableTable, Table, TableDefinition, WriteTransaction};
 
-use super::{DAYS, DayKey, FACTS, NEWEST_FACT, Store, StoreError, Trouble, WORKLOADS};
+use super::{DAYS, DayKey, EXPIRED_FACT, FACTS, NEWEST_FACT, OWED, Store, StoreError, Trouble, WORKLOADS};
 
 impl Store {
     /// The time of the newest sample; none in an empty store.
     pub fn newest(&self) -> Result<Option<i64>, StoreError> {
         Ok(self.fact(NEWEST_FACT)?.filter(|newest| *newest > 0))
+    }
+
+    /// The oldest day that is kept, by the newest sample. A wrong clock cannot move it.
+    pub fn oldest_kept(&self) -> Result<u32, StoreError> {
+        Ok(self.newest()?.map_or(0, |newest| day_of(newest).saturating_sub(DAYS_KEPT)))
+    }
+
+    /// Drops rows older than all published windows as of the newest sample, or as of `today` if that is earlier. Reads the store
+    /// at most once a day.
+    pub fn expire(&self, today: u32) -> Result<(), StoreError> {
+        let oldest = self.oldest_kept()?.min(today.saturating_sub(DAYS_KEPT));
+        if self.fact(EXPIRED_FACT)? == Some(oldest.into()) {
+            return Ok(());
+        }
+        self.write(|txn| {
+            txn.open_table(DAYS)?.retain(|(_, _, _, _, day), _| day >= oldest)?;
+            txn.open_table(WORKLOADS)?.retain(|(_, _, _, _, day), _| day >= oldest)?;
+            txn.open_table(OWED)?.retain(|_, to| to > i64::from(oldest) * DAY)?;
+            txn.open_table(FACTS)?.insert(EXPIRED_FACT, i64::from(oldest))?;
+            Ok(())
+        })
     }
 
     /// Visits a root's images by repository, with what is read of each day. Images with an invalid name, which no admission request

@@ -119,9 +119,9 @@ impl ApiServer {
     /// The quarters, the roots of the older layout and the pages that they list, by name. None of the pages may be missing.
     fn readable(&self) -> BTreeMap<String, Value> {
         let named = |profile: Value| (profile["metadata"]["name"].as_str().unwrap().to_owned(), profile);
-        let mut all: BTreeMap<String, Value> = self.profiles().into_iter().map(named).collect();
         let (roots, mut pages): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            std::mem::take(&mut all).into_iter().partition(|(name, _)| name.matches('-').count() == 1);
+            self.profiles().into_iter().map(named).partition(|(name, _)| name.matches('-').count() == 1);
+        let mut all = BTreeMap::new();
         for (root, profile) in &roots {
             for path in paths(profile["spec"]["header"]["pages"].as_str().unwrap_or_default()) {
                 let page = format!("{root}-{path}");

@@ -247,15 +247,6 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     entries.map(|path| (path.clone(), std::fs::read(path).unwrap().trim_ascii_end().to_owned())).collect()
 }
 
-#[test]
-fn no_profile_of_ten_thousand_namespaces_is_large() {
-    let (_folder, store) = spread(10_000);
-    let profiles = objects(&store, NOW, &Pooling::default());
-    let sizes: Vec<usize> = profiles.iter().map(|profile| profile.to_string().len()).collect();
-    let (largest, all) = (sizes.iter().max().unwrap(), sizes.iter().sum::<usize>());
-    assert!(*largest < 64 << 10 && all < 32 << 20, "{} profiles, {largest} of {all} bytes in one", sizes.len());
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn damaged_files_are_written_again() {
     let (_folder, store) = spread(200);
@@ -290,21 +281,6 @@ async fn a_failing_api_server_ends_the_round() {
     let error = publish(&store, server.start().await, NOW).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot list usageprofiles: etcd has no leader");
     assert!(server.count("GET") < 50, "{}", server.count("GET"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_error_for_all_profiles_is_reported_once_with_advice() {
-    let (_folder, store) = store().await;
-    let server = ApiServer::new("1");
-    server.fail(|request| {
-        let is_hit = request.path.starts_with(PROFILES);
-        is_hit.then(|| status(404, "the server could not find the requested resource"))
-    });
-    let error = publish(&store, server.start().await, NOW).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the cluster does not know the kind UsageProfile: install the Helm chart or a release's manifests.yaml"
-    );
 }
 
 /// The lists of all quarters after a round.

@@ -31,12 +31,12 @@ fn published_of(text: &str) -> String {
 
 /// Checks the error for a file with this text, and that it adds nothing.
 #[track_caller]
-fn check_refused(text: &str, expected: &str) {
+fn check_refused(text: &str, line: u64, expected: &str) {
     let (folder, store) = new_store();
     let path = folder.path().join("usage.csv");
     fs::write(&path, text).unwrap();
     let error = import(&store, &path).unwrap_err().to_string();
-    assert_eq!(error.replace(&path.display().to_string(), "usage.csv"), expected);
+    assert_eq!(error, format!("`{}`, line {line}: {expected}", path.display()));
     assert_eq!(published(&store, NOW), "", "a refused file has added something");
 }
 
@@ -83,53 +83,27 @@ fn out_of_memory_kills_are_read() {
 
 #[test]
 fn errors_name_the_line() {
+    let names = "time, namespace, pod, container, image, cpu, memory, oomKilled";
+    check_refused("time,pod\n1,a\n", 1, &format!("there is no column `namespace`: a file has {names}"));
+    check_refused("time,when\n1,a\n", 1, &format!("unknown column `when`: the header names some of {names}"));
+    check_refused("time,time\n1,a\n", 1, "column `time` is named twice");
+    let check = |lines: &str, number, expected: &str| check_refused(&format!("{HEADER}{lines}"), number, expected);
     let good = line(0, "web-0", "1", "1");
-    check_refused(
-        "time,pod\n1,a\n",
-        "`usage.csv`, line 1: there is no column `namespace`: a file has time, namespace, pod, container, image, cpu, memory, oomKilled",
-    );
-    check_refused(
-        "time,when\n1,a\n",
-        "`usage.csv`, line 1: unknown column `when`: the header names some of time, namespace, pod, container, image, cpu, memory, oomKilled",
-    );
-    check_refused("time,time\n1,a\n", "`usage.csv`, line 1: column `time` is named twice");
-    check_refused(
-        &format!("{HEADER}{good}{}", line(1, "web-0", "-1", "1")),
-        "`usage.csv`, line 3: cpu is `-1`: expected a quantity that is not negative, such as `0.25`, `250m` or `512Mi`",
-    );
+    let quantity = "expected a quantity that is not negative, such as `0.25`, `250m` or `512Mi`";
+    check(&(good.clone() + &line(1, "web-0", "-1", "1")), 3, &format!("cpu is `-1`: {quantity}"));
     let (nines, long) = ("9".repeat(100_000), "p".repeat(1_025));
-    check_refused(
-        &format!("{HEADER}{good}{}", line(1, "web-0", &nines, "1")),
-        &format!(
-            "`usage.csv`, line 3: cpu is `{}`: expected a quantity that is not negative, such as `0.25`, `250m` or `512Mi`",
-            &nines[..100]
-        ),
-    );
-    check_refused(
-        &format!("{HEADER}{good}{}", line(1, &long, "1", "1")),
-        &format!("`usage.csv`, line 3: pod is `{}`: expected a name", &long[..100]),
-    );
-    check_refused(
-        &format!("{HEADER}{good}\n1795219200000,shop,web-0,web,nginx,1,1\n"),
-        "`usage.csv`, line 4: time is `1795219200000`: expected unix seconds, and this looks like milliseconds",
-    );
-    check_refused(
-        &format!("{HEADER}soon,shop,web-0,web,nginx,1,1\n"),
-        "`usage.csv`, line 2: time is `soon`: expected unix seconds, or a moment such as `2026-11-21T00:00:00Z`",
-    );
-    check_refused(&format!("{HEADER}{good}1,shop,web-0\n"), "`usage.csv`, line 3: there is no value for `container`");
-    check_refused(
-        &format!("{HEADER}1,shop,web-0,web,nginx,1,1,1\n"),
-        "`usage.csv`, line 2: there are more values than columns",
-    );
-    check_refused(
-        &format!("{HEADER}1,,web-0,web,nginx,1,1\n"),
-        "`usage.csv`, line 2: namespace is ``: expected a name",
-    );
-    check_refused(
-        &format!("{HEADER}4102444800,shop,web-0,web,nginx,1,1\n"),
-        "`usage.csv`, line 2: time is `4102444800`: expected a time that is not in the future",
-    );
+    let of_nines = format!("cpu is `{}`: {quantity}", &nines[..100]);
+    check(&(good.clone() + &line(1, "web-0", &nines, "1")), 3, &of_nines);
+    check(&(good.clone() + &line(1, &long, "1", "1")), 3, &format!("pod is `{}`: expected a name", &long[..100]));
+    let milliseconds = "time is `1795219200000`: expected unix seconds, and this looks like milliseconds";
+    check(&format!("{good}\n1795219200000,shop,web-0,web,nginx,1,1\n"), 4, milliseconds);
+    let moment = "time is `soon`: expected unix seconds, or a moment such as `2026-11-21T00:00:00Z`";
+    check("soon,shop,web-0,web,nginx,1,1\n", 2, moment);
+    check(&format!("{good}1,shop,web-0\n"), 3, "there is no value for `container`");
+    check("1,shop,web-0,web,nginx,1,1,1\n", 2, "there are more values than columns");
+    check("1,,web-0,web,nginx,1,1\n", 2, "namespace is ``: expected a name");
+    let future = "time is `4102444800`: expected a time that is not in the future";
+    check("4102444800,shop,web-0,web,nginx,1,1\n", 2, future);
 }
 
 #[test]

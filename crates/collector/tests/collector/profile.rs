@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Percentile;
 use headroom_collector::profile::Pooling;
 use headroom_collector::store::Store;
@@ -95,12 +96,8 @@ fn exact(mut weighted: Vec<(u64, f64)>, percent: f64) -> u64 {
     enough.or(weighted.last()).unwrap().0
 }
 
-/// The amount in bytes. Uses floats, unlike the code under test.
 fn bytes_of(text: &str) -> f64 {
-    let units = [("Ki", 1024.0), ("Mi", 1024.0 * 1024.0), ("Gi", 1024.0 * 1024.0 * 1024.0)];
-    let unit = units.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, *unit)));
-    let (number, unit) = unit.unwrap_or((text, 1.0));
-    number.parse::<f64>().unwrap() * unit
+    text.parse::<Quantity>().unwrap().value() as f64
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! A new store when an older one has published profiles: it replaces them only if nothing is lost, or if the user says so.
 
 use headroom_admission::cluster::usage::{ProfileName, Root};
-use headroom_collector::publish::folder::Folder;
 use headroom_collector::publish::ownership::store_of;
 use headroom_collector::publish::{Destination, Published};
 use headroom_collector::store::Store;
@@ -149,24 +148,6 @@ async fn newer_profiles_are_kept() {
     let published = publish(&store, server.start().await, NOW - 400 * DAY).await.unwrap();
     assert_eq!((published.deleted, published.written, server.histories()), (0, 0, before));
     assert_eq!(server.writes(), writes);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn files_of_profiles_are_treated_like_a_cluster() {
-    let (_old_folder, old) = store().await;
-    let (_young_folder, young) = young_store().await;
-    let target = tempfile::tempdir().unwrap();
-    let path = target.path();
-    let destination = Destination::Folder(Folder { path: path.to_owned() });
-    let publish = async |store, as_of| publish_to(store, &destination, as_of, None, false).await.unwrap();
-    let read = |image: &str, namespace: &str| -> Value {
-        let name = format!("headroom/{}.yaml", ProfileName::of(Root::of(image), namespace));
-        serde_saphyr::from_str(&std::fs::read_to_string(path.join(name)).unwrap()).unwrap()
-    };
-    assert_eq!(publish(&old, NOW).await.written, 256);
-    let (shop, lab) = (read(NGINX, "shop"), read(JOB, "lab"));
-    assert_eq!(kept(&publish(&young, NOW + HOUR).await).len(), 2);
-    assert_eq!((read(NGINX, "shop"), read(JOB, "lab")), (shop, lab));
 }
 
 #[tokio::test(flavor = "multi_thread")]

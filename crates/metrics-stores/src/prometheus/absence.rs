@@ -5,10 +5,10 @@ use std::fmt;
 use headroom_admission::timestamp::Timestamp;
 use headroom_usage::sample::Window;
 
+use super::PrometheusOptions;
 use super::answer::AnswerSeries;
 use super::api::Api;
 use super::names::{self, ContainerLabels, Labels, MetricNames, Overrides, PLACE};
-use super::options::PrometheusOptions;
 use super::query::{self, PromQl};
 use super::selector::Matchers;
 use crate::SourceError;
@@ -17,7 +17,7 @@ use crate::diagnosis::duration;
 /// The ages at which usage is searched for that has ended, in seconds.
 const AGES: [i64; 6] = [900, 6 * 3_600, 86_400, 3 * 86_400, 8 * 86_400, 30 * 86_400];
 /// Memory with the page cache, which some exporters have in place of the working set.
-const USAGE_BYTES: &str = "container_memory_usage_bytes";
+pub const USAGE_BYTES: &str = "container_memory_usage_bytes";
 
 /// The reason why no usage was found.
 #[derive(Debug, Clone)]
@@ -135,16 +135,6 @@ impl Absence {
         }
         Ok(Self::Unknown)
     }
-}
-
-/// Explains why there is no memory where there is CPU.
-pub async fn of_memory(
-    api: &Api,
-    place: &ContainerLabels,
-    matchers: &Matchers,
-) -> Result<Option<Absence>, SourceError> {
-    let count = query::count_of_containers(USAGE_BYTES, place, None, matchers);
-    Ok(api.number(&count, None).await?.map(Absence::PageCache))
 }
 
 /// The last moment with an answer, in unix seconds, of a span that begins with one.

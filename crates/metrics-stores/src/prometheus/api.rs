@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use headroom_usage::sample::Window;
 
+use super::PrometheusOptions;
 use super::answer::{self, AnswerSeries, NUMBER};
-use super::options::PrometheusOptions;
 use super::query::{self, PromQl};
 use super::selector::Selector;
 use crate::SourceError;

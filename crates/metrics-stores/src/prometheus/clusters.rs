@@ -6,10 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::AnswerSeries;
-use super::names::State;
-use super::query::{self, PromQl};
 use super::selector::{Match, Matchers};
-use crate::cluster_id::{self, ClusterId, KUBE_SYSTEM, LABELS};
+use crate::cluster_id::{self, ClusterId, LABELS};
 
 /// Labels in which the series of one container differ within a cluster: its lives, its node, and scrapers that do the same.
 const HARMLESS: [&str; 20] = [
@@ -46,7 +44,7 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// The clusters in the answers to [`created`] and [`query::count_by`] with [`LABELS`].
+    /// The clusters in the answers to `query::created` and `query::count_by` with [`LABELS`].
     pub fn among(created: &[AnswerSeries], by_label: &[AnswerSeries]) -> Self {
         let created = created.iter().filter_map(AnswerSeries::value).map(|created| created.round() as i64).collect();
         let values = |label: &str| by_label.iter().map(|row| row.label(label).to_owned()).collect::<BTreeSet<_>>();
@@ -109,10 +107,6 @@ impl Clusters {
             }
         }
     }
-}
-
-pub fn created(state: &State, matchers: &Matchers) -> PromQl {
-    query::series(query::CREATED, &[(&state.place.namespace, Match::Is(KUBE_SYSTEM))], matchers)
 }
 
 #[cfg(test)]

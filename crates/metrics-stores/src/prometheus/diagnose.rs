@@ -3,10 +3,10 @@
 use headroom_usage::batch::Impossible;
 use headroom_usage::sample::{Batch, Window};
 
+use super::PrometheusOptions;
 use super::absence::Absence;
 use super::api::Api;
 use super::names::{ContainerLabels, Labels, MetricNames, Names, Overrides};
-use super::options::PrometheusOptions;
 use super::probe::{NameCount, Probe, labels, probe};
 use super::query::{self, rate_seconds};
 use super::reader::StoreReader;

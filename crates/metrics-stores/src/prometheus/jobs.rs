@@ -9,8 +9,6 @@
 use std::cmp::Reverse;
 
 use super::answer::AnswerSeries;
-use super::names::ContainerLabels;
-use super::query::{self, PromQl};
 use super::selector::{Match, Matchers};
 
 /// The path of cAdvisor's metrics at the kubelet. The Prometheus operator keeps it in the label `metrics_path`.
@@ -35,11 +33,6 @@ pub struct Job {
 pub struct Jobs(Vec<Job>);
 
 impl Jobs {
-    /// Asks who has series of a metric.
-    pub fn question(metric: &str, place: &ContainerLabels, matchers: &Matchers) -> PromQl {
-        query::count_of_containers_by(&LABELS, metric, place, matchers)
-    }
-
     /// The jobs in the answer. Nobody is looked for if the user has named the job.
     pub fn among(metric: &str, rows: &[AnswerSeries], matchers: &Matchers) -> Self {
         if matchers.mentions(JOB) {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use headroom_usage::sample::Window;
 
 use super::answer::{AnswerSeries, ContainerRef};
-use super::names::State;
+use super::names::ContainerLabels;
 
 /// The time before a window that is read too, for the first step to be compared with.
 pub const LOOK_BACK_SECONDS: i64 = 300;
@@ -35,8 +35,8 @@ pub struct States {
 pub struct Timelines(BTreeMap<ContainerRef, Vec<(i64, f64)>>);
 
 impl Timelines {
-    pub fn add(&mut self, row: &AnswerSeries, state: &State) {
-        self.0.entry(ContainerRef::of(row, &state.place)).or_default().extend(row.points());
+    pub fn add(&mut self, row: &AnswerSeries, place: &ContainerLabels) {
+        self.0.entry(ContainerRef::of(row, place)).or_default().extend(row.points());
     }
 
     pub fn is_empty(&self) -> bool {

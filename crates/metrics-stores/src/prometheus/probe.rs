@@ -4,13 +4,13 @@
 use crate::SourceError;
 use crate::cluster_id::LABELS;
 
+use super::PrometheusOptions;
 use super::absence::{self, Absence};
 use super::answer::AnswerSeries;
 use super::api::Api;
-use super::clusters::{self, Clusters};
+use super::clusters::Clusters;
 use super::jobs::{self, Jobs};
 use super::names::{self, ContainerLabels, Cpu, Names, Overrides, State, UsageNames};
-use super::options::PrometheusOptions;
 use super::query::{self, PromQl};
 use super::selector::{Match, Matchers};
 
@@ -103,7 +103,10 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     let ([memory, cpu], usage) = (counted, names.place);
     let absence = match (cpu > 0.0, memory > 0.0) {
         (_, true) => None,
-        (true, false) => absence::of_memory(api, &usage, matchers).await?,
+        (true, false) => {
+            let with_cache = api.number(&count(absence::USAGE_BYTES, &usage, None), None).await?;
+            with_cache.map(Absence::PageCache)
+        }
         (false, false) => Some(Absence::find(api, options, now, of_usages).await?),
     };
     let storage =
@@ -130,15 +133,20 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     }
 
     let images = wanted.usage_images();
-    let mut questions = vec![Jobs::question(metric, &usage, matchers), query::steadiest(metric, &usage, matchers)];
-    questions.push(query::count_by(&LABELS, metric, &usage, matchers));
-    questions.push(query::lasting_twins(&jobs::LABELS, metric, &usage, matchers));
-    questions.push(query::count_of_swapped(&usage, matchers));
+    let jobs_of =
+        |metric: &str, place: &ContainerLabels| query::count_of_containers_by(&jobs::LABELS, metric, place, matchers);
+    let mut questions = vec![
+        jobs_of(metric, &usage),
+        query::steadiest(metric, &usage, matchers),
+        query::count_by(&LABELS, metric, &usage, matchers),
+        query::lasting_twins(&jobs::LABELS, metric, &usage, matchers),
+        query::count_of_swapped(&usage, matchers),
+    ];
     questions.extend(images.iter().map(|image| count(metric, &usage, Some(image))));
     let mut of_state = Vec::new();
     if let Some(state) = &state {
-        of_state.push(Jobs::question(&state.name.info, &state.name.place, matchers));
-        of_state.push(clusters::created(&state.name, matchers));
+        of_state.push(jobs_of(&state.name.info, &state.name.place));
+        of_state.push(query::created(&state.name, matchers));
     }
     // Queries about kube-state-metrics are about the last time that it was seen.
     let at = (state_ago > 0).then_some(now - state_ago);

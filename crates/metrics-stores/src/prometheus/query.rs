@@ -15,8 +15,7 @@ use headroom_usage::sample::Resource;
 use super::answer::NUMBER;
 use super::names::{self, ContainerLabels, Cpu, INIT_INFO, Names, State};
 use super::selector::{Match, Matchers, PRESENT, Selector};
-
-pub const CREATED: &str = "kube_namespace_created";
+use crate::cluster_id::KUBE_SYSTEM;
 
 pub const RESTARTS: &str = "kube_pod_container_status_restarts_total";
 const ALL_RESTARTS: [&str; 2] = [RESTARTS, "kube_pod_init_container_status_restarts_total"];
@@ -272,20 +271,11 @@ impl<'a> Queries<'a> {
         PromQl(format!("max by ({}) (sum without (id, name) ({of_series}))", self.usage_labels(false)))
     }
 
-    /// The image of each container and init container, while it is known.
-    pub fn images(&self, namespaces: &[&str], state: &State) -> PromQl {
-        self.images_by(namespaces, state, |selector| selector.to_string())
-    }
-
-    /// The images of each container and init container that were known within so many seconds.
-    pub fn images_within(&self, namespaces: &[&str], state: &State, seconds: i64) -> PromQl {
-        self.images_by(namespaces, state, |selector| format!("last_over_time({selector}[{seconds}s])"))
-    }
-
-    fn images_by(&self, namespaces: &[&str], state: &State, known: impl Fn(Selector) -> String) -> PromQl {
+    /// The image of each container and init container while it is known, or those that were known within so many seconds.
+    pub fn images(&self, namespaces: &[&str], state: &State, within: Option<i64>) -> PromQl {
         let labels = [(state.image.as_str(), self.image.map_or(PRESENT, Match::Contains))];
         let part = |metric: &str| {
-            let known = known(self.state_selector(state, metric, namespaces, &labels));
+            let known = last(&self.state_selector(state, metric, namespaces, &labels), within);
             format!("max by ({}, {}) ({known})", state.place.labels(), state.image)
         };
         PromQl(format!("{} or {}", part(&state.info), part(INIT_INFO)))
@@ -311,16 +301,10 @@ impl<'a> Queries<'a> {
         PromQl(format!("max by ({by}) ({reason} == 1) and on {of_pod} max by {of_pod} ({failed} == 1)"))
     }
 
-    pub fn restarts(&self, namespaces: &[&str], state: &State, pods: Match<'_>) -> PromQl {
+    /// The restarts now, or the last known within so many seconds.
+    pub fn restarts(&self, namespaces: &[&str], state: &State, pods: Match<'_>, within: Option<i64>) -> PromQl {
         let labels = [(state.place.pod.as_str(), pods)];
-        self.by_container(namespaces, state, ALL_RESTARTS, &labels, |selector| selector.to_string())
-    }
-
-    /// The last known restarts within so many seconds.
-    pub fn restarts_before(&self, namespaces: &[&str], state: &State, pods: Match<'_>, seconds: i64) -> PromQl {
-        let labels = [(state.place.pod.as_str(), pods)];
-        let last = |selector: Selector| format!("last_over_time({selector}[{seconds}s])");
-        self.by_container(namespaces, state, ALL_RESTARTS, &labels, last)
+        self.by_container(namespaces, state, ALL_RESTARTS, &labels, |selector| last(&selector, within))
     }
 
     pub fn memory_limits(&self, namespaces: &[&str], state: &State, pods: Match<'_>) -> PromQl {
@@ -446,6 +430,10 @@ impl<'a> Queries<'a> {
     }
 }
 
+fn last(series: &Selector, within: Option<i64>) -> String {
+    within.map_or_else(|| series.to_string(), |seconds| format!("last_over_time({series}[{seconds}s])"))
+}
+
 /// Selects the series of containers, without those of pods, cgroups and pause containers.
 fn containers(place: &ContainerLabels) -> [(&str, Match<'static>); 3] {
     [(&place.pod, PRESENT), (&place.container, PRESENT), (&place.container, Match::IsNot("POD"))]
@@ -525,8 +513,10 @@ pub fn is_metrics_ql() -> PromQl {
     PromQl("absent(vector(NaN))".to_owned())
 }
 
-pub fn series(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> PromQl {
-    PromQl(selector(metric, labels, matchers).to_string())
+/// The creation time of the namespace kube-system.
+pub fn created(state: &State, matchers: &Matchers) -> PromQl {
+    let labels = [(state.place.namespace.as_str(), Match::Is(KUBE_SYSTEM))];
+    PromQl(selector("kube_namespace_created", &labels, matchers).to_string())
 }
 
 /// The series of a container that was there longest in the last ten minutes.
@@ -627,7 +617,7 @@ mod tests {
         check(
             &names,
             "",
-            |queries| queries.images(&["shop"], &state),
+            |queries| queries.images(&["shop"], &state, None),
             r#"max by (namespace, pod, container, image_spec) (kube_pod_container_info{namespace="shop",image_spec!=""}) or max by (namespace, pod, container, image_spec) (kube_pod_init_container_info{namespace="shop",image_spec!=""})"#,
         );
     }

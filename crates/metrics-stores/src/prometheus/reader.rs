@@ -18,12 +18,12 @@ pub use by_pod::{OwnersAndKills, Throttling};
 pub use kills::Killed;
 pub use usage::{Digest, Lives};
 
+use super::PrometheusOptions;
 use super::absence::Absence;
 use super::answer::AnswerSeries;
 pub use super::answer::ContainerRef;
 use super::api::{Api, EachRow};
 use super::names::Names;
-use super::options::PrometheusOptions;
 use super::probe::{Probe, probe};
 pub use super::query::{PodSelection, UsageGroup};
 use super::query::{PromQl, Queries};

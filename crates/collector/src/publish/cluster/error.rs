@@ -116,5 +116,8 @@ mod tests {
         check(409, conflict, owned, false);
         check(500, "failed calling webhook", "cannot patch usageprofiles: …", false);
         check(401, "Unauthorized", unknown, true);
+        let not_installed =
+            "the cluster does not know the kind UsageProfile: install the Helm chart or a release's manifests.yaml";
+        check(404, "the server could not find the requested resource", not_installed, true);
     }
 }

@@ -244,7 +244,7 @@ impl StoreReader {
         let mut images = BTreeMap::new();
         let Some(state) = &self.names.state else { return Ok(images) };
         // As with samples, a little longer.
-        let question = self.queries().images_within(namespaces, state, DAY + LATER_SECONDS);
+        let question = self.queries().images(namespaces, state, Some(DAY + LATER_SECONDS));
         for row in self.api.moment(&question, Some(day.to + LATER_SECONDS)).await? {
             let image = row.label(&state.image).to_owned();
             let known = images.entry(ContainerRef::of(&row, &state.place)).or_insert_with(|| Some(image.clone()));
@@ -269,13 +269,13 @@ impl StoreReader {
         };
         // A little longer, for images that kube-state-metrics reports only when it is back.
         let longer = Window { from: window.from, to: window.to + self.steps_in(LATER_SECONDS) };
-        self.range(&self.queries().images(namespaces, state), longer, &mut |row| take(&mut images, row)).await?;
+        self.range(&self.queries().images(namespaces, state, None), longer, &mut |row| take(&mut images, row)).await?;
         let unknown: Vec<&str> =
             namespaces.iter().copied().filter(|namespace| !images.contains_key(*namespace)).collect();
         if !unknown.is_empty() {
             // It may have been away, and have reported before.
             let before = Window { from: window.from - BEFORE_SECONDS, to: window.from };
-            let question = self.queries().images(&unknown, state);
+            let question = self.queries().images(&unknown, state, None);
             let asked = self.api.range(&question, before, LISTING_SECONDS, &mut |row| take(&mut images, row)).await;
             unless_too_much(asked)?;
         }

@@ -6,7 +6,6 @@ use headroom_usage::sample::{Resource, Window};
 
 use super::{ContainerRef, MAX_NAMED, StoreReader, unless_too_much};
 use crate::SourceError;
-use crate::prometheus::names::State;
 use crate::prometheus::oom;
 use crate::prometheus::query::PromQl;
 use crate::prometheus::selector::{Match, PRESENT};
@@ -34,10 +33,7 @@ impl StoreReader {
         let wide = Window { from: window.from - self.steps_in(oom::LOOK_BACK_SECONDS), to: window.to };
         let timelines = async |question: PromQl| {
             let mut found = oom::Timelines::default();
-            self.range(&question, wide, &mut |row| {
-                found.add(&row, state);
-            })
-            .await?;
+            self.range(&question, wide, &mut |row| found.add(&row, &state.place)).await?;
             Ok::<_, SourceError>(found)
         };
         let mut states = oom::States {
@@ -56,14 +52,12 @@ impl StoreReader {
         // Any, if there are too many to name.
         let pods = if pods.len() > MAX_NAMED { PRESENT } else { Match::OneOf(&pods) };
         // The states stay true until the next end, so that only the count of restarts tells two kills apart.
-        states.restarts = timelines(queries.restarts(&namespaces, state, pods)).await?;
+        states.restarts = timelines(queries.restarts(&namespaces, state, pods, None)).await?;
         if states.lacks_restarts(window) {
-            let question = queries.restarts_before(&namespaces, state, pods, oom::AWAY_SECONDS);
+            let question = queries.restarts(&namespaces, state, pods, Some(oom::AWAY_SECONDS));
             // The step before the first.
             let at = Window { from: wide.from - step, to: wide.from };
-            let mut add = |row| {
-                states.restarts_before.add(&row, state);
-            };
+            let mut add = |row| states.restarts_before.add(&row, &state.place);
             unless_too_much(self.range(&question, at, &mut add).await)?;
         }
         let kills = states.kills(window);
@@ -82,11 +76,7 @@ impl StoreReader {
         let mut used = oom::Timelines::default();
         let question = queries.usage(&without_limit, Resource::Memory, false).filter(|_| !without_limit.is_empty());
         if let Some(question) = question {
-            let usage = State { place: self.names.usage.clone(), ..state.clone() };
-            self.range(&question, wide, &mut |row| {
-                used.add(&row, &usage);
-            })
-            .await?;
+            self.range(&question, wide, &mut |row| used.add(&row, &self.names.usage)).await?;
         }
         Ok(kills
             .into_iter()
