@@ -188,14 +188,6 @@ impl Met {
     }
 }
 
-/// The values of one container at one time.
-#[derive(Debug, Clone, Copy, Default)]
-struct LineValues {
-    cpu: Option<u64>,
-    memory: Option<u64>,
-    killed_at: Option<u64>,
-}
-
 /// Different distances between samples that are counted.
 const MAX_STEPS: usize = 10_000;
 
@@ -314,11 +306,12 @@ impl<'a> LineReader<'a> {
         let cpu = possible(cpu, Resource::Cpu);
         let [memory, killed_at] = [memory, killed_at].map(|amount| possible(amount, Resource::Memory));
         let met = self.meet(fields, gathered)?;
-        self.count(met, time, LineValues { cpu, memory, killed_at }, gathered);
+        self.count(met, time, [cpu, memory, killed_at], gathered);
         Ok(())
     }
 
-    fn count(&mut self, met: usize, time: i64, amounts: LineValues, gathered: &mut Gathered) {
+    /// Counts the CPU and memory that a container used at a time, and the memory at which it was killed.
+    fn count(&mut self, met: usize, time: i64, [cpu, memory, killed_at]: [Option<u64>; 3], gathered: &mut Gathered) {
         let Some(met) = self.met.get_mut(met) else { return };
         let before = std::mem::replace(&mut met.at, time);
         if let Some(steps) = self.steps.as_mut().filter(|steps| before > 0 && time > before && steps.len() < MAX_STEPS)
@@ -326,7 +319,6 @@ impl<'a> LineReader<'a> {
             *steps.entry(time - before).or_default() += 1;
         }
         let Some(place) = met.place else { return };
-        let LineValues { cpu, memory, killed_at } = amounts;
         let used = [(Resource::Cpu, cpu), (Resource::Memory, memory)];
         let seconds = self.step_seconds;
         let day = day_of(time);

@@ -49,13 +49,6 @@ struct Reported {
     kills: HashMap<String, ReportedKills>,
 }
 
-/// One read: the samples that were not reported before, and all that have been reported afterwards.
-struct Look<'a> {
-    window: Window,
-    before: &'a Reported,
-    after: Reported,
-}
-
 /// The usage of a pod's containers.
 #[derive(Debug, Deserialize)]
 pub struct PodMetrics {
@@ -174,9 +167,9 @@ impl MetricsApi {
     ) -> Result<Option<Reported>, SourceError> {
         let Some(metrics) = self.metrics(namespace).await? else { return Ok(None) };
         let before = locked(&self.reported).clone();
-        let mut look = Look { window, before: &before, after: Reported::default() };
-        let allowed = self.pods(namespace, |pod| look.take(&pod, &metrics, &mut *sink)).await?;
-        Ok(allowed.then_some(look.after))
+        let mut after = Reported::default();
+        let allowed = self.pods(namespace, |pod| after.take(&before, &pod, &metrics, window, &mut *sink)).await?;
+        Ok(allowed.then_some(after))
     }
 }
 
@@ -194,34 +187,35 @@ impl From<ApiError> for SourceError {
     }
 }
 
-impl Look<'_> {
-    fn take(&mut self, pod: &Pod, metrics: &Measured, sink: Sink<'_>) {
+impl Reported {
+    /// Hands over what was not reported before, and notes all.
+    fn take(&mut self, before: &Self, pod: &Pod, metrics: &Measured, window: Window, sink: Sink<'_>) {
         let (namespace, name) = names(&pod.metadata);
         let metrics = metrics.get(&namespace).and_then(|pods| pods.get(&name));
-        let oldest = self.window.from - MAX_AGE;
+        let oldest = window.from - MAX_AGE;
         if let Some(metrics) = metrics {
             let at = metrics.timestamp.0.as_second();
-            let reported = self.before.measurements.get(&namespace).and_then(|pods| pods.get(&name));
+            let reported = before.measurements.get(&namespace).and_then(|pods| pods.get(&name));
             if reported != Some(&at) && at >= oldest {
-                sink(Batch::Usage(join(metrics, pod, self.window)));
+                sink(Batch::Usage(join(metrics, pod, window)));
             }
-            self.after.measurements.entry(namespace.clone()).or_default().insert(name.clone(), at);
+            self.measurements.entry(namespace.clone()).or_default().insert(name.clone(), at);
         }
         let used = |container: &str| {
             let measured = metrics?.containers.iter().find(|measured| measured.name == container)?;
             amount(measured.usage.get("memory")?, Resource::Memory)
         };
-        let reported = self.before.kills.get(&namespace);
+        let reported = before.kills.get(&namespace);
         for (killed, at, memory) in kills(pod, used) {
             let key = (pod.metadata.uid.clone().unwrap_or_default(), killed.to_owned(), at);
             if at >= oldest && !reported.is_some_and(|reported| reported.contains(&key)) {
                 let image = container(pod, killed).and_then(|container| container.image.clone()).unwrap_or_default();
                 let (namespace, pod, killed) = (namespace.clone(), name.clone(), killed.to_owned());
                 let container = SampledContainer { namespace, pod, name: killed, image };
-                let at = at.clamp(self.window.from, self.window.to - 1);
+                let at = at.clamp(window.from, window.to - 1);
                 sink(Batch::OomKills(vec![OomKill { container, at, memory }]));
             }
-            self.after.kills.entry(namespace.clone()).or_default().insert(key);
+            self.kills.entry(namespace.clone()).or_default().insert(key);
         }
     }
 }

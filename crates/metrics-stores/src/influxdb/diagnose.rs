@@ -47,7 +47,12 @@ pub async fn diagnose(options: &InfluxdbOptions, our_clock: i64) -> Result<Vec<S
             intervals.extend(distances.filter(|distance| *distance > 0));
         })
         .await?;
-    findings.push(matched(&seen, &named));
+    let found = format!("{} of {} containers in the last 10 minutes", named.len(), seen.len());
+    let unnamed = seen.difference(&named).next();
+    let example = unnamed.map(|[namespace, pod, container]| format!("`{container}` of `{namespace}/{pod}`"));
+    let none = "check that Heapster is running and writes to this database";
+    let advice = format!("their points have no tag `{IMAGE}`, so their usage is left out");
+    findings.push(diagnosis::matched(named.len(), found, example, none, &advice));
     findings.extend(diagnosis::impossible(&impossible));
     intervals.sort_unstable();
     if let Some(interval) = intervals.get(intervals.len() / 2) {
@@ -57,18 +62,4 @@ pub async fn diagnose(options: &InfluxdbOptions, our_clock: i64) -> Result<Vec<S
     store.ask::<Point>(&questions.oldest(), &mut |series| oldest = series.values.first().map(|point| point.0)).await?;
     findings.extend(oldest.map(|oldest| diagnosis::history(duration(now - oldest), now - oldest >= 30 * 86_400)));
     Ok(findings)
-}
-
-/// Namespace, pod and container.
-type Names = BTreeSet<[String; 3]>;
-
-fn matched(seen: &Names, named: &Names) -> SourceFinding {
-    let found = format!("{} of {} containers in the last 10 minutes", named.len(), seen.len());
-    let example = seen
-        .difference(named)
-        .next()
-        .map(|[namespace, pod, container]| format!("`{container}` of `{namespace}/{pod}`"));
-    let none = "check that Heapster is running and writes to this database";
-    let advice = format!("their points have no tag `{IMAGE}`, so their usage is left out");
-    diagnosis::matched(named.len(), found, example, none, &advice)
 }

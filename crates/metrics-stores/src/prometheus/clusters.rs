@@ -142,18 +142,20 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(created: &[(&str, i64)], usage: &[(&str, i64)], expected: Option<&str>) {
-        assert_eq!(Clusters::among(&rows(created), &rows(usage)).question().as_deref(), expected);
+    fn check(created: &[(&str, i64)], usage: &[(&str, i64)], known: Option<i64>, expected: Option<&str>) {
+        let clusters = Clusters::among(&rows(created), &rows(usage));
+        assert_eq!((clusters.id().created, clusters.question().as_deref()), (known, expected));
     }
 
     #[test]
     fn several_clusters_are_asked_about() {
         let (pod_a, pod_b) = (r#""pod":"a""#, r#""pod":"b""#);
-        check(&[], &[("", 3)], None);
-        check(&[(pod_a, 100), (pod_b, 100)], &[(r#""cluster":"prod""#, 3)], None);
+        check(&[], &[("", 3)], None, None);
+        check(&[(pod_a, 100), (pod_b, 100)], &[(r#""cluster":"prod""#, 3)], Some(100), None);
         check(
             &[(pod_a, 100), (pod_b, 200)],
             &[("", 3)],
+            None,
             Some(
                 "has the usage of 2 clusters (by when their kube-system was created): say which one as `matchers` in --source, by \
                  a label that tells them apart",
@@ -162,6 +164,7 @@ mod tests {
         check(
             &[],
             &[(r#""cluster_name":"prod""#, 3), (r#""cluster_name":"staging""#, 3), ("", 1)],
+            None,
             Some(
                 "has the usage of several clusters (label `cluster_name`: none, `prod`, `staging`): which one is this? Say \
                  so as `matchers: 'cluster_name=\"prod\"'` in --source",
@@ -171,17 +174,11 @@ mod tests {
         check(
             &[],
             &[(r#""cluster":"a'\"; $(b)""#, 3), (r#""cluster":"c""#, 3)],
+            None,
             Some(
                 "has the usage of several clusters (label `cluster`: `a'\"; $(b)`, `c`): which one is this? Say so as \
                  `matchers: 'cluster=\"a''\\\"; $(b)\"'` in --source",
             ),
         );
-    }
-
-    #[test]
-    fn one_cluster_is_known_by_its_age() {
-        let created = |of: &[(&str, i64)]| Clusters::among(&rows(of), &[]).id().created;
-        assert_eq!(created(&[("", 100), (r#""pod":"b""#, 100)]), Some(100));
-        assert_eq!(created(&[("", 100), ("", 200)]), None);
     }
 }

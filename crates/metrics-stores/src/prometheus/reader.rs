@@ -122,28 +122,20 @@ impl StoreReader {
     /// Lists namespaces by the series themselves, every five minutes of the window: the API that lists a label's values is not
     /// to be had everywhere, and knows no clock. All namespaces at once may be too much, so that is halved here.
     pub async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError> {
-        let mut found = BTreeSet::new();
-        let mut unasked = vec![window];
+        let (mut found, mut unasked) = (BTreeSet::new(), vec![window]);
+        let Some((question, label)) = self.queries().namespaces(LISTING_SECONDS) else { return Ok(Vec::new()) };
+        let step = i64::from(LISTING_SECONDS);
+        let mut add = |row: AnswerSeries| _ = found.insert(row.label(label).to_owned());
         while let Some(span) = unasked.pop() {
-            match (self.namespaces_in(span, &mut found).await, span.halves(LISTING_SECONDS.into())) {
+            // Each step looks back, so all are one later than what they look at.
+            let steps = (span.seconds() + step - 1).div_euclid(step);
+            let later = Window { from: span.from + step, to: span.from + step * (steps + 1) };
+            match (self.api.range(&question, later, LISTING_SECONDS, &mut add).await, span.halves(step)) {
                 (Err(SourceError::Overloaded(_)), Some(halves)) => unasked.extend(halves.into_iter().rev()),
                 (asked, _) => asked?,
             }
         }
         Ok(found.into_iter().collect())
-    }
-
-    async fn namespaces_in(&self, window: Window, found: &mut BTreeSet<String>) -> Result<(), SourceError> {
-        let Some((question, label)) = self.queries().namespaces(LISTING_SECONDS) else { return Ok(()) };
-        // Each step looks back, so all are one later than what they look at.
-        let step = i64::from(LISTING_SECONDS);
-        let steps = (window.seconds() + step - 1).div_euclid(step);
-        let later = Window { from: window.from + step, to: window.from + step * (steps + 1) };
-        self.api
-            .range(&question, later, LISTING_SECONDS, &mut |row| {
-                found.insert(row.label(label).to_owned());
-            })
-            .await
     }
 
     /// So many seconds in whole steps, at least one.
