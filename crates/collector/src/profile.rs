@@ -17,7 +17,7 @@ use headroom_admission::timestamp::Timestamp;
 use headroom_usage::batch::{Place, WorkloadPlace};
 use headroom_usage::day_of;
 use headroom_usage::observed::Observed;
-use headroom_usage::profile::{Dropped, Histories, History, ImageHistory, Images, RestrictedNamespaces, Share};
+use headroom_usage::profile::{Dropped, Histories, ImageHistory, Images, RestrictedNamespaces, Share};
 use headroom_usage::varint::Damaged;
 use headroom_usage::window_merge::OpenHistory;
 
@@ -82,10 +82,8 @@ pub fn build(
         }
     })?;
     added.and_then(|()| builder.close()).map_err(|damaged| store.damaged(damaged))?;
-    let mut workloads = Workloads::default();
-    store.visit_workloads(root, |place, days| workloads.add(place, &covered(days, today)))?;
     let mut images = builder.images;
-    workloads.add_to(&mut images);
+    store.visit_workloads(root, |place, days| add_workload(&mut images, place, &covered(days, today)))?;
     let mut share = Share {
         namespace: namespace.to_owned(),
         root,
@@ -175,32 +173,15 @@ impl Builder<'_> {
 /// Containers of workloads with one image in one namespace that are kept here: more than a profile keeps.
 const MAX_WORKLOADS: usize = 16;
 
-/// The histories of workloads' containers in the order of their images and namespaces.
-#[derive(Default)]
-struct Workloads(Vec<(WorkloadPlace, History)>);
-
-impl Workloads {
-    fn add(&mut self, place: WorkloadPlace, days: &OpenHistory) {
-        self.0.extend(days.history().map(|history| (place, history)));
-        let Some((last, _)) = self.0.last() else { return };
-        let is_beside =
-            |place: &WorkloadPlace| (&place.repository, &place.namespace) == (&last.repository, &last.namespace);
-        let beside = self.0.iter().rev().take_while(|(place, _)| is_beside(place)).count();
-        if beside > 2 * MAX_WORKLOADS {
-            let mut newest = self.0.split_off(self.0.len() - beside);
-            newest.sort_by_key(|(_, history)| Reverse(history.last_seen));
-            newest.truncate(MAX_WORKLOADS);
-            self.0.extend(newest);
-        }
-    }
-
-    /// Adds each to the history of its namespace.
-    fn add_to(self, images: &mut Images) {
-        for (place, history) in self.0 {
-            let image = images.get_mut(&place.repository);
-            if let Some(own) = image.and_then(|image| image.own.get_mut(&place.namespace)) {
-                own.workloads.insert(place.workload, history);
-            }
-        }
+/// Adds the history of a container of a workload to that of its namespace.
+fn add_workload(images: &mut Images, place: WorkloadPlace, days: &OpenHistory) {
+    let own = images.get_mut(&place.repository).and_then(|image| image.own.get_mut(&place.namespace));
+    let Some((own, history)) = own.zip(days.history()) else { return };
+    own.workloads.insert(place.workload, history);
+    if own.workloads.len() > 2 * MAX_WORKLOADS {
+        let mut newest = Vec::from_iter(std::mem::take(&mut own.workloads));
+        newest.sort_by_key(|(_, history)| Reverse(history.last_seen));
+        newest.truncate(MAX_WORKLOADS);
+        own.workloads.extend(newest);
     }
 }

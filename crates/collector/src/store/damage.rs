@@ -22,11 +22,11 @@ impl Store {
     pub fn replace(&mut self, damaged: &StoreError) -> Result<(), StoreError> {
         let old = std::mem::replace(self, Self::open_in_place_of(&self.path, damaged)?);
         // Closing it may fail as reading did, and nothing in it counts any more.
-        let close = || {
+        _ = caught(|| {
             drop(old);
             Ok(())
-        };
-        caught(close).or(Ok(()))
+        });
+        Ok(())
     }
 
     fn open_in_place_of(path: &Path, damaged: &StoreError) -> Result<Self, StoreError> {

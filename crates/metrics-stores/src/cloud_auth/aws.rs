@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
 use super::signature::Keys;
-use super::token::{Credentials, Environment, ExpiringCredentials, json, parts, server, text, token_in};
+use super::token::{Credentials, Environment, ExpiringCredentials, json, server, server_and_path, text, token_in};
 use crate::SourceError;
 use crate::http::{Form, Http, sensitive};
 
@@ -142,11 +142,11 @@ fn container(named: &dyn Fn(&str) -> Option<String>) -> Result<Option<Way>, Sour
     let url = named("AWS_CONTAINER_CREDENTIALS_FULL_URI")
         .or_else(|| named("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI").map(|path| format!("http://169.254.170.2{path}")));
     let Some(url) = url else { return Ok(None) };
-    let (server_url, path) = parts(&url);
+    let (http, path) = server_and_path(&url)?;
     let token = named("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE").map(|file| ContainerToken::File(file.into()));
     let token =
         token.or_else(|| named("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(|text| ContainerToken::Text(text.into())));
-    Ok(Some(Way::Container { http: server(server_url)?, path: path.to_owned(), token }))
+    Ok(Some(Way::Container { http, path, token }))
 }
 
 /// The metadata server gives its answers only against a token of its own (IMDSv2).

@@ -58,11 +58,12 @@ pub fn server(url: &str) -> Result<Http, SourceError> {
     Http::new(&Endpoint { timeout: TIMEOUT, ..Endpoint::new(url) })
 }
 
-/// The server and the path of a URL.
-pub fn parts(url: &str) -> (&str, &str) {
+/// The server of a URL, and the path there.
+pub fn server_and_path(url: &str) -> Result<(Http, String), SourceError> {
     let begin = url.find("://").map_or(0, |at| at + 3);
     let path = url.get(begin..).and_then(|rest| rest.find('/'));
-    url.split_at(path.map_or(url.len(), |at| begin + at))
+    let (before, path) = url.split_at(path.map_or(url.len(), |at| begin + at));
+    Ok((server(before)?, path.to_owned()))
 }
 
 /// A token that the cluster keeps in a file.

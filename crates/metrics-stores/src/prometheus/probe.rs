@@ -220,20 +220,21 @@ impl Probe {
     /// The names to read with; an error if there is nothing to read.
     pub fn names(&self) -> Result<Names, SourceError> {
         let (cpu, memory) = (self.cpu.found().cloned(), self.memory.found().cloned());
-        if let (None, None, Some(absence @ (Absence::Ended { .. } | Absence::Matchers(_)))) =
-            (&cpu, &memory, &self.absence)
-        {
-            return Err(SourceError::Permanent(format!("`{}`: {absence}", self.store)));
-        }
         if cpu.is_none() && memory.is_none() {
-            return Err(SourceError::Permanent(format!(
-                "`{}` has no container in `{}` or `{}` under the labels {}: {}",
-                self.store,
-                self.memory.name,
-                self.cpu.name.metric,
-                self.wanted.usage_places().iter().map(labels).collect::<Vec<_>>().join(" or "),
-                self.absence.as_ref().unwrap_or(&Absence::Unknown)
-            )));
+            let reason = match &self.absence {
+                Some(absence @ (Absence::Ended { .. } | Absence::Matchers(_))) => {
+                    format!("`{}`: {absence}", self.store)
+                }
+                absence => format!(
+                    "`{}` has no container in `{}` or `{}` under the labels {}: {}",
+                    self.store,
+                    self.memory.name,
+                    self.cpu.name.metric,
+                    self.wanted.usage_places().iter().map(labels).collect::<Vec<_>>().join(" or "),
+                    absence.as_ref().unwrap_or(&Absence::Unknown)
+                ),
+            };
+            return Err(SourceError::Permanent(reason));
         }
         if let Some(question) = self.clusters.question() {
             return Err(SourceError::Permanent(format!("`{}` {question}", self.store)));

@@ -16,7 +16,7 @@ use serde_json::{Value, json as object};
 
 use super::SCOPE;
 use crate::SourceError;
-use crate::cloud_auth::token::{Credentials, ExpiringCredentials, Token, json, parts, server};
+use crate::cloud_auth::token::{Credentials, ExpiringCredentials, Token, json, server_and_path};
 use crate::http::{Form, Http, authorization};
 
 const ADVICE: &str = "does the account have the role roles/monitoring.viewer, and are the credentials still good?";
@@ -107,14 +107,8 @@ impl CredentialsFile {
                 service_account_impersonation_url: impersonation,
                 credential_source: source,
             } => {
-                let impersonation = impersonation.map(|url| {
-                    let (to, at) = parts(&url);
-                    Ok::<_, SourceError>((server(to)?, at.to_owned()))
-                });
-                (
-                    token_url,
-                    Holds::Federation { audience, token_type, source, impersonation: impersonation.transpose()? },
-                )
+                let impersonation = impersonation.map(|url| server_and_path(&url)).transpose()?;
+                (token_url, Holds::Federation { audience, token_type, source, impersonation })
             }
             CredentialsJson::AuthorizedUser { client_id: client, client_secret, refresh_token, token_uri } => {
                 let url = token_uri.unwrap_or_else(|| TOKEN_SERVER.to_owned());
@@ -126,8 +120,8 @@ impl CredentialsFile {
                 ));
             }
         };
-        let (to, at) = parts(&url);
-        Ok(Self { path: path.to_owned(), server: server(to)?, at: at.to_owned(), holds })
+        let (server, at) = server_and_path(&url)?;
+        Ok(Self { path: path.to_owned(), server, at, holds })
     }
 
     pub fn describe(&self) -> String {
