@@ -10,7 +10,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use headroom_fixtures::fake_prometheus::{self, MATRIX};
 use headroom_fixtures::http::{FakeServer, Reply, answer, header};
 use headroom_metrics_stores::cloud_auth::{Cloud, Identity};
-use headroom_metrics_stores::http::{Authentication, Endpoint, Http};
+use headroom_metrics_stores::http::{Authentication, Endpoint};
 use headroom_metrics_stores::prometheus::{Prometheus, PrometheusOptions};
 use headroom_metrics_stores::{Source, SourceError};
 use ring::signature::{RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
@@ -22,15 +22,11 @@ fn authorized(asked: &str) -> Reply {
     fake_prometheus::reply(asked, || answer(200, MATRIX))
 }
 
-fn endpoint(cloud: Cloud, url: &str, environment: &[(&str, &str)]) -> Result<Endpoint, SourceError> {
+async fn connect(cloud: Cloud, url: &str, environment: &[(&str, &str)]) -> Result<Prometheus, SourceError> {
     let environment: BTreeMap<_, _> = environment.iter().copied().collect();
     let look_up = |name: &str| environment.get(name).map(|value| (*value).to_owned());
-    let identity = Identity::new(cloud, url, &look_up)?;
-    Ok(Endpoint { authentication: Authentication::Cloud(Arc::new(identity)), ..Endpoint::new(url) })
-}
-
-async fn connect(endpoint: Endpoint) -> Result<Prometheus, SourceError> {
-    let source = new_source(PrometheusOptions::new(endpoint));
+    let authentication = Authentication::Cloud(Arc::new(Identity::new(cloud, url, &look_up)?));
+    let source = new_source(PrometheusOptions::new(Endpoint { authentication, ..Endpoint::new(url) }));
     source.cluster().await.map(|_| source)
 }
 
@@ -94,8 +90,7 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
     let store = store_for_newest(&given);
     let host = format!("127.0.0.1:{}", metadata.port);
     let url = format!("{}/v1/projects/p/location/global/prometheus", store.url());
-    let endpoint = endpoint(Cloud::Google, &url, &[("GCE_METADATA_HOST", &host)]).unwrap();
-    let source = connect(endpoint.clone()).await.unwrap();
+    let source = connect(Cloud::Google, &url, &[("GCE_METADATA_HOST", &host)]).await.unwrap();
     assert_eq!(given.load(Ordering::SeqCst), 1, "expected one token for many queries");
     // Google's gateway refuses unknown parameters.
     let asked = store.asked_for("GET /v1/projects/p/location/global/prometheus/api/v1/query?");
@@ -109,10 +104,9 @@ async fn google_gives_a_token_that_is_kept_and_renewed() {
     // Near its end a token is renewed before it is used.
     lasts.store(200, Ordering::SeqCst);
     given.fetch_add(1, Ordering::SeqCst);
-    let http = Http::new(&endpoint).unwrap();
     for _ in 0..2 {
-        let status = http.get("/api/v1/query", &[("query", "vector(time())")]).await.unwrap().status;
-        assert_eq!(status, 200);
+        let answer = source.api.http.get("/api/v1/query", &[("query", "vector(time())")]).await.unwrap();
+        assert_eq!(answer.status, 200);
     }
     assert_eq!(given.load(Ordering::SeqCst), 6, "expected one for the 401, and one because 200 s expire soon");
 }
@@ -122,8 +116,8 @@ async fn errors_of_an_unknown_identity_have_advice() {
     let metadata = FakeServer::start(|_| answer(404, "no service account"));
     let store = FakeServer::start(authorized);
     let host = format!("127.0.0.1:{}", metadata.port);
-    let endpoint = endpoint(Cloud::Google, &store.url(), &[("GCE_METADATA_HOST", &host)]).unwrap();
-    check_refused(connect(endpoint).await, &["no service account", "roles/monitoring.viewer"]);
+    let refused = connect(Cloud::Google, &store.url(), &[("GCE_METADATA_HOST", &host)]).await;
+    check_refused(refused, &["no service account", "roles/monitoring.viewer"]);
     assert!(store.asked.lock().unwrap().is_empty(), "a request was sent without a token");
 }
 
@@ -135,8 +129,7 @@ async fn outside_the_cloud_the_error_says_what_to_set() {
         (Cloud::Aws, "AWS_EC2_METADATA_SERVICE_ENDPOINT", "AWS_ACCESS_KEY_ID"),
     ] {
         let unreachable = if cloud == Cloud::Google { "127.0.0.1:1" } else { "http://127.0.0.1:1" };
-        let endpoint = endpoint(cloud, "http://127.0.0.1:1", &[(variable, unreachable), REGION]).unwrap();
-        let refused = connect(endpoint).await.err();
+        let refused = connect(cloud, "http://127.0.0.1:1", &[(variable, unreachable), REGION]).await.err();
         assert!(
             matches!(&refused, Some(SourceError::Temporary(text)) if text.contains("Connection refused") && text.contains(expected)),
             "{refused:?}"
@@ -158,8 +151,7 @@ async fn google_cloud_monitoring_is_read_without_scraped_metrics() {
         }
     });
     let host = format!("127.0.0.1:{}", metadata.port);
-    let endpoint = endpoint(Cloud::Google, &store.url(), &[("GCE_METADATA_HOST", &host)]).unwrap();
-    let source = connect(endpoint).await.unwrap();
+    let source = connect(Cloud::Google, &store.url(), &[("GCE_METADATA_HOST", &host)]).await.unwrap();
     let window = headroom_usage::sample::Window { from: 6000, to: 9600 };
     source.read("shop", window, &mut |_| {}).await.unwrap();
     let asked = store.asked_for("GET /api/v1/query_range?");
@@ -200,14 +192,14 @@ async fn azure_exchanges_the_token_of_a_pod() {
         ("AZURE_CLIENT_ID", "client-1"),
         ("AZURE_FEDERATED_TOKEN_FILE", file.to_str().unwrap()),
     ];
-    connect(endpoint(Cloud::Azure, &store.url(), &environment).unwrap()).await.unwrap();
+    connect(Cloud::Azure, &store.url(), &environment).await.unwrap();
     assert_eq!(given.load(Ordering::SeqCst), 1);
 
     let mut unknown = environment;
     unknown[2].1 = "client-2";
-    let refused = connect(endpoint(Cloud::Azure, &store.url(), &unknown).unwrap()).await;
+    let refused = connect(Cloud::Azure, &store.url(), &unknown).await;
     check_refused(refused, &["AADSTS900144", "Monitoring Data Reader"]);
-    check_refused(endpoint(Cloud::Azure, &store.url(), &environment[3..]), &["AZURE_CLIENT_ID"]);
+    check_refused(connect(Cloud::Azure, &store.url(), &environment[3..]).await, &["AZURE_CLIENT_ID"]);
 }
 
 #[tokio::test]
@@ -222,9 +214,8 @@ async fn azure_gives_a_token_to_a_machine() {
     let token = |number| format!(r#"{{"access_token":"t{number}","expires_in":"86399","token_type":"Bearer"}}"#);
     let metadata = tokens(&given, is_right, token, r#"{"error":"invalid_request"}"#);
     let store = store_for_newest(&given);
-    let environment = [("AZURE_POD_IDENTITY_AUTHORITY_HOST", metadata.url())];
-    let environment = environment.each_ref().map(|(name, value)| (*name, value.as_str()));
-    connect(endpoint(Cloud::Azure, &store.url(), &environment).unwrap()).await.unwrap();
+    let url = metadata.url();
+    connect(Cloud::Azure, &store.url(), &[("AZURE_POD_IDENTITY_AUTHORITY_HOST", &url)]).await.unwrap();
     assert_eq!(given.load(Ordering::SeqCst), 1);
 }
 
@@ -274,7 +265,7 @@ const REGION: (&str, &str) = ("AWS_REGION", "eu-central-1");
 async fn check_amazon(store: &FakeServer, environment: &[(&str, &str)]) -> Result<(), SourceError> {
     let environment: Vec<_> = environment.iter().copied().chain([REGION]).collect();
     let url = format!("{}/workspaces/ws-1", store.url());
-    let source = connect(endpoint(Cloud::Aws, &url, &environment).unwrap()).await?;
+    let source = connect(Cloud::Aws, &url, &environment).await?;
     let window = headroom_usage::sample::Window { from: 6000, to: 9600 };
     source.read("a shop", window, &mut |_| {}).await
 }
@@ -430,19 +421,19 @@ async fn google_accepts_the_signature_of_a_service_account() {
     *public.lock().unwrap() = (url, key);
     let store = store_for_newest(&given);
     let environment = [("GOOGLE_APPLICATION_CREDENTIALS", path.to_str().unwrap())];
-    connect(endpoint(Cloud::Google, &store.url(), &environment).unwrap()).await.unwrap();
+    connect(Cloud::Google, &store.url(), &environment).await.unwrap();
     assert_eq!(given.load(Ordering::SeqCst), 1);
 
     // With another key, the signature does not match the account.
     let known = public.lock().unwrap().clone();
     let (path, _) = key_file(folder.path(), &known.0);
     let environment = [("GOOGLE_APPLICATION_CREDENTIALS", path.to_str().unwrap())];
-    let refused = connect(endpoint(Cloud::Google, &store.url(), &environment).unwrap()).await;
+    let refused = connect(Cloud::Google, &store.url(), &environment).await;
     check_refused(refused, &["Invalid JWT Signature"]);
 
     for (text, expected) in [("{}", "missing field `type`"), (r#"{"type":"gdch"}"#, "expected a service_account")] {
         std::fs::write(&path, text).unwrap();
-        check_refused(endpoint(Cloud::Google, &store.url(), &environment), &[expected]);
+        check_refused(connect(Cloud::Google, &store.url(), &environment).await, &[expected]);
     }
 }
 
@@ -483,6 +474,6 @@ async fn google_exchanges_the_token_of_another_provider() {
     std::fs::write(&path, object.to_string()).unwrap();
     let store = store_for_newest(&given);
     let environment = [("GOOGLE_APPLICATION_CREDENTIALS", path.to_str().unwrap())];
-    connect(endpoint(Cloud::Google, &store.url(), &environment).unwrap()).await.unwrap();
+    connect(Cloud::Google, &store.url(), &environment).await.unwrap();
     assert_eq!(given.load(Ordering::SeqCst), 1);
 }
