@@ -223,14 +223,9 @@ impl Http {
         })
     }
 
-    /// The same, called otherwise in messages.
-    pub fn called(self, name: String) -> Self {
-        Self { name, ..self }
-    }
-
-    /// The same with a path in front of the API.
-    pub fn below(self, path: &str) -> Self {
-        Self { prefix: format!("{}{path}", self.prefix), ..self }
+    /// The same, called otherwise in messages, with a path in front of the API.
+    pub fn called(self, name: String, path: &str) -> Self {
+        Self { name, prefix: format!("{}{path}", self.prefix), ..self }
     }
 
     pub fn name(&self) -> &str {
@@ -319,14 +314,8 @@ impl Http {
             }
             Ok(Ok(response)) => {
                 let (parts, body) = response.into_parts();
-                Ok(Response {
-                    status: parts.status,
-                    headers: parts.headers,
-                    body,
-                    deadline,
-                    http: self.clone(),
-                    redactor,
-                })
+                let (status, headers, http) = (parts.status, parts.headers, self.clone());
+                Ok(Response { status, headers, body, deadline, http, redactor })
             }
         }
     }

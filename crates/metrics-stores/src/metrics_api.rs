@@ -67,7 +67,7 @@ struct ContainerMetrics {
 }
 
 /// PodMetrics by namespace and pod.
-type Measured = HashMap<String, HashMap<String, PodMetrics>>;
+type Measured = HashMap<(String, String), PodMetrics>;
 
 fn names(metadata: &ObjectMeta) -> (String, String) {
     (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
@@ -146,10 +146,7 @@ impl MetricsApi {
     async fn metrics(&self, namespace: Option<&str>) -> Result<Option<Measured>, SourceError> {
         let mut measured = Measured::new();
         let path = ApiPath::new("/apis/metrics.k8s.io/v1beta1").collection(namespace, "pods");
-        let listed = self.list(&path, |pod: PodMetrics| {
-            let (namespace, name) = names(&pod.metadata);
-            measured.entry(namespace).or_default().insert(name, pod);
-        });
+        let listed = self.list(&path, |pod: PodMetrics| _ = measured.insert(names(&pod.metadata), pod));
         Ok(listed.await?.then_some(measured))
     }
 
@@ -190,8 +187,9 @@ impl From<ApiError> for SourceError {
 impl Reported {
     /// Hands over what was not reported before, and notes all.
     fn take(&mut self, before: &Self, pod: &Pod, metrics: &Measured, window: Window, sink: Sink<'_>) {
-        let (namespace, name) = names(&pod.metadata);
-        let metrics = metrics.get(&namespace).and_then(|pods| pods.get(&name));
+        let of_pod = names(&pod.metadata);
+        let metrics = metrics.get(&of_pod);
+        let (namespace, name) = of_pod;
         let oldest = window.from - MAX_AGE;
         if let Some(metrics) = metrics {
             let at = metrics.timestamp.0.as_second();
@@ -303,8 +301,7 @@ pub async fn diagnose(client: kube::Client, our_clock: i64) -> Result<Vec<Source
     for (namespace, metrics) in listed {
         let count = |pod: Pod| {
             pods += 1;
-            let (namespace, name) = names(&pod.metadata);
-            if let Some(metrics) = metrics.get(&namespace).and_then(|pods| pods.get(&name)) {
+            if let Some(metrics) = metrics.get(&names(&pod.metadata)) {
                 let measured = join(metrics, &pod, window);
                 measured.iter().for_each(|series| impossible.check_series(series));
                 matched += usize::from(!measured.is_empty());

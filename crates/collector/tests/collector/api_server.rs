@@ -9,9 +9,6 @@ use headroom_fixtures::api_server::{self, Answer, Outcome, Request, status};
 use headroom_usage::profile::layout::paths;
 use serde_json::{Value, json};
 
-/// Answers some requests instead of the API server.
-type Fault = dyn FnMut(&Request) -> Option<Answer> + Send;
-
 /// nginx's root.
 pub const NGINX_ROOT: &str = "usage-26";
 /// Its quarter with the namespace `shop`.
@@ -23,7 +20,6 @@ pub const PROFILES: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/usag
 
 pub struct ApiServer {
     pub server: Arc<api_server::ApiServer>,
-    fault: Mutex<Box<Fault>>,
     /// The holder of the Lease at each write of a profile.
     pub holders: Mutex<Vec<String>>,
 }
@@ -42,27 +38,13 @@ impl ApiServer {
         let server = api_server::ApiServer::new();
         server.serve("headroom.dev/v1alpha1", "UsageProfile", true);
         server.limit_pages(2);
-        let this = Arc::new(Self { server, fault: Mutex::new(Box::new(|_| None)), holders: Mutex::default() });
+        let this = Arc::new(Self { server, holders: Mutex::default() });
         this.put_all(
             "Namespace",
             [json!({"name": "kube-system", "uid": uid, "creationTimestamp": "2026-01-02T03:04:05Z"})],
         );
-        let within = Arc::downgrade(&this);
-        this.server.on_request(move |request| {
-            within.upgrade().and_then(|this| this.answer(request)).map_or(Outcome::Serve, Outcome::from)
-        });
+        this.fail(|_| None);
         this
-    }
-
-    fn answer(&self, request: &Request) -> Option<Answer> {
-        let fault = (self.fault.lock().unwrap())(request);
-        if request.path.starts_with(PROFILES) {
-            self.readable();
-            if fault.is_none() && request.method == "PATCH" {
-                self.holders.lock().unwrap().push(self.holder());
-            }
-        }
-        fault
     }
 
     /// Stores objects of Kubernetes' own kinds with this metadata.
@@ -72,13 +54,23 @@ impl ApiServer {
         }
     }
 
-    /// Sets the fault, in place of an earlier one.
-    pub fn fail(&self, fault: impl FnMut(&Request) -> Option<Answer> + Send + 'static) {
-        *self.fault.lock().unwrap() = Box::new(fault);
+    /// Sets the answers to some requests instead of the API server's, in place of earlier ones.
+    pub fn fail(self: &Arc<Self>, fault: impl Fn(&Request) -> Option<Answer> + Send + Sync + 'static) {
+        let within = Arc::downgrade(self);
+        self.on_request(move |request| {
+            let fault = fault(request);
+            if let Some(this) = within.upgrade().filter(|_| request.path.starts_with(PROFILES)) {
+                this.readable();
+                if fault.is_none() && request.method == "PATCH" {
+                    this.holders.lock().unwrap().push(this.holder());
+                }
+            }
+            fault.map_or(Outcome::Serve, Outcome::from)
+        });
     }
 
     /// Refuses to write the profiles whose names begin so.
-    pub fn refuse(&self, names: &'static str, code: u16, message: &'static str) {
+    pub fn refuse(self: &Arc<Self>, names: &'static str, code: u16, message: &'static str) {
         self.fail(move |request| {
             let name = request.path.strip_prefix(PROFILES).map(|name| name.trim_start_matches('/'));
             let is_refused = request.method == "PATCH" && name.is_some_and(|name| name.starts_with(names));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use headroom_admission::timestamp::Timestamp;
@@ -19,7 +19,7 @@ use headroom_fixtures::api_server::status;
 use headroom_output::progress::Progress;
 use headroom_usage::sample::{Resource, Sample, Window};
 
-use crate::api_server::{ApiServer, NGINX_IN_SHOP, NGINX_ROOT, PROFILES, QUARTERS};
+use crate::api_server::{ApiServer, NGINX_IN_SHOP, NGINX_ROOT, QUARTERS};
 use crate::support::*;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -114,11 +114,8 @@ async fn profiles_are_applied_only_if_changed() {
 async fn temporary_errors_are_retried() {
     let (_folder, store) = store().await;
     let server = ApiServer::new("1");
-    let mut requests = 0;
-    server.fail(move |_| {
-        requests += 1;
-        (requests % 2 == 0).then(|| status(503, "etcd has no leader"))
-    });
+    let is_second = AtomicBool::new(false);
+    server.fail(move |_| is_second.fetch_not(Ordering::Relaxed).then(|| status(503, "etcd has no leader")));
     let published = publish(&store, server.start().await, NOW).await.unwrap();
     assert!(published.failed.is_empty() && published.written > 2);
 }

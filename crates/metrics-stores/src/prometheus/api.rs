@@ -69,11 +69,8 @@ impl Api {
         let mut take = |element: &[u8]| {
             bytes += element.len();
             if bytes > MAX_KEPT_BYTES {
-                let most = MAX_KEPT_BYTES >> 20;
-                return Err(SourceError::Overloaded(format!(
-                    "`{}` answers with more than {most} MiB",
-                    self.http.name()
-                )));
+                let (name, most) = (self.http.name(), MAX_KEPT_BYTES >> 20);
+                return Err(SourceError::Overloaded(format!("`{name}` answers with more than {most} MiB")));
             }
             rows.push(answer::row(element)?);
             Ok(())

@@ -11,6 +11,7 @@ use headroom_usage::DAY;
 use headroom_usage::sample::{Batch, OomKill, Resource, Series, Window};
 
 use super::kills::Killed;
+use super::usage::JOBS;
 use super::{ContainerRef, Digest, MAX_NAMED, PodSelection, StoreReader, UsageGroup, unless_too_much};
 use crate::prometheus::answer::AnswerSeries;
 use crate::prometheus::images::Images;
@@ -196,7 +197,8 @@ impl StoreReader {
             namespaces.iter().partition(|namespace| several.contains(**namespace));
         let sets = [(several, false), (single, true)];
         // Pods of a CronJob may have another image than is asked for.
-        let jobs = if self.can_digest_jobs() && !self.is_of_image() { jobs(seen) } else { Jobs::new() };
+        let has_seconds = self.step_seconds as usize > JOBS.len();
+        let jobs = if has_seconds && !self.is_of_image() { jobs(seen) } else { Jobs::new() };
         let others = if jobs.is_empty() { PodSelection::All } else { PodSelection::NotOfJobs };
         let (mut in_one, by_pod): (Jobs, Jobs) = jobs.into_iter().partition(|(job, pods)| is_one(&job.pod, pods, seen));
         let mut by_pod: BTreeSet<&ContainerRef> = by_pod.into_values().flatten().collect();

@@ -75,8 +75,7 @@ impl StoreReader {
         let usage = &self.names.usage;
         let matchers =
             Matchers::default().and(&usage.pod, Match::Begins(&[pods])).and(&usage.container, Match::Is(container));
-        let queries = self.queries_of(resource);
-        let queries = Queries { pods: &matchers, ..queries };
+        let queries = Queries { pods: &matchers, ..self.queries_of(resource) };
         let Some(question) = queries.hourly(&[namespace], resource) else { return Ok(Vec::new()) };
         let hour = |at: i64| at.div_euclid(HOUR) * HOUR;
         let ends = Window { from: hour(window.from) + HOUR, to: hour(window.to) + 2 * HOUR };

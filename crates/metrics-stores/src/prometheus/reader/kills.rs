@@ -83,12 +83,8 @@ impl StoreReader {
             .filter_map(|(container, at)| {
                 let limit = limit_of(container, at);
                 let memory = limit.or_else(|| used.peak(container, at, oom::LOOK_BACK_SECONDS))?;
-                Some(Killed {
-                    container: container.clone(),
-                    at,
-                    memory: memory.round() as u64,
-                    is_limit: limit.is_some(),
-                })
+                let (memory, is_limit) = (memory.round() as u64, limit.is_some());
+                Some(Killed { container: container.clone(), at, memory, is_limit })
             })
             .collect())
     }

@@ -28,7 +28,7 @@ const CPU: [u16; 13] = [0, 500, 600, 700, 750, 800, 850, 900, 950, 980, 990, 995
 const BYTES: [u16; 8] = [0, 250, 500, 750, 900, 950, 990, 1000];
 
 /// The pods of a CronJob may be less alike than the hours of a container.
-const JOBS: [u16; 21] =
+pub(super) const JOBS: [u16; 21] =
     [0, 100, 200, 300, 400, 500, 550, 600, 650, 700, 750, 800, 850, 900, 925, 950, 975, 980, 990, 995, 1000];
 
 /// A distribution by its percentiles: permille and amount (nanocores or bytes), both rising.
@@ -48,10 +48,6 @@ impl StoreReader {
     pub fn can_digest(&self) -> bool {
         let step = self.step_seconds.min(self.step_of(Resource::Cpu));
         step as usize > CPU.len() && !self.lacks_percentiles.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn can_digest_jobs(&self) -> bool {
-        self.step_seconds as usize > JOBS.len()
     }
 
     /// Returns true, and asks for percentiles no more, if an error of a question for them says that the store does not follow.
