@@ -198,7 +198,6 @@ enum Trouble {
     /// redb panicked on what it read.
     Panicked,
     NotOwed(String),
-    OtherSource(String, String),
 }
 
 impl<E> From<E> for Trouble
@@ -244,7 +243,6 @@ fn worded(path: &Path, trouble: Trouble) -> StoreError {
     let path = path.to_owned();
     match trouble {
         Trouble::NotOwed(what) => StoreError::NotOwed { what },
-        Trouble::OtherSource(known, found) => StoreError::OtherSource { path, known, found },
         Trouble::Row(damaged) => StoreError::Damaged { path, reason: damaged.to_string() },
         Trouble::Panicked => StoreError::Damaged { path, reason: "a page cannot be read".to_owned() },
         Trouble::Database(redb::Error::DatabaseAlreadyOpen) => StoreError::Busy { path },

@@ -49,10 +49,8 @@ impl InfluxdbOptions {
 /// An InfluxDB. Whose schema it has is found out when it is first read.
 pub struct InfluxDb {
     http: Http,
-    database: String,
-    condition: String,
+    options: InfluxdbOptions,
     schema: OnceCell<Schema>,
-    step_seconds: u32,
 }
 
 const NAME_IT: &str = "name the database after the URL, as in `http://influxdb:8086?db=NAME`";
@@ -60,13 +58,11 @@ const NAME_IT: &str = "name the database after the URL, as in `http://influxdb:8
 impl InfluxDb {
     /// Sends nothing yet.
     pub fn new(options: &InfluxdbOptions) -> Result<Self, SourceError> {
-        Ok(Self {
-            http: Http::new(&options.endpoint)?,
-            database: options.database.clone().unwrap_or_else(|| DATABASE.to_owned()),
-            condition: options.condition.clone(),
-            schema: OnceCell::new(),
-            step_seconds: options.step_seconds.max(1),
-        })
+        Ok(Self { http: Http::new(&options.endpoint)?, options: options.clone(), schema: OnceCell::new() })
+    }
+
+    fn database(&self) -> &str {
+        self.options.database.as_deref().unwrap_or(DATABASE)
     }
 
     /// Detects the schema. Fails if the database has neither of Heapster's.
@@ -83,7 +79,7 @@ impl InfluxDb {
     }
 
     fn questions_in(&self, schema: Schema) -> Questions<'_> {
-        Questions { schema, condition: &self.condition }
+        Questions { schema, condition: &self.options.condition }
     }
 
     /// The schema of the database, or a text about what it has instead.
@@ -99,7 +95,7 @@ impl InfluxDb {
             let measurements = measurements.collect::<Vec<_>>().join(", ");
             // InfluxDB answers the same about a database that is empty and of one that is not there.
             let measurements = if found.is_empty() { "nothing at all" } else { &measurements };
-            let database = &self.database;
+            let database = self.database();
             format!(
                 "no measurement of Heapster's (`memory/working_set`, `memory`): database `{database}` has {measurements}"
             )
@@ -123,7 +119,7 @@ impl InfluxDb {
             format!(
                 "database `{}` has the usage of several clusters (tag `{tag}`: {}): which one is this? Say so with \
                  `matchers: {condition}` in the file of --source",
-                self.database,
+                self.database(),
                 cluster_id::listed(&values)
             )
         }))
@@ -136,7 +132,7 @@ impl InfluxDb {
     ) -> Result<(), SourceError> {
         let parameters = [
             ("q", question),
-            ("db", self.database.as_str()),
+            ("db", self.database()),
             ("epoch", "s"),
             ("chunked", "true"),
             ("chunk_size", PORTION),
@@ -184,14 +180,14 @@ impl Source for InfluxDb {
         let questions = self.questions().await?;
         let mut without_image = BTreeSet::new();
         for resource in RESOURCES {
-            let question = questions.usage(resource, Literal(namespace), window, self.step_seconds);
+            let question = questions.usage(resource, Literal(namespace), window, self.step_seconds());
             self.ask::<Point>(&question, &mut |series| {
                 let [pod, name, image] = [POD, CONTAINER, IMAGE].map(|tag| series.tag(tag).to_owned());
                 if image.is_empty() {
                     without_image.insert((pod, name));
                     return;
                 }
-                let samples = series.samples(query::scale(resource), self.step_seconds);
+                let samples = series.samples(query::scale(resource), self.step_seconds());
                 let container = SampledContainer { namespace: namespace.to_owned(), pod, name, image };
                 sink(Batch::Usage(vec![Series { container, resource, samples }]));
             })
@@ -202,7 +198,7 @@ impl Source for InfluxDb {
     }
 
     fn step_seconds(&self) -> u32 {
-        self.step_seconds
+        self.options.step_seconds.max(1)
     }
 
     fn reach(&self) -> Reach {

@@ -6,13 +6,14 @@ use redb::ReadableTable;
 use super::{ADDRESS_NOTE, CREATED_FACT, FACTS, NOTES, SOURCE_NOTE, Store, StoreError, Trouble, UID_NOTE};
 
 impl Store {
-    /// The cluster of the usage, as far as it is known.
-    pub fn cluster(&self) -> Result<ClusterId, StoreError> {
+    /// The cluster of the usage, as far as it is known, and the kind and address of its source.
+    fn origin(&self) -> Result<(ClusterId, Option<String>), StoreError> {
         let created = self.fact(CREATED_FACT)?;
         self.read(|txn| {
             let notes = txn.open_table(NOTES)?;
             let note = |name| Ok::<_, Trouble>(notes.get(name)?.map(|note| note.value().to_owned()));
-            Ok(ClusterId { address: note(ADDRESS_NOTE)?, uid: note(UID_NOTE)?, created })
+            let cluster = ClusterId { address: note(ADDRESS_NOTE)?, uid: note(UID_NOTE)?, created };
+            Ok((cluster, note(SOURCE_NOTE)?))
         })
     }
 
@@ -20,19 +21,18 @@ impl Store {
     /// certainly another than the present one; with `allow_source_change`, another source of the same cluster is accepted.
     pub fn claim(&self, of: &ClusterId, source: &str, allow_source_change: bool) -> Result<(), StoreError> {
         let is_empty = self.newest()?.is_none() && self.planned()?.is_none();
-        let mut cluster = if is_empty { ClusterId::default() } else { self.cluster()? };
+        let (mut cluster, known) = if is_empty { Default::default() } else { self.origin()? };
         if cluster.differs_from(of) {
             let (known, found) = (Box::new(cluster), Box::new(of.clone()));
             return Err(StoreError::OtherCluster { path: self.path.clone(), known, found });
+        }
+        if let Some(known) = known.filter(|known| known != source && !allow_source_change) {
+            return Err(StoreError::OtherSource { path: self.path.clone(), known, found: source.to_owned() });
         }
         cluster.add(of);
         self.write(|txn| {
             let mut facts = txn.open_table(FACTS)?;
             let mut notes = txn.open_table(NOTES)?;
-            let known = notes.get(SOURCE_NOTE)?.map(|source| source.value().to_owned());
-            if let Some(known) = known.filter(|known| known != source && !is_empty && !allow_source_change) {
-                return Err(Trouble::OtherSource(known, source.to_owned()));
-            }
             notes.insert(SOURCE_NOTE, source)?;
             for (name, note) in [(UID_NOTE, &cluster.uid), (ADDRESS_NOTE, &cluster.address)] {
                 match note {

@@ -143,11 +143,8 @@ impl Api {
         let (start, end) = (window.from.to_string(), window.to.to_string());
         let mut parameters: Vec<_> = selectors.iter().map(|selector| ("match[]", selector.as_str())).collect();
         parameters.extend([("start", start.as_str()), ("end", end.as_str())]);
-        self.elements("/api/v1/series", parameters, Split::ArrayAt(1, "data"), &mut |element| {
-            each(answer::labels(element)?);
-            Ok(())
-        })
-        .await
+        let mut take = |element: &[u8]| answer::labels(element).map(&mut *each);
+        self.elements("/api/v1/series", parameters, Split::ArrayAt(1, "data"), &mut take).await
     }
 
     /// Sends a question and cuts the answer into its series.

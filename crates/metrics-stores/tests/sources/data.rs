@@ -38,7 +38,7 @@ pub struct Cluster {
 }
 
 /// Unix seconds and values.
-type Points = Vec<(i64, f64)>;
+pub type Points = Vec<(i64, f64)>;
 
 impl Cluster {
     /// Ends at the current whole minute, so that a store has current data.
@@ -103,23 +103,28 @@ impl Cluster {
     }
 
     /// The expected readings: cores and bytes by container, image and resource, one value for each minute with the time
-    /// of its end.
-    pub fn expected(&self) -> BTreeMap<Key, Vec<(i64, f64)>> {
-        let mut expected = BTreeMap::<Key, Vec<(i64, f64)>>::new();
+    /// of its end, of memory the peak.
+    pub fn expected(&self) -> BTreeMap<Key, Points> {
+        self.readings(60, |container, minute| {
+            let scrapes = container.memory[minute * 4..minute * 4 + 4].iter().flatten();
+            scrapes.copied().filter(|bytes| !bytes.is_nan()).reduce(f64::max)
+        })
+    }
+
+    /// Readings with times so many seconds after each minute began.
+    pub fn readings(&self, seconds: i64, memory: impl Fn(&Container, usize) -> Option<f64>) -> BTreeMap<Key, Points> {
+        let mut readings = BTreeMap::<Key, Points>::new();
         for container in &self.containers {
             for minute in 0..container.cpu.len() {
-                let end = self.window.from + (minute as i64 + 1) * 60;
-                if let Some(cores) = container.cpu[minute] {
-                    expected.entry(container.key(minute, Resource::Cpu)).or_default().push((end, cores));
-                }
-                let scrapes =
-                    container.memory[minute * 4..minute * 4 + 4].iter().flatten().filter(|bytes| !bytes.is_nan());
-                if let Some(peak) = scrapes.copied().reduce(f64::max) {
-                    expected.entry(container.key(minute, Resource::Memory)).or_default().push((end, peak));
+                let time = self.window.from + minute as i64 * 60 + seconds;
+                let used = [(Resource::Cpu, container.cpu[minute]), (Resource::Memory, memory(container, minute))];
+                for (resource, value) in used {
+                    let of = readings.entry(container.key(minute, resource)).or_default();
+                    of.extend(value.map(|value| (time, value)));
                 }
             }
         }
-        expected
+        readings
     }
 
     /// The series as (metric, labels, points at unix seconds), each twice, as an HA pair would.
@@ -271,7 +276,7 @@ pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
 }
 
 /// Asserts that readings match usage: the same minutes, and percentiles within 1 %.
-pub fn check(read: &Read, expected: &BTreeMap<Key, Vec<(i64, f64)>>) {
+pub fn check(read: &Read, expected: &BTreeMap<Key, Points>) {
     assert_eq!(read.series.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
     for (key, samples) in &read.series {
         let truth = &expected[key];

@@ -27,14 +27,9 @@ fn connect(fake: &FakeServer) -> Prometheus {
     new_source(options)
 }
 
-async fn read(range: impl Fn() -> Reply + Send + Sync + 'static) -> Result<(), SourceError> {
-    let fake = store(range);
-    connect(&fake).read("shop", WINDOW, &mut |_| {}).await
-}
-
 /// Checks the kind of the error, and that it contains these words.
 async fn check(range: impl Fn() -> Reply + Send + Sync + 'static, kind: fn(String) -> SourceError, words: &str) {
-    let error = read(range).await.unwrap_err();
+    let error = connect(&store(range)).read("shop", WINDOW, &mut |_| {}).await.unwrap_err();
     let text = error.to_string();
     assert!(error == kind(text.clone()) && text.contains(words) && !text.contains('\n'), "{error:?}");
 }

@@ -8,9 +8,9 @@ use headroom_metrics_stores::Source;
 use headroom_metrics_stores::diagnosis::SourceVerdict;
 use headroom_metrics_stores::http::Endpoint;
 use headroom_metrics_stores::influxdb::{InfluxDb, InfluxdbOptions, diagnose};
-use headroom_usage::sample::{Resource, Window};
+use headroom_usage::sample::Window;
 
-use crate::data::{self, Cluster, Key};
+use crate::data::{self, Cluster, Key, Points};
 use crate::prometheus::read;
 
 /// The schemas of Heapster: `Fields` with `withfields=true`.
@@ -58,18 +58,8 @@ fn memory(container: &data::Container, minute: usize) -> Option<f64> {
     container.memory[minute * 4].filter(|bytes| !bytes.is_nan())
 }
 
-fn expected(cluster: &Cluster) -> BTreeMap<Key, Vec<(i64, f64)>> {
-    let mut expected = BTreeMap::<Key, Vec<(i64, f64)>>::new();
-    for container in &cluster.containers {
-        for minute in 0..container.cpu.len() {
-            let values = [(Resource::Cpu, container.cpu[minute]), (Resource::Memory, memory(container, minute))];
-            for (resource, value) in values {
-                let time = cluster.window.from + minute as i64 * 60;
-                expected.entry(container.key(minute, resource)).or_default().extend(value.map(|value| (time, value)));
-            }
-        }
-    }
-    expected
+fn expected(cluster: &Cluster) -> BTreeMap<Key, Points> {
+    cluster.readings(0, memory)
 }
 
 fn options(server: &Server) -> InfluxdbOptions {
