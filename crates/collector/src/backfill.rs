@@ -22,7 +22,7 @@ use headroom_usage::sample::Window;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::CollectorMetrics;
-use crate::read_limits::{Pace, Span};
+use crate::read_limits::{MAX_QUERY_RANGE, Pace, SAMPLE_DELAY, Span, TIMEOUT};
 use crate::store::{Piece, Store, StoreError};
 
 pub struct BackfillRun<'a> {
@@ -71,9 +71,9 @@ impl BackfillRun<'_> {
     /// Reads all owed and all new usage.
     pub async fn catch_up(&self) -> Result<BackfillOutcome, RunError> {
         let mut outcome = BackfillOutcome::default();
-        let span = Span::new(self.step(), self.pace.max_query_range, self.source.namespaces_at_once());
+        let span = Span::new(self.step(), MAX_QUERY_RANGE, self.source.namespaces_at_once());
         let Some(now) = self.asked(|| self.source.now()).await? else { return Ok(stopped(outcome)) };
-        let end = (now - self.pace.sample_delay).div_euclid(self.step()) * self.step();
+        let end = (now - SAMPLE_DELAY).div_euclid(self.step()) * self.step();
         let oldest = (end - i64::from(self.pace.days) * DAY).div_euclid(DAY) * DAY;
         let mut from = self.store.planned()?.unwrap_or(oldest).max(oldest);
         let owed = self.store.owed()?;
@@ -139,7 +139,7 @@ impl BackfillRun<'_> {
     async fn read_whole_cluster(&self, window: Window) -> Option<Gathered> {
         let mut seen = Gathered::default();
         let mut sink = |batch| seen.take(batch, window);
-        let read = within(self.pace.timeout, self.source.read_all(window, &mut sink)).await;
+        let read = within(TIMEOUT, self.source.read_all(window, &mut sink)).await;
         match read {
             Ok(true) => {
                 self.metrics.read(None);
@@ -245,7 +245,7 @@ impl BackfillRun<'_> {
                 gathered.take(batch, window);
             }
         };
-        let read = match within(self.pace.timeout, self.source.read_several(&namespaces, window, &mut sink)).await {
+        let read = match within(TIMEOUT, self.source.read_several(&namespaces, window, &mut sink)).await {
             Ok(()) if gathered.size() > most => {
                 let names = namespaces.join("`, `");
                 let reason = format!("more than {most} images in namespace `{names}` are too much to hold at once");
@@ -263,7 +263,7 @@ impl BackfillRun<'_> {
         F: Future<Output = Result<T, SourceError>>,
     {
         let attempt = async || {
-            let answer = within(self.pace.timeout, question()).await;
+            let answer = within(TIMEOUT, question()).await;
             self.metrics.read(answer.as_ref().err());
             answer
         };

@@ -42,8 +42,6 @@ pub enum Feed {
         paths: Vec<PathBuf>,
         /// The seconds that each line stands for.
         step_seconds: u32,
-        /// The bytes of memory that usage may take before it is settled.
-        buffer: usize,
     },
 }
 
@@ -51,8 +49,8 @@ pub struct Rounds {
     pub feed: Feed,
     /// Kind and address of the feed without secrets, by which the store identifies it.
     pub source_name: String,
-    /// Continue with a store of another source.
-    pub allow_source_change: bool,
+    /// Take over what another source or store has.
+    pub adopt: bool,
     pub store: Store,
     pub destination: Destination,
     /// Held while this collector writes to a cluster.
@@ -61,9 +59,6 @@ pub struct Rounds {
     pub pooling: Pooling,
     /// The label of namespaces that names their tenant.
     pub tenant_label: Option<String>,
-    pub rewrite_interval: i64,
-    /// Replace histories of other stores that this store does not have.
-    pub replace_other_stores: bool,
     pub pace: Pace,
     pub metrics: Arc<CollectorMetrics>,
     pub progress: Progress,
@@ -224,7 +219,7 @@ impl Rounds {
         }
         let mut cluster = of_destination;
         cluster.add(&of_source);
-        self.store.claim(&cluster, &self.source_name, self.allow_source_change)?;
+        self.store.claim(&cluster, &self.source_name, self.adopt)?;
         self.identified.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -243,17 +238,17 @@ impl Rounds {
                     Reach::Present => run.look().await?,
                 })
             }
-            Feed::Files { paths, step_seconds, buffer } => {
+            Feed::Files { paths, step_seconds } => {
                 // Nothing else has to run while files are read.
-                tokio::task::block_in_place(|| self.import(paths, *step_seconds, *buffer))
+                tokio::task::block_in_place(|| self.import(paths, *step_seconds))
             }
         }
     }
 
-    fn import(&self, paths: &[PathBuf], step_seconds: u32, buffer: usize) -> Result<BackfillOutcome, RoundError> {
+    fn import(&self, paths: &[PathBuf], step_seconds: u32) -> Result<BackfillOutcome, RoundError> {
         let Self { store, metrics, progress, stop, .. } = self;
         let latest = clock::now().saturating_add(DAY);
-        let import = Import { store, step_seconds, buffer, latest, metrics, progress, stop };
+        let import = Import { store, step_seconds, latest, metrics, progress, stop };
         for path in paths {
             let begun = std::time::Instant::now();
             let imported = import.file(path)?;
@@ -313,8 +308,7 @@ impl Rounds {
             namespace: &self.namespace,
             pooling,
             restricted,
-            rewrite_interval: self.rewrite_interval,
-            replace_other_stores: self.replace_other_stores,
+            replace_other_stores: self.adopt,
             lease: self.lease.as_ref(),
             metrics: &self.metrics,
         }

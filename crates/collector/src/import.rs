@@ -20,13 +20,14 @@ use crate::store::{Store, StoreError};
 
 /// The bytes that are read at a time, which is as long as a line may be.
 const BLOCK: usize = MAX_LINE_BYTES;
+/// The bytes of memory that usage may take before it is settled.
+const BUFFER: usize = 40 << 20;
 /// The most bytes that identify a file.
 const MAX_BEGINNING: usize = 2048;
 
 pub struct Import<'a> {
     pub store: &'a Store,
     pub step_seconds: u32,
-    pub buffer: usize,
     /// The latest time of a line, in Unix seconds.
     pub latest: i64,
     pub metrics: &'a CollectorMetrics,
@@ -110,7 +111,7 @@ impl Import<'_> {
             alive();
             imported.stopped = self.stop.is_cancelled();
             let is_end = read == 0 || imported.stopped;
-            if is_end || gathered.bytes() + lines.bytes() > self.buffer {
+            if is_end || gathered.bytes() + lines.bytes() > BUFFER {
                 lines.finish(&mut gathered);
                 for image in &gathered.unreadable {
                     tracing::warn!(image, "not an image name, so no request can be matched with it: left out");

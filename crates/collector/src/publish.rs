@@ -56,8 +56,6 @@ pub struct Publisher<'a> {
     pub namespace: &'a str,
     pub pooling: &'a Pooling,
     pub restricted: Option<&'a RestrictedNamespaces>,
-    /// The seconds after which an unchanged profile is written again.
-    pub rewrite_interval: i64,
     pub replace_other_stores: bool,
     /// Checked before each write if several collectors may write.
     pub lease: Option<&'a RenewedLease>,
@@ -213,7 +211,7 @@ impl Publisher<'_> {
         ownership::mark(&mut profile, self.store.id(), root);
         published.bytes += profile.bytes() as u64;
         let object = profile.to_value();
-        if there.is_some_and(|there| self.is_ours(there) && !change::is_due(there, &object, self.rewrite_interval)) {
+        if there.is_some_and(|there| self.is_ours(there) && !change::is_due(there, &object)) {
             return Ok(ProfileWrite::Unchanged);
         }
         self.check_turn()?;

@@ -8,18 +8,19 @@ use headroom_metrics_stores::paced::UsageSlice;
 use headroom_usage::DAY;
 use headroom_usage::sample::Window;
 
+/// The longest time range of a query, in seconds.
+pub const MAX_QUERY_RANGE: i64 = DAY;
+/// The age of final samples, in seconds: scrapes and remote writes come late.
+pub const SAMPLE_DELAY: i64 = 120;
+pub const TIMEOUT: Duration = Duration::from_secs(300);
+
 #[derive(Debug, Clone)]
 pub struct Pace {
     pub concurrency: usize,
-    /// The longest time range of a query, in seconds.
-    pub max_query_range: i64,
-    /// The age of final samples, in seconds: scrapes and remote writes come late.
-    pub sample_delay: i64,
     /// The number of days before now that the first run reads.
     pub days: u32,
     /// The attempts of a read before it is left to the next run.
     pub retry: Retry,
-    pub timeout: Duration,
     /// The most images (on a day each) in one result. More of them are read in shorter windows, to limit memory.
     pub max_images: usize,
 }
@@ -29,11 +30,8 @@ impl Default for Pace {
         let (first_wait, longest_wait) = (Duration::from_secs(1), Duration::from_secs(60));
         Self {
             concurrency: 4,
-            max_query_range: DAY,
-            sample_delay: 120,
             days: headroom_usage::window_merge::DAYS_KEPT,
             retry: Retry { attempts: 6, first_wait, longest_wait },
-            timeout: Duration::from_secs(300),
             max_images: 20_000,
         }
     }

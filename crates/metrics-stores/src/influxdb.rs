@@ -130,13 +130,8 @@ impl InfluxDb {
         question: &str,
         each: &mut (dyn FnMut(answer::InfluxSeries<Row>) + Send),
     ) -> Result<(), SourceError> {
-        let parameters = [
-            ("q", question),
-            ("db", self.database()),
-            ("epoch", "s"),
-            ("chunked", "true"),
-            ("chunk_size", PORTION),
-        ];
+        let parameters =
+            [("q", question), ("db", self.database()), ("epoch", "s"), ("chunked", "true"), ("chunk_size", PORTION)];
         tracing::debug!(question, "asking");
         let mut answer = self.http.get("/query", &parameters).await?;
         if !answer.status.is_success() {

@@ -64,12 +64,8 @@ const EXAMPLES: &str = "Examples:
   # From a file, into files
   headroom-controller collect files usage.csv --output profiles/";
 
-/// The memory to use before the store is written.
-const BUFFER: usize = 40 << 20;
 /// The time until another collector may write after one was killed.
 const LEASE: Duration = Duration::from_secs(60);
-/// Unchanged profiles are rewritten at least this often, in seconds.
-const REWRITE: i64 = 6 * 3600;
 
 /// The source of usage.
 #[derive(Debug, Subcommand)]
@@ -153,9 +149,7 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     let source_name = from.name()?;
     let feed = match from {
         From::Source(source) => Feed::Source(source.open(&Chosen::of_context(options.context.clone())).await?),
-        From::Files { paths, step } => {
-            Feed::Files { paths, step_seconds: u32::try_from(step).unwrap_or(u32::MAX), buffer: BUFFER }
-        }
+        From::Files { paths, step } => Feed::Files { paths, step_seconds: u32::try_from(step).unwrap_or(u32::MAX) },
     };
     if options.pool_tenant_label.is_some() && options.output.as_os_str() != "cluster" {
         bail!("--pool-tenant-label reads the labels of namespaces, so it needs --output cluster");
@@ -194,15 +188,13 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
     let rounds = Rounds {
         feed,
         source_name,
-        allow_source_change: options.adopt,
+        adopt: options.adopt,
         store,
         destination,
         lease,
         namespace: options.namespace,
         pooling: Pooling { namespaces: options.pool_namespaces, ..Pooling::default() },
         tenant_label: options.pool_tenant_label,
-        rewrite_interval: REWRITE,
-        replace_other_stores: options.adopt,
         pace,
         metrics,
         progress,

@@ -16,11 +16,14 @@ const AMOUNTS: [&str; 6] = ["percentiles", "peak", "busiest", "needs", "growth",
 /// A bucket of [`headroom_usage::sketch`] is at most this part of its amounts wide.
 const BUCKET: u128 = 64;
 
+/// The seconds after which an unchanged profile is written again.
+const REWRITE: i64 = 6 * 3600;
+
 /// True if `new` has to replace `old`. Both are whole objects; only their specs are compared.
-pub fn is_due(old: &Value, new: &Value, interval_seconds: i64) -> bool {
+pub fn is_due(old: &Value, new: &Value) -> bool {
     let moments = collected_at(old).zip(collected_at(new));
     let (Some((before, now)), Some(old), Some(new)) = (moments, old.get("spec"), new.get("spec")) else { return true };
-    now - before >= interval_seconds || differs(old, new)
+    now - before >= REWRITE || differs(old, new)
 }
 
 /// The time when a profile was collected, in Unix seconds.
@@ -78,7 +81,7 @@ mod tests {
 
     #[track_caller]
     fn check(old: &Value, new: &Value, due: bool) {
-        assert_eq!(is_due(old, new, 6 * 3600), due, "{old} to {new}");
+        assert_eq!(is_due(old, new), due, "{old} to {new}");
     }
 
     #[test]

@@ -34,15 +34,13 @@ pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) ->
     Rounds {
         feed: Feed::Source(Box::new(source)),
         source_name: "prometheus at http://p:9090".to_owned(),
-        allow_source_change: false,
+        adopt: false,
         store: open(folder),
         destination: Destination::Cluster(Box::new(server.start().await)),
         lease: None,
         namespace: "headroom".to_owned(),
         pooling: Pooling { quorum: 1, ..Pooling::default() },
         tenant_label: None,
-        rewrite_interval: 6 * HOUR,
-        replace_other_stores: false,
         pace: pace(),
         metrics: CollectorMetrics::default().into(),
         progress: Progress::hidden(),
@@ -76,7 +74,6 @@ pub async fn publish_to(
         namespace: "headroom",
         pooling: &Pooling { quorum: 1, ..Pooling::default() },
         restricted: None,
-        rewrite_interval: 6 * HOUR,
         replace_other_stores,
         lease,
         metrics: &metrics,
@@ -343,7 +340,7 @@ async fn a_damaged_store_is_replaced_and_filled_again() {
     let folder = tempfile::tempdir().unwrap();
     crate::store::damage_row(&folder.path().join("usage.redb"));
     let mut rounds = rounds(&server, folder.path(), Scripted::new(three_workloads())).await;
-    rounds.allow_source_change = true;
+    rounds.adopt = true;
     let (stop, metrics) = (rounds.stop.clone(), rounds.metrics.clone());
     let running = rounds.start(Duration::from_secs(3600));
     let is_published = || server.histories().get(NGINX_IN_SHOP).is_some_and(|text| text.contains("nginx"));

@@ -16,8 +16,8 @@ const HEADER: &str = "time,namespace,pod,container,image,cpu,memory\n";
 
 fn import(store: &Store, path: &Path) -> Result<Imported, ImportError> {
     let (metrics, progress, stop) = (CollectorMetrics::default(), Progress::hidden(), CancellationToken::new());
-    let (step_seconds, buffer, latest) = (60, 1 << 20, NOW + DAY);
-    let import = Import { store, step_seconds, buffer, latest, metrics: &metrics, progress: &progress, stop: &stop };
+    let (step_seconds, latest) = (60, NOW + DAY);
+    let import = Import { store, step_seconds, latest, metrics: &metrics, progress: &progress, stop: &stop };
     import.file(path)
 }
 

@@ -163,7 +163,7 @@ pub fn three_workloads() -> Vec<Workload> {
 
 pub fn pace() -> Pace {
     let retry = Retry { attempts: 4, first_wait: Duration::from_millis(1), longest_wait: Duration::from_millis(2) };
-    Pace { max_query_range: DAY, retry, ..Pace::default() }
+    Pace { retry, ..Pace::default() }
 }
 
 /// The usage of a container that is called `web`.

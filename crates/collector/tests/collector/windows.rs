@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use headroom_collector::backfill::BackfillRun;
 use headroom_collector::metrics::CollectorMetrics;
-use headroom_collector::read_limits::Pace;
+use headroom_collector::read_limits::{Pace, SAMPLE_DELAY};
 use headroom_collector::store::Store;
 use headroom_fixtures::process::kill_repeatedly;
 use headroom_metrics_stores::{Reach, Source};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Checks that a store has what a source has up to the last time whose samples are final, as if that is read in one window.
 async fn check_same(store: &Store, source: &Scripted) {
-    let end = (source.now - pace().sample_delay) / STEP * STEP;
+    let end = (source.now - SAMPLE_DELAY) / STEP * STEP;
     let (_folder, whole) = new_store();
     let all = Window { from: (NOW - 40 * DAY) / DAY * DAY, to: end };
     let namespaces = source.namespaces(all).await.unwrap();
