@@ -9,7 +9,9 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use headroom_api_server::parts::alive;
-use headroom_metrics_stores::files::{FileFormat, LineError, LineReader, MAX_LINE_BYTES, TimeLimits};
+use headroom_metrics_stores::files::{
+    FileFormat, LineError, LineReader, MAX_GATHERED_BYTES, MAX_LINE_BYTES, TimeLimits,
+};
 use headroom_output::progress::Progress;
 use headroom_usage::DAY;
 use headroom_usage::batch::Gathered;
@@ -20,8 +22,6 @@ use crate::store::{Store, StoreError};
 
 /// The bytes that are read at a time, which is as long as a line may be.
 const BLOCK: usize = MAX_LINE_BYTES;
-/// The bytes of memory that usage may take before it is settled.
-const BUFFER: usize = 40 << 20;
 /// The most bytes that identify a file.
 const MAX_BEGINNING: usize = 2048;
 
@@ -111,7 +111,7 @@ impl Import<'_> {
             alive();
             imported.stopped = self.stop.is_cancelled();
             let is_end = read == 0 || imported.stopped;
-            if is_end || gathered.bytes() + lines.bytes() > BUFFER {
+            if is_end || gathered.bytes() + lines.bytes() > MAX_GATHERED_BYTES {
                 lines.finish(&mut gathered);
                 for image in &gathered.unreadable {
                     tracing::warn!(image, "not an image name, so no request can be matched with it: left out");

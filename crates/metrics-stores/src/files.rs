@@ -94,6 +94,8 @@ pub enum FileFormat {
 }
 
 pub const MAX_LINE_BYTES: usize = 1 << 20;
+/// The memory that usage may take before it is stored, or counted and forgotten.
+pub const MAX_GATHERED_BYTES: usize = 40 << 20;
 
 impl FileFormat {
     /// Told by the first line.

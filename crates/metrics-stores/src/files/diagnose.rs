@@ -9,11 +9,8 @@ use headroom_admission::timestamp::Timestamp;
 use headroom_usage::DAY;
 use headroom_usage::batch::{Gathered, Impossible};
 
-use super::{FileFormat, LineReader, MAX_LINE_BYTES, TimeLimits};
+use super::{FileFormat, LineReader, MAX_GATHERED_BYTES, MAX_LINE_BYTES, TimeLimits};
 use crate::diagnosis::{self, SourceFinding};
-
-/// Memory for what was read, before it is counted and forgotten.
-const MAX_BYTES: usize = 40 << 20;
 
 /// The content that was read so far.
 #[derive(Default)]
@@ -63,7 +60,7 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Sourc
             findings.push(SourceFinding::bad("lines", format!("line {number}: {error}"), FORMATS));
             return Ok(());
         }
-        if gathered.bytes() + lines.bytes() > MAX_BYTES {
+        if gathered.bytes() + lines.bytes() > MAX_GATHERED_BYTES {
             lines.finish(&mut gathered);
             contents.take(&std::mem::take(&mut gathered));
         }
