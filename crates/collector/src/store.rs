@@ -155,10 +155,6 @@ impl Store {
         &self.page_key
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The error of an unreadable row.
     pub fn damaged(&self, damaged: Damaged) -> StoreError {
         worded(&self.path, Trouble::Row(damaged))

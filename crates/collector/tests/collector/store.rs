@@ -116,7 +116,7 @@ async fn damage_anywhere_is_found_and_the_store_replaced() {
     let (folder, store) = crate::cluster::store().await;
     let whole = content(&store).unwrap();
     let begun = content(&open(tempfile::tempdir().unwrap().path())).unwrap();
-    let path = store.path().to_owned();
+    let path = folder.path().join("usage.redb");
     drop(store);
     let good = fs::read(&path).unwrap();
     let (mut found, mut random) = (0, fastrand::Rng::with_seed(47));

@@ -70,16 +70,16 @@ impl Probe {
                 "unknown: no samples in the last 10 minutes",
                 "check that the kubelets are being scraped now",
             ),
-            Some(_) => {
-                let (scrape, rate) = (self.scrape(), rate_seconds(step, self.scrape()));
+            Some(scrape) => {
+                let rate = rate_seconds(step, scrape);
+                let found = format!("{scrape} s; cpu is averaged over {rate} s");
                 if rate > step && !self.cpu.name.is_rate {
-                    SourceFinding::doubtful(
-                        "sample interval",
-                        format!("{scrape} s; cpu is averaged over {rate} s"),
-                        format!("scrape the kubelets at least every {} s to capture CPU peaks of {step} s", step / 2),
-                    )
+                    let enough = step / 2;
+                    let advice =
+                        format!("scrape the kubelets at least every {enough} s to capture CPU peaks of {step} s");
+                    SourceFinding::doubtful("sample interval", found, advice)
                 } else {
-                    SourceFinding::good("sample interval", format!("{scrape} s; cpu is averaged over {rate} s"))
+                    SourceFinding::good("sample interval", found)
                 }
             }
         });

@@ -249,15 +249,11 @@ impl Probe {
             usage_image: self.usage_image.found().cloned(),
             state: self.state.as_ref().map(|state| state.name.clone()),
             state_away_since: is_away.then_some(self.now - self.state_ago),
-            scrape_seconds: self.scrape(),
+            // A minute, Prometheus' default, if the store is too young to know it.
+            scrape_seconds: self.scrape_seconds.unwrap_or(60),
             metrics_ql: self.metrics_ql,
             swaps: self.swaps,
         })
-    }
-
-    /// The scrape interval; a minute, Prometheus' default, if the store is too young to know it.
-    pub fn scrape(&self) -> u32 {
-        self.scrape_seconds.unwrap_or(60)
     }
 }
 
