@@ -223,9 +223,14 @@ impl Http {
         })
     }
 
-    /// The same, called otherwise in messages, with a path in front of the API.
-    pub fn called(self, name: String, path: &str) -> Self {
-        Self { name, prefix: format!("{}{path}", self.prefix), ..self }
+    /// The same, called otherwise in messages.
+    pub fn called(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+
+    /// The same with a path in front of the API.
+    pub fn below(self, path: &str) -> Self {
+        Self { prefix: format!("{}{path}", self.prefix), ..self }
     }
 
     pub fn name(&self) -> &str {

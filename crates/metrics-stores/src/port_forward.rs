@@ -73,7 +73,7 @@ pub async fn http(client: Client, target: ForwardTarget, endpoint: &Endpoint) ->
         ..endpoint.clone()
     };
     let name = format!("service {}/{}:{}", target.namespace, target.service, target.port);
-    let http = Http::new(&endpoint)?.called(name, &target.path);
+    let http = Http::new(&endpoint)?.called(name).below(&target.path);
     // Looked up now, so that a missing Service is reported, and again for each connection.
     find(&client, &target).await?;
     tokio::spawn(serve(listener, client, target));

@@ -1,7 +1,6 @@
 //! The origin of a store: one cluster and one source.
 
 use headroom_metrics_stores::cluster_id::ClusterId;
-use redb::ReadableTable;
 
 use super::{ADDRESS_NOTE, CREATED_FACT, FACTS, NOTES, SOURCE_NOTE, Store, StoreError, Trouble, UID_NOTE};
 
