@@ -60,7 +60,7 @@ async fn an_answer_whose_rows_do_not_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_window_with_more_points_than_prometheus_answers_is_halved() {
+async fn a_window_with_more_points_than_prometheus_answers_is_too_much() {
     let fake = store(|| answer(200, MATRIX));
     let window = Window { from: WINDOW.to - 12_000 * 60, ..WINDOW };
     let refused = connect(&fake).read("shop", window, &mut |_| {}).await;
