@@ -8,8 +8,6 @@ pub mod folder;
 mod left_out;
 mod masks;
 
-use std::fmt;
-
 use headroom_admission::cluster::lookup::HostCall;
 use headroom_admission::json::Document;
 use serde_json::Value;
@@ -35,25 +33,18 @@ pub struct Events<'e> {
 }
 
 /// A failed read. It displays as one line that names the object or the list, and the problem.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The cluster does not serve the kind, which therefore has no objects.
-    UnknownKind {
-        api_version: String,
-        kind: String,
-    },
-    /// There is no such object.
-    NotFound {
-        api_version: String,
-        kind: String,
-        namespace: Option<String>,
-        name: String,
-    },
+    /// The cluster does not serve the kind, which therefore has no objects. In the host's own words, which the core knows.
+    #[error("error finding resource {api_version}/{kind}: not found")]
+    UnknownKind { api_version: String, kind: String },
+    /// There is no such object, in the host's words too.
+    #[error("Cannot find {api_version}/{kind} named '{name}' inside of namespace '{namespace:?}'")]
+    NotFound { api_version: String, kind: String, namespace: Option<String>, name: String },
     /// The API server forbids to read a resource, such as `deployments`.
-    Forbidden {
-        resource: String,
-        problem: String,
-    },
+    #[error("{problem}")]
+    Forbidden { resource: String, problem: String },
+    #[error("{0}")]
     Failed(String),
 }
 
@@ -71,23 +62,6 @@ impl ReadError {
         }
     }
 }
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // The host's own words in both; the core knows them.
-            Self::NotFound { api_version, kind, namespace, name } => {
-                write!(f, "Cannot find {api_version}/{kind} named '{name}' inside of namespace '{namespace:?}'")
-            }
-            Self::UnknownKind { api_version, kind } => {
-                write!(f, "error finding resource {api_version}/{kind}: not found")
-            }
-            Self::Forbidden { problem, .. } | Self::Failed(problem) => f.write_str(problem),
-        }
-    }
-}
-
-impl std::error::Error for ReadError {}
 
 impl From<String> for ReadError {
     fn from(problem: String) -> Self {
@@ -203,46 +177,4 @@ pub fn list_of(call: &HostCall<'_>, objects: Vec<String>) -> Result<String, Read
 fn as_returned(object: String, call: &HostCall<'_>) -> Result<String, ReadError> {
     let document = Document::own(object.into_bytes()).map_err(|malformed| malformed.to_string())?;
     Ok(masks::masked(document.root(), call.field_masks))
-}
-
-impl<S: ClusterReader + ?Sized> ClusterReader for Box<S> {
-    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
-        self.as_mut().list(list)
-    }
-
-    fn visit(&mut self, list: List<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
-        self.as_mut().visit(list, each)
-    }
-
-    fn visit_compressed(&mut self, list: List<'_>, each: &mut EachCompressed<'_>) -> Result<(), ReadError> {
-        self.as_mut().visit_compressed(list, each)
-    }
-
-    fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
-        self.as_mut().visit_events(events, each)
-    }
-
-    fn visit_configs(&mut self, namespace: Option<&str>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
-        self.as_mut().visit_configs(namespace, each)
-    }
-
-    fn prefetch(&mut self, lists: &[List<'_>], done: &mut dyn FnMut()) {
-        self.as_mut().prefetch(lists, done);
-    }
-
-    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
-        self.as_mut().get(list, name)
-    }
-
-    fn text(&mut self, list: List<'_>, name: &str) -> Result<Option<String>, ReadError> {
-        self.as_mut().text(list, name)
-    }
-
-    fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
-        self.as_mut().kind(api_version, kind)
-    }
-
-    fn release(&mut self) -> Option<u16> {
-        self.as_mut().release()
-    }
 }

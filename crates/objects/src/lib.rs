@@ -8,11 +8,15 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod clock;
-pub mod document;
 pub mod kinds;
 pub mod manifest;
 pub mod shell;
 
 pub mod cluster_reader;
 
-pub use document::document;
+use headroom_admission::json::Document;
+
+/// Reads a value with the core's JSON reader. The error is one line.
+pub fn document(value: &serde_json::Value) -> Result<Document<'static>, String> {
+    Document::own(value.to_string().into_bytes()).map_err(|error| error.to_string())
+}

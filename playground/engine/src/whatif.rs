@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::rc::Rc;
 
 use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::{Admission, ObjectDecision, request};
@@ -22,7 +21,7 @@ use crate::play::{Panel, Play, Problem, QuotaChange, levels, quotas};
 
 /// A snapshot that was opened, and everything in it evaluated as things are.
 pub struct OpenedSnapshot {
-    objects: Rc<Folder>,
+    objects: Folder,
     /// Those that are there, and those in which something is.
     namespaces: Vec<String>,
     simulation: Simulation,
@@ -77,8 +76,8 @@ impl OpenedSnapshot {
         let objects = manifests.len();
         settings::check(&settings).map_err(|error| error.to_string())?;
         // Where an object names no namespace, the file was not read from a cluster; kubectl's default is as good as any.
-        let folder = Rc::new(Folder::of(manifests, "default").map_err(|error| error.to_string())?);
-        let mut around = Overlay::new(Folder::default(), Some(Box::new(Rc::clone(&folder))));
+        let folder = Folder::of(manifests, "default").map_err(|error| error.to_string())?;
+        let mut around = Overlay::new(Folder::default(), Some(Box::new(folder.clone())));
         let admission = Admission::of_settings(&settings);
         let subjects = Subjects::find(&mut around, None, &|_| true, &admission);
         let simulation = Simulation::begin(subjects, &admission, &mut around);
@@ -105,7 +104,7 @@ impl OpenedSnapshot {
         memo.begin();
         let mut problems = Vec::new();
         let settings = play.settings(&mut problems);
-        let mut around = Overlay::new(Folder::default(), Some(Box::new(Rc::clone(&self.objects))));
+        let mut around = Overlay::new(Folder::default(), Some(Box::new(self.objects.clone())));
         let replaced: [(Panel, &[(&str, &str)]); 3] = [
             (Panel::Namespaces, &[]),
             (Panel::LimitRanges, &[("v1", "LimitRange")]),

@@ -13,14 +13,15 @@ use headroom_admission::json::Malformed;
 use serde_json::{Map, Value, json};
 
 use super::{ClusterReader, List, ReadError};
-use crate::document::document;
-use crate::kinds::{ApiKind, metadata};
+use crate::document;
+use crate::kinds::{ApiKind, metadata, text};
 use crate::manifest::{Manifest, Origin};
 
 /// Objects by kind, namespace and name.
 #[derive(Debug, Clone, Default)]
 pub struct Folder {
-    objects: BTreeMap<Identity, Value>,
+    /// Shared with its clones until one of them changes.
+    objects: Rc<BTreeMap<Identity, Value>>,
 }
 
 /// An object that was put, and the one that was there before.
@@ -28,6 +29,8 @@ pub struct Replaced {
     pub identity: Identity,
     pub before: Option<Value>,
 }
+
+const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
 /// API group, kind, namespace, name. The version is left out, because one object is served in several.
 type Identity = (String, String, String, String);
@@ -66,14 +69,15 @@ impl Folder {
             imply_defaults(&mut object)?;
         }
         let identity = identity(&object);
-        Ok(Replaced { before: self.objects.insert(identity.clone(), object), identity })
+        Ok(Replaced { before: Rc::make_mut(&mut self.objects).insert(identity.clone(), object), identity })
     }
 
     /// Undoes a replacement; the same with what it undid.
     pub fn restore(&mut self, Replaced { identity, before }: Replaced) -> Replaced {
+        let objects = Rc::make_mut(&mut self.objects);
         let undone = match before {
-            Some(object) => self.objects.insert(identity.clone(), object),
-            None => self.objects.remove(&identity),
+            Some(object) => objects.insert(identity.clone(), object),
+            None => objects.remove(&identity),
         };
         Replaced { identity, before: undone }
     }
@@ -86,11 +90,7 @@ impl Folder {
         });
         names.filter(|name| !name.is_empty())
     }
-}
 
-const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
-
-impl Folder {
     /// A kind as a CustomResourceDefinition here defines it.
     pub fn defined(&self, group: &str, version: &str, kind: &str) -> Option<ApiKind> {
         let first = (DEFINITION.0.to_owned(), DEFINITION.1.to_owned(), String::new(), String::new());
@@ -98,9 +98,6 @@ impl Folder {
             .objects
             .range(first..)
             .take_while(|((group, kind, ..), _)| (group.as_str(), kind.as_str()) == DEFINITION);
-        let text = |definition: &Value, path: &str| {
-            definition.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
         let found = all.map(|(_, definition)| definition).find(|definition| {
             text(definition, "/spec/group") == group && text(definition, "/spec/names/kind") == kind
         })?;
@@ -108,51 +105,29 @@ impl Folder {
             group: group.to_owned(),
             version: version.to_owned(),
             kind: kind.to_owned(),
-            plural: text(found, "/spec/names/plural"),
+            plural: text(found, "/spec/names/plural").to_owned(),
             is_namespaced: text(found, "/spec/scope") != "Cluster",
         })
-    }
-
-    fn objects(&self, (api_version, kind, namespace): List<'_>) -> Vec<Value> {
-        let group = ApiKind::new(api_version, kind).group;
-        let first = (group, kind.to_owned(), namespace.unwrap_or_default().to_owned(), String::new());
-        let is_asked_for = |identity: &Identity| {
-            identity.0 == first.0 && identity.1 == first.1 && namespace.is_none_or(|namespace| identity.2 == namespace)
-        };
-        let from_first = self.objects.range(first.clone()..);
-        from_first.take_while(|(identity, _)| is_asked_for(identity)).map(|(_, object)| object.clone()).collect()
-    }
-
-    fn object(&self, (api_version, kind, namespace): List<'_>, name: &str) -> Option<Value> {
-        let group = ApiKind::new(api_version, kind).group;
-        let identity = (group, kind.to_owned(), namespace.unwrap_or_default().to_owned(), name.to_owned());
-        self.objects.get(&identity).cloned()
     }
 }
 
 impl ClusterReader for Folder {
     fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
-        Ok(self.objects(list))
+        let first = identity_in(list, "");
+        let is_asked_for = |identity: &Identity| {
+            identity.0 == first.0 && identity.1 == first.1 && list.2.is_none_or(|namespace| identity.2 == namespace)
+        };
+        let from_first = self.objects.range(first.clone()..);
+        Ok(from_first.take_while(|(identity, _)| is_asked_for(identity)).map(|(_, object)| object.clone()).collect())
     }
 
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
-        Ok(self.object(list, name))
+        Ok(self.objects.get(&identity_in(list, name)).cloned())
     }
 
     fn kind(&mut self, api_version: &str, kind: &str) -> ApiKind {
         let known = ApiKind::new(api_version, kind);
         self.defined(&known.group, &known.version, kind).unwrap_or(known)
-    }
-}
-
-/// A folder that several look at.
-impl ClusterReader for Rc<Folder> {
-    fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
-        Ok(self.objects(list))
-    }
-
-    fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
-        Ok(self.object(list, name))
     }
 }
 
@@ -171,6 +146,11 @@ pub fn in_namespace(mut object: Value, namespace: &str) -> Value {
 pub fn identity(object: &Value) -> Identity {
     let kind = ApiKind::of(object);
     (kind.group, kind.kind, metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
+}
+
+fn identity_in((api_version, kind, namespace): List<'_>, name: &str) -> Identity {
+    let group = ApiKind::new(api_version, kind).group;
+    (group, kind.to_owned(), namespace.unwrap_or_default().to_owned(), name.to_owned())
 }
 
 /// Writes the defaults into a LimitRange that the API server would derive when it is applied.

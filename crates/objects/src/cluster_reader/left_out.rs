@@ -16,7 +16,7 @@ pub enum LeftOut {
 
 impl LeftOut {
     /// The part of a field that is left out; none if that is all of it.
-    fn inside(&self, field: &str) -> Option<&Self> {
+    pub(super) fn inside(&self, field: &str) -> Option<&Self> {
         match self {
             Self::Fields(all, parts) => (!all.contains(&field))
                 .then(|| parts.iter().find(|(of, _)| *of == field).map_or(&Self::Nothing, |(_, part)| part)),

@@ -5,29 +5,22 @@
 use headroom_admission::json::Node;
 use serde_json::Value;
 
-use super::left_out::write_parts;
+use super::left_out::{LeftOut, write_parts};
 
 const ALWAYS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// They repeat the object in other words: who manages which field, and what was last applied.
-const BOOKKEEPING: [&str; 2] =
-    ["metadata.managedFields", "metadata.annotations.kubectl.kubernetes.io/last-applied-configuration"];
+const BOOKKEEPING: LeftOut =
+    LeftOut::Fields(&[], &[("metadata", LeftOut::Fields(&["managedFields"], &[LAST_APPLIED]))]);
+const LAST_APPLIED: (&str, LeftOut) =
+    ("annotations", LeftOut::Fields(&["kubectl.kubernetes.io/last-applied-configuration"], &[]));
 
 /// The path of the value itself.
 const WHOLE: &str = "";
 
 /// Drops the bookkeeping of an object.
 pub fn without_bookkeeping(object: &mut Value) {
-    BOOKKEEPING.iter().for_each(|path| drop_path(object, path));
-}
-
-fn drop_path(from: &mut Value, path: &str) {
-    let Value::Object(fields) = from else { return };
-    fields.retain(|name, value| {
-        let below = below(path, name);
-        below.into_iter().for_each(|rest| drop_path(value, rest));
-        below != Some(WHOLE)
-    });
+    BOOKKEEPING.leave_out(object);
 }
 
 /// The text of what `masks` name of an object, without its bookkeeping; of all of it if there are none.
@@ -39,23 +32,19 @@ pub fn masked(object: Node<'_>, masks: &[&str]) -> String {
     text
 }
 
-fn write<'p>(value: Node<'_>, kept: &[&'p str], dropped: &[&'p str], to: &mut String) {
-    if kept.contains(&WHOLE) && dropped.is_empty() {
-        return to.push_str(value.text());
+fn write(value: Node<'_>, kept: &[&str], dropped: &LeftOut, to: &mut String) {
+    if kept.contains(&WHOLE) {
+        return LeftOut::write_rest(&[dropped], value, to);
     }
     write_parts(value, to, &mut |name, part, to| {
         let Some(name) = name else {
             write(part, kept, dropped, to);
             return true;
         };
-        let of_field = |path: &&'p str| if *path == WHOLE { Some(WHOLE) } else { below(path, name) };
-        let kept: Vec<&str> = kept.iter().filter_map(of_field).collect();
-        let dropped: Vec<&str> = dropped.iter().filter_map(of_field).collect();
-        let is_kept = !kept.is_empty() && !dropped.contains(&WHOLE);
-        if is_kept {
-            write(part, &kept, &dropped, to);
-        }
-        is_kept
+        let kept: Vec<&str> = kept.iter().filter_map(|path| below(path, name)).collect();
+        let dropped = dropped.inside(name).filter(|_| !kept.is_empty());
+        dropped.into_iter().for_each(|dropped| write(part, &kept, dropped, to));
+        dropped.is_some()
     });
 }
 
