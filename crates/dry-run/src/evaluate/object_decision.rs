@@ -146,9 +146,6 @@ pub struct ObjectWarning {
     /// For a person without access to the policy server.
     #[serde(rename = "message")]
     pub text: String,
-    /// The warning in the policy's words, where these differ.
-    #[serde(skip)]
-    of_policy: Option<String>,
     /// The container, resource or quota concerned, whatever the words: `container web: cpu`, `quota team`; empty for the
     /// object as a whole.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -478,33 +475,26 @@ impl fmt::Display for RejectionReason {
 
 impl ObjectWarning {
     fn of(warning: &verdict::ReviewWarning<'_>, decision: &Decision<'_>, makes_pods: bool) -> Self {
-        let about = match &warning.cause {
-            Cause::MissingContext(missing) => missing.lookup.call().kind.to_owned(),
-            Cause::Quota(breach) => format!("quota {}", breach.quota.as_deref().unwrap_or_default()),
+        let mut text = warning.text.clone();
+        let (about, topic) = match &warning.cause {
+            Cause::MissingContext(missing) => {
+                // Without the policy's guesses at what may be wrong with its own installation.
+                text = format!("{}; evaluated without it", missing.problem);
+                (missing.lookup.call().kind.to_owned(), is_needed(missing).then_some(Topic::MissingContext))
+            }
+            Cause::Limits => (String::new(), Some(Topic::Limits)),
+            Cause::Quota(breach) => {
+                let quota = breach.quota.as_deref().unwrap_or_default();
+                (format!("quota {quota}"), (!breach.only_slows()).then_some(Topic::Quota))
+            }
             Cause::Estimate(index) => {
                 let estimate = decision.estimates.get(*index);
-                estimate.map(|of| format!("container {}: {}", of.container, of.resource.name())).unwrap_or_default()
+                let about = estimate.map(|of| format!("container {}: {}", of.container, of.resource.name()));
+                (about.unwrap_or_default(), None)
             }
-            Cause::Limits | Cause::Note | Cause::Omitted => String::new(),
+            Cause::Note | Cause::Omitted => (String::new(), None),
         };
-        // Without the policy's guesses at what may be wrong with its own installation.
-        let (problem, topic) = match &warning.cause {
-            Cause::MissingContext(missing) => {
-                let problem = format!("{}; evaluated without it", missing.problem);
-                (Some(problem), is_needed(missing).then_some(Topic::MissingContext))
-            }
-            Cause::Limits => (None, Some(Topic::Limits)),
-            Cause::Quota(breach) => (None, (!breach.only_slows()).then_some(Topic::Quota)),
-            Cause::Estimate(_) | Cause::Note | Cause::Omitted => (None, None),
-        };
-        let of_policy = problem.is_some().then(|| warning.text.clone());
-        let text = problem.unwrap_or_else(|| warning.text.clone());
-        Self { text, of_policy, about, blocks_pods: topic.filter(|_| makes_pods) }
-    }
-
-    /// The warning in the policy's words, as long as the API server passes on.
-    pub fn policy_text(&self) -> &str {
-        self.of_policy.as_ref().unwrap_or(&self.text)
+        Self { text, about, blocks_pods: topic.filter(|_| makes_pods) }
     }
 
     /// A warning that some pods of an object cannot be created.
@@ -520,7 +510,7 @@ fn is_needed(missing: &Missing<'_>) -> bool {
 
 impl From<String> for ObjectWarning {
     fn from(text: String) -> Self {
-        Self { text, of_policy: None, about: String::new(), blocks_pods: None }
+        Self { text, about: String::new(), blocks_pods: None }
     }
 }
 

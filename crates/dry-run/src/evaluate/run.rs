@@ -20,7 +20,6 @@ use super::object_decision::{ObjectCharge, ObjectDecision, ObjectWarning, Reject
 use super::{kubectl_apply, request, tenant_quotas, validation};
 use crate::Overlay;
 use crate::overlay::tenants::TENANT_QUOTA;
-use autoscaled::Autoscaled;
 use headroom_objects::cluster_reader::folder::{amount_of, in_namespace};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject};
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata, text};
@@ -77,15 +76,11 @@ impl Run {
                 found?
             }
         };
-        let namespace = &decision.namespace;
-        if !decision.is_admitted() || !has_tenants || namespace.is_empty() {
+        if !decision.is_admitted() || !has_tenants {
             return Ok(());
         }
-        if self.cluster.tenant_plans(namespace)?.is_empty() {
-            return Ok(());
-        }
-        let object = decision.outcome().clone();
-        let outcome = tenant_quotas::evaluate(&decision.request, &object, &mut self.cluster)?;
+        let outcome = tenant_quotas::evaluate(&decision.request, decision.outcome(), &mut self.cluster)?;
+        let Some(outcome) = outcome else { return Ok(()) };
         decision.charges.extend(outcome.charges);
         if !outcome.refusals.is_empty() {
             let refusals = outcome.refusals.into_iter().map(|parts| RejectionReason::new(Topic::Quota, parts));
@@ -98,7 +93,7 @@ impl Run {
         }
         // As its pods would be created, now and before.
         let pod = |run: &mut Self, workload: &Value| run.preview_pod_of(workload).map(|pod| pod.outcome().clone());
-        let Some(new) = pod(self, &object) else { return Ok(()) };
+        let Some(new) = pod(self, decision.outcome()) else { return Ok(()) };
         let old = decision.request.get("oldObject").filter(|old| old.is_object()).cloned();
         let old = old.and_then(|old| pod(self, &old));
         let forecast = tenant_quotas::forecast(&decision.request, &new, old.as_ref(), &mut self.cluster)?;
@@ -148,11 +143,6 @@ impl Run {
         self.preview_over(object, None)
     }
 
-    /// Evaluates an object as the update of one that was read before.
-    pub fn preview_update(&mut self, there: Value, object: &Value) -> ObjectDecision {
-        self.preview_over(object, Some(there))
-    }
-
     /// Evaluates other requests and limits for a pod that runs, which only `pods/resize` can set. The same is charged for a pod that
     /// is deleted and created again.
     pub fn preview_resize(&mut self, pod: Value, resized: Value) -> ObjectDecision {
@@ -160,16 +150,22 @@ impl Run {
         if let Value::Object(fields) = &mut request {
             fields.insert("subResource".to_owned(), json!("resize"));
         }
-        let mut decision = self.admission.evaluate(request, &mut self.cluster);
-        if let Err(problem) = self.ask_tenants(&mut decision) {
-            decision.warnings.push(problem.into());
-        }
+        let mut decision = self.ask(request);
         decision.decide();
         decision
     }
 
-    /// Evaluates an object over the one that is there, which is looked for if it is not given.
-    fn preview_over(&mut self, object: &Value, there: Option<Value>) -> ObjectDecision {
+    /// Evaluates a request, also against TenantQuotas.
+    fn ask(&mut self, request: Value) -> ObjectDecision {
+        let mut decision = self.admission.evaluate(request, &mut self.cluster);
+        if let Err(problem) = self.ask_tenants(&mut decision) {
+            decision.warnings.push(problem.into());
+        }
+        decision
+    }
+
+    /// The same over the object that is there, which is looked for unless it was read before.
+    pub fn preview_over(&mut self, object: &Value, there: Option<Value>) -> ObjectDecision {
         let kind = self.cluster.kind(text(object, "/apiVersion"), text(object, "/kind"));
         let mut object =
             if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
@@ -211,21 +207,19 @@ impl Run {
         let templates = self.evaluate_pods(made, &mut decision);
         self.evaluate_unfinished(&mut decision);
         self.evaluate_claims(&mut decision);
-        match self.evaluate_target(&object) {
-            Autoscaled::Checked(warnings) => {
-                is_checked = true;
-                decision.warnings.extend(warnings.into_iter().map(ObjectWarning::from));
-            }
-            Autoscaled::NotChecked(why) => decision.warnings.extend(why.map(ObjectWarning::from)),
-        }
+        let of_target = self.evaluate_target(&object);
+        is_checked |= of_target.is_ok();
+        let of_target = of_target.unwrap_or_else(|why| why.into_iter().collect());
+        decision.warnings.extend(of_target.into_iter().map(ObjectWarning::from));
         let written = decision.request.get("object").unwrap_or(&object);
         let stored = decision.refused_as.as_ref().unwrap_or(&object);
         let problems = validation::problems(stored, written, self.release, &templates);
         if problems.is_empty() {
-            let of_pods = self.problems_of_pods(&object).into_iter();
-            decision
-                .warnings
-                .extend(of_pods.map(|problem| ObjectWarning::blocking(Topic::Invalid, format!("its pods: {problem}"))));
+            // Once LimitRanger has set the defaults of its pods, the API server may not store them.
+            let pod = pod_of(&object).and_then(|_| self.preview_pod_of(&object));
+            let of_pods = pod.map(|pod| validation::problems_after(&pod, self.release)).unwrap_or_default();
+            let blocking = |problem| ObjectWarning::blocking(Topic::Invalid, format!("its pods: {problem}"));
+            decision.warnings.extend(of_pods.iter().map(blocking));
             decision.warnings.extend(byte_warnings(written, &templates).into_iter().map(ObjectWarning::from));
         } else {
             // The problems include what the core could not read, in Kubernetes' words.

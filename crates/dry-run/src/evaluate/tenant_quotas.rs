@@ -27,7 +27,7 @@ use crate::overlay::quota_status;
 use crate::overlay::tenants::{TENANT_QUOTA, labels, read};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::cluster_reader::folder::amounts;
-use headroom_objects::kinds::{amounts_at, metadata, shares_at};
+use headroom_objects::kinds::{amounts_at, metadata, shares_at, text};
 use headroom_objects::{clock, document};
 use headroom_workloads::kinds::served;
 
@@ -100,31 +100,27 @@ pub fn charged_together(namespaces: &[String], cluster: &mut Overlay) -> Result<
     Ok(found.into_iter().collect())
 }
 
-/// Decides like the quota server on a request whose object admission changes to `object`. Needs [`prepare`] first.
-pub fn evaluate(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<TenantOutcome, String> {
-    let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if namespace.is_empty() {
-        return Ok(TenantOutcome::default());
-    }
-    let plans = cluster.tenant_plans(&namespace)?;
-    if plans.is_empty() {
-        return Ok(TenantOutcome::default());
-    }
+/// Decides like the quota server on a request whose object admission changes to `object`; none if its namespace is charged to no
+/// TenantQuota. Needs [`prepare`] first.
+pub fn evaluate(request: &Value, object: &Value, cluster: &mut Overlay) -> Result<Option<TenantOutcome>, String> {
+    let namespace = text(request, "/namespace");
+    let plans = (!namespace.is_empty()).then(|| cluster.tenant_plans(namespace)).transpose()?;
+    let Some(plans) = plans.filter(|plans| !plans.is_empty()) else { return Ok(None) };
     let document = document(&as_reviewed(request, object))?;
     let request = Request::read(document.root()).map_err(|error| error.to_string())?;
+    let mut outcome = TenantOutcome::default();
     let Some(mut reservation) = ReservationRequest::of(&request, String::new).map_err(|error| error.to_string())?
     else {
-        return Ok(TenantOutcome::default());
+        return Ok(Some(outcome));
     };
     if reservation.key.kind == RESOURCE_CLAIMS {
         charge_devices(&request, &mut reservation, cluster)?;
     }
-    let mut outcome = TenantOutcome::default();
     for plan in plans.iter().filter(|plan| reservation.grows(plan)) {
         let objects = objects_of(plan, cluster)?;
         add(&request, &reservation, plan, &objects, &mut outcome).map_err(|malformed| malformed.to_string())?;
     }
-    Ok(outcome)
+    Ok(Some(outcome))
 }
 
 fn objects_of(plan: &Plan, cluster: &mut Overlay) -> Result<Vec<Value>, String> {
@@ -161,7 +157,7 @@ pub fn forecast(
     old: Option<&Value>,
     cluster: &mut Overlay,
 ) -> Result<TenantOutcome, String> {
-    let namespace = request.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    let namespace = text(request, "/namespace");
     let (request, new, old) = (document(request)?, document(new)?, old.map(document).transpose()?);
     let quotas = bounding(namespace, cluster)?;
     let malformed = |error: Malformed| error.to_string();

@@ -14,7 +14,6 @@ use headroom_admission::cluster::tenant_quota::TenantQuota;
 use headroom_admission::nearest::nearest;
 use headroom_admission::request::kinds::PodKind;
 use headroom_admission::request::pod_totals::is_pod_level;
-use headroom_admission::settings::ServerVersion;
 use serde_json::{Map, Value};
 
 use super::object_decision::ObjectDecision;
@@ -33,11 +32,7 @@ pub fn problems(object: &Value, written: &Value, release: Option<u16>, templates
     if let Some(unserved) = lifecycle::unserved(&kind, release) {
         return vec![unserved];
     }
-    let mut problems = LimitRangeProblems {
-        knows_pid: release.is_none_or(|release| release >= 37),
-        server: ServerVersion::of_minor(release),
-        ..LimitRangeProblems::default()
-    };
+    let mut problems = LimitRangeProblems { release, ..LimitRangeProblems::default() };
     problems.of_object(object, written, &kind);
     // The API server does not look into custom resources. Their pods, which their controllers create, are Pods.
     for pods in templates {
@@ -122,9 +117,8 @@ const LIMIT_RANGE_ITEM: [&str; 6] = ["default", "defaultRequest", "max", "maxLim
 struct LimitRangeProblems {
     found: Vec<String>,
     more: usize,
-    /// True if a pod as a whole may have limits of `pid`.
-    knows_pid: bool,
-    server: ServerVersion,
+    /// The minor version of the API server, the newest unless known.
+    release: Option<u16>,
 }
 
 /// Whose resources they are.
@@ -287,9 +281,10 @@ impl LimitRangeProblems {
     /// The requests and limits of a container, or of a pod as a whole.
     fn of_resources<'v>(&mut self, resources: &'v Value, path: &str, owner: Owner) -> Vec<Amount<'v>> {
         let amounts = self.amounts(resources, path);
+        let knows_pid = owner == Owner::Pod && self.release.is_none_or(|release| release >= 37);
         for Amount { list, name, quantity } in &amounts {
             let at = format!("{path}.{list}[{name}]");
-            if !(self.knows_pid && owner == Owner::Pod && *name == "pid" && *list == "limits") {
+            if !(knows_pid && *name == "pid" && *list == "limits") {
                 self.of_resource_name(name, &at, owner);
             }
             if *quantity < Quantity::ZERO {

@@ -239,7 +239,7 @@ pub fn charged(
     let made = admission.evaluate(request, cluster);
     let mut amounts = Vec::new();
     // Read errors were already reported when the objects were listed.
-    let of_tenants = tenant_quotas::evaluate(&made.request, made.outcome(), cluster).unwrap_or_default();
+    let of_tenants = tenant_quotas::evaluate(&made.request, made.outcome(), cluster).ok().flatten().unwrap_or_default();
     for charge in made.charges.iter().chain(&of_tenants.charges) {
         let namespace = if charge.is_tenant { String::new() } else { namespace.to_owned() };
         for amount in &charge.added {

@@ -220,12 +220,8 @@ impl AdviceTrial<'_> {
             let running = running.and_then(Result::ok).flatten().unwrap_or_else(|| object.clone());
             return (self.run.preview_resize(running, changed.clone()), changed);
         }
-        let evaluation = match of.is_read() {
-            // The inventory has read this object, so it is not read again.
-            true => self.run.preview_update(object.clone(), &changed),
-            false => self.run.preview(&changed),
-        };
-        (evaluation, changed)
+        // What the inventory has read is not read again.
+        (self.run.preview_over(&changed, of.is_read().then(|| object.clone())), changed)
     }
 
     /// The warnings about autoscalers that scale to more than fits with the new requests.

@@ -11,32 +11,21 @@ use headroom_workloads::autoscaler::{HORIZONTAL, HorizontalAutoscaler};
 use headroom_workloads::kinds::REPLICA_SET;
 use headroom_workloads::{WorkloadRef, pod_makers, pod_of};
 
-#[derive(Debug, PartialEq, Eq)]
-pub enum Autoscaled {
-    /// The warnings at the largest number of replicas that the target does not cause at its present number.
-    Checked(Vec<String>),
-    /// With the reason, if it is worth a warning.
-    NotChecked(Option<String>),
-}
-
 impl Run {
-    /// Evaluates the target of an object if that is an autoscaler.
-    pub(super) fn evaluate_target(&mut self, object: &Value) -> Autoscaled {
-        let Some(autoscaler) = HorizontalAutoscaler::of(object) else { return Autoscaled::NotChecked(None) };
-        let Some(most) = autoscaler.most else { return Autoscaled::NotChecked(None) };
+    /// Evaluates the target of an object if that is an autoscaler: the warnings at the largest number of replicas that the target
+    /// does not cause at its present number. Of what is not checked the reason, if it is worth a warning.
+    pub(super) fn evaluate_target(&mut self, object: &Value) -> Result<Vec<String>, Option<String>> {
+        let autoscaler = HorizontalAutoscaler::of(object).ok_or(None)?;
+        let most = autoscaler.most.ok_or(None)?;
         let field = if ApiKind::of(object).kind == HORIZONTAL { "maxReplicas" } else { "maxReplicaCount" };
         let WorkloadRef { namespace, kind, name } = &autoscaler.target;
         let api_version = autoscaler.target_api_version.as_str();
         let kind = self.cluster.kind(api_version, kind);
-        let not_checked =
-            |why: String| Autoscaled::NotChecked(Some(format!("{field} is not checked against the quotas: {why}")));
-        let target = match self.cluster.get((api_version, &kind.kind, Some(namespace)), name) {
-            Ok(Some(target)) => target,
-            Ok(None) => return not_checked(format!("there is no {}", kind.object_name(name))),
-            Err(problem) => return not_checked(problem.to_string()),
-        };
+        let target = self.cluster.get((api_version, &kind.kind, Some(namespace)), name).map_err(String::from);
+        let target = target.and_then(|target| target.ok_or_else(|| format!("there is no {}", kind.object_name(name))));
+        let target = target.map_err(|why| Some(format!("{field} is not checked against the quotas: {why}")))?;
         if target.pointer("/spec/replicas").and_then(Value::as_u64) >= Some(most) {
-            return Autoscaled::Checked(Vec::new());
+            return Ok(Vec::new());
         }
         let mut scaled = target.clone();
         if let Some(Value::Object(spec)) = scaled.get_mut("spec") {
@@ -56,7 +45,7 @@ impl Run {
         };
         if pairs.is_empty() {
             // For an unknown kind, where its pods come from is unknown too.
-            return Autoscaled::NotChecked(None);
+            return Err(None);
         }
         let mut warned = |request: Value| {
             let decision = self.admission.evaluate(request, &mut self.cluster);
@@ -71,7 +60,7 @@ impl Run {
             let new = new.filter(|warning| !before.contains(warning));
             warnings.extend(new.map(|warning| format!("at {field} {most}, {}: {warning}", kind.object_name(name))));
         }
-        Autoscaled::Checked(warnings)
+        Ok(warnings)
     }
 }
 
@@ -99,8 +88,7 @@ mod tests {
             folder.put(object).unwrap();
         }
         let mut run = Run::new(Overlay::new(folder, None), Admission::of_settings(&json!({})), "shop");
-        let expected = expected.iter().map(|warning| (*warning).to_owned()).collect();
-        assert_eq!(run.evaluate_target(&autoscaler), Autoscaled::Checked(expected));
+        assert_eq!(run.evaluate_target(&autoscaler).unwrap(), expected);
     }
 
     #[test]

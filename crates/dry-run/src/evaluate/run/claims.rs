@@ -48,24 +48,22 @@ impl Run {
                 decision.warnings.push(ObjectWarning::blocking(reason.topic, text));
                 continue;
             }
-            let fitting =
-                one.charges.iter().flat_map(|charge| &charge.added).map(|amount| fitting(amount, added)).min();
-            let fitting = fitting.unwrap_or(added);
+            let all = one.charges.iter().flat_map(|charge| &charge.added);
+            let fits = all.map(|amount| fitting(amount, added)).min().unwrap_or(added);
             for charge in &one.charges {
-                let short =
-                    charge.added.iter().find(|amount| fitting < added && self::fitting(amount, added) == fitting);
+                let short = charge.added.iter().find(|amount| fits < added && fitting(amount, added) == fits);
                 if let Some(ChargedAmount { name: resource, .. }) = short {
                     let text = format!(
-                        "only {fitting} of {added} claims of {name} fit quota \"{}\", by {resource}; the other pods wait for theirs",
+                        "only {fits} of {added} claims of {name} fit quota \"{}\", by {resource}; the other pods wait for theirs",
                         charge.quota
                     );
                     decision.warnings.push(ObjectWarning::blocking(Topic::Quota, text));
                 }
             }
-            for charge in one.charges.iter().filter(|_| fitting > 0) {
+            for charge in one.charges.iter().filter(|_| fits > 0) {
                 // OK because a quota that cannot be read now could not be read for the charge either.
-                let _ = self.charge(&decision.namespace, &charge.times_count(fitting), Quantity::plus);
-                charged.push((charge.clone(), fitting));
+                let _ = self.charge(&decision.namespace, &charge.times_count(fits), Quantity::plus);
+                charged.push((charge.clone(), fits));
             }
         }
         for (charge, count) in &charged {
@@ -84,16 +82,16 @@ impl Run {
         };
         let mut claims = Vec::new();
         for pods in pods {
+            let mut add = |name: String, kind: [&str; 2], template: &Value| {
+                claims.push(Claims { name, count: pods.replicas, claim: claim(kind, namespace, template) });
+            };
+            let of_volume = ["v1", "PersistentVolumeClaim"];
             for template in &pods.claims {
-                let claim = claim(["v1", "PersistentVolumeClaim"], namespace, template);
-                let name = format!("volume {}", metadata(template, "name"));
-                claims.push(Claims { name, count: pods.replicas, claim });
+                add(format!("volume {}", metadata(template, "name")), of_volume, template);
             }
             for volume in items(&pods.template, "/spec/volumes") {
                 let Some(template) = volume.pointer("/ephemeral/volumeClaimTemplate") else { continue };
-                let claim = claim(["v1", "PersistentVolumeClaim"], namespace, template);
-                let name = format!("ephemeral volume {}", text(volume, "/name"));
-                claims.push(Claims { name, count: pods.replicas, claim });
+                add(format!("ephemeral volume {}", text(volume, "/name")), of_volume, template);
             }
             let names =
                 items(&pods.template, "/spec/resourceClaims").map(|claim| text(claim, "/resourceClaimTemplateName"));
@@ -106,9 +104,7 @@ impl Run {
                     None => unread
                         .push(format!("its resource claims are not counted: there is no ResourceClaimTemplate {name}")),
                     Some((version, template)) => {
-                        let claim = claim([version, "ResourceClaim"], namespace, template);
-                        let name = format!("ResourceClaimTemplate {name}");
-                        claims.push(Claims { name, count: pods.replicas, claim });
+                        add(format!("ResourceClaimTemplate {name}"), [version, "ResourceClaim"], template);
                     }
                 }
             }

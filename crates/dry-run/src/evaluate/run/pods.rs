@@ -126,21 +126,10 @@ impl Run {
 
     /// Evaluates a request for pods alone: the warnings that stop them, and what they would add to quotas.
     fn evaluate_request_of_pods(&mut self, request: &Value) -> (Vec<ObjectWarning>, Vec<ObjectCharge>) {
-        let mut found = self.admission.evaluate(request.clone(), &mut self.cluster);
-        if let Err(problem) = self.ask_tenants(&mut found) {
-            found.warnings.push(problem.into());
-        }
+        let found = self.ask(request.clone());
         let is_of_quota =
             |warning: &ObjectWarning| warning.blocks_pods.is_some() || warning.about.starts_with("quota ");
         (found.warnings.into_iter().filter(is_of_quota).collect(), found.pod_charges)
-    }
-
-    /// The problems for which the API server would not store a pod of a workload, once LimitRanger has set its defaults.
-    pub(super) fn problems_of_pods(&mut self, workload: &Value) -> Vec<String> {
-        let Some(pod) = pod_of(workload).and_then(|_| self.preview_pod_of(workload)) else {
-            return Vec::new();
-        };
-        validation::problems_after(&pod, self.release)
     }
 
     /// Charges the pods that the controllers create until they rest.
@@ -203,9 +192,7 @@ impl Run {
     /// True if such a pod can be created once there is room for it, and what it is charged.
     fn charges_of(&mut self, pod: Value) -> (bool, Vec<ObjectCharge>) {
         let kind = ApiKind::of(&pod);
-        let mut found = self.admission.evaluate(request::create(pod, &kind, &self.namespace), &mut self.cluster);
-        // OK because a TenantQuota that cannot be read was reported with the workload.
-        let _ = self.ask_tenants(&mut found);
+        let found = self.ask(request::create(pod, &kind, &self.namespace));
         let is_stored = validation::problems_after(&found, self.release).is_empty();
         (is_stored && found.reasons.iter().all(|reason| reason.lacks_room), found.charges)
     }

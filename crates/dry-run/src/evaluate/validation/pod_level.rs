@@ -4,6 +4,7 @@
 
 use headroom_admission::amount::Requirement;
 use headroom_admission::request::{Pod, api_server_defaults, pod_totals};
+use headroom_admission::settings::ServerVersion;
 use headroom_objects::document;
 use serde_json::Value;
 
@@ -13,7 +14,8 @@ impl LimitRangeProblems {
     /// The resources of a pod as a whole: once the API server has completed them, if this is a pod that was `written`.
     pub(super) fn of_pod_level(&mut self, pod: &Value, path: &str, written: Option<&Value>) {
         let Some(resources) = pod.pointer("/spec/resources").filter(|resources| resources.is_object()) else { return };
-        if !self.server.has_pod_level_resources() {
+        let server = ServerVersion::of_minor(self.release);
+        if !server.has_pod_level_resources() {
             return;
         }
         let path = format!("{path}.resources");
@@ -25,7 +27,6 @@ impl LimitRangeProblems {
         if resources.get("claims").is_some_and(|claims| !claims.is_null()) {
             self.add(format!("{path}.claims: Forbidden: claims may not be set for Resources at pod-level"));
         }
-        let server = self.server;
         // Up to 1.36 the API server completes a pod before admission, and since 1.37 after it.
         let completed = written.and_then(|written| {
             let before = if server.completes_pod_level_limits() { pod } else { written };
