@@ -460,17 +460,6 @@ mod tests {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": team}}})
     }
 
-    fn with_tenants() -> Overlay {
-        let mut bottom = Folder::default();
-        let all = [
-            tenant_quota("acme", None, "9"),
-            tenant_quota("lab", Some("acme"), "3"),
-            tenant_quota("web", Some("acme"), "5"),
-        ];
-        all.into_iter().chain([namespace("web")]).for_each(|object| bottom.put(object).unwrap());
-        Overlay::new(Folder::default(), Some(Box::new(bottom)))
-    }
-
     /// The bounds of pods that `shop` is charged to, by quota; and those of the quotas above them.
     fn bounds(cluster: &mut Overlay) -> Vec<String> {
         let plans = cluster.tenant_plans("shop").unwrap();
@@ -479,18 +468,18 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_charged_to_its_quotas_and_those_above_only() {
-        let mut cluster = with_tenants();
-        assert_eq!(bounds(&mut cluster), ["web 5", "acme 9"]);
+    fn what_is_used_changes_no_plan_and_all_else_does() {
+        let mut bottom = Folder::default();
+        let all = [
+            tenant_quota("acme", None, "9"),
+            tenant_quota("lab", Some("acme"), "3"),
+            tenant_quota("web", Some("acme"), "5"),
+        ];
+        all.into_iter().chain([namespace("web")]).for_each(|object| bottom.put(object).unwrap());
+        let mut cluster = Overlay::new(Folder::default(), Some(Box::new(bottom)));
+        let mark = cluster.mark();
         assert_eq!(cluster.tenant_plans("shop").unwrap()[0].nodes.len(), 2);
         assert_eq!(cluster.tenant_plans("other").unwrap().len(), 0);
-    }
-
-    #[test]
-    fn what_is_used_changes_no_plan_and_all_else_does() {
-        let mut cluster = with_tenants();
-        let mark = cluster.mark();
-        bounds(&mut cluster);
         let mut used = tenant_quota("web", Some("acme"), "5");
         used["status"] = json!({"used": {"pods": "4"}});
         cluster.put(used.clone()).unwrap();

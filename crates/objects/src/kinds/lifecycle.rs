@@ -102,8 +102,6 @@ mod tests {
         };
         check("v1", "Pod", None, None);
         check("apps/v1", "Deployment", Some(20), None);
-        check("apps/v1", "Deploymnet", None, Some("; did you mean Deployment?"));
-        check("extensions/v1beta1", "Deployment", None, Some("; it was removed in Kubernetes 1.16: use apps/v1"));
         check("extensions/v1beta1", "Deployment", Some(15), None);
         check("batch/v1", "CronJob", Some(20), Some("; it is new in Kubernetes 1.21"));
         check(

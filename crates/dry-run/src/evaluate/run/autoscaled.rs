@@ -105,8 +105,5 @@ mod tests {
         check(hpa(6, deployment), &[&format!("at maxReplicas 6, deployment.apps/web: {short}")]);
         let rollout = hpa(6, ["argoproj.io/v1alpha1", "Rollout"]);
         check(rollout, &[&format!("at maxReplicas 6, rollout.argoproj.io/web: {short}")]);
-        let scaled = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "web", "namespace": "shop"},
-            "spec": {"scaleTargetRef": {"name": "web"}, "maxReplicaCount": 6}});
-        check(scaled, &[&format!("at maxReplicaCount 6, deployment.apps/web: {short}")]);
     }
 }
