@@ -17,7 +17,7 @@ use serde_json::Value;
 use self::tenants::{PARTS, TENANT_QUOTA, TenantTrees};
 use headroom_objects::cluster_reader::folder::{self, Folder, Replaced};
 use headroom_objects::cluster_reader::{
-    ClusterReader, CompressedText, EachCompressed, Events, List, ReadError, answer, compressing,
+    ClusterReader, CompressedObject, EachCompressed, Events, List, ReadError, answer, compressing,
 };
 use headroom_objects::kinds::{ApiKind, metadata};
 
@@ -43,7 +43,7 @@ pub struct Overlay {
 type About = (String, Option<String>);
 /// API version, name, field masks.
 type Asked = (&'static str, Option<String>, &'static [&'static str]);
-type Answers = HashMap<Asked, Result<CompressedText, ReadError>>;
+type Answers = HashMap<Asked, Result<CompressedObject, ReadError>>;
 
 /// So many of the last objects in the journal are not noted again.
 const RECENT: usize = 8;
@@ -261,8 +261,8 @@ impl ClusterReader for Overlay {
             return known.as_ref().map(|answer| answer.text().into_bytes()).map_err(Clone::clone);
         }
         let answer = answer(self, call);
-        let kept = answer.as_deref().map(CompressedText::of).map_err(ReadError::clone);
-        let length = kept.as_ref().map_or(0, CompressedText::size);
+        let kept = answer.as_deref().map(CompressedObject::of).map_err(ReadError::clone);
+        let length = kept.as_ref().map_or(0, CompressedObject::size);
         if self.answered + length > MAX_ANSWERED {
             (self.answered, self.answers) = (0, HashMap::new());
         }
@@ -286,7 +286,7 @@ impl ClusterReader for Overlay {
 }
 
 fn bytes(answers: &Answers) -> usize {
-    answers.values().flatten().map(CompressedText::size).sum()
+    answers.values().flatten().map(CompressedObject::size).sum()
 }
 
 /// The overlay with quotas as they were written.

@@ -12,7 +12,7 @@ use headroom_admission::cluster::lookup::HostCall;
 use headroom_admission::json::Document;
 use serde_json::Value;
 
-pub use compressed_object::{CompressedObject, CompressedText};
+pub use compressed_object::CompressedObject;
 pub use folder::Folder;
 pub use left_out::LeftOut;
 pub use masks::without_bookkeeping;

@@ -165,11 +165,6 @@ pub fn items<'o>(object: &'o Value, at: &str) -> impl Iterator<Item = &'o Value>
     object.pointer(at).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// An object with these fields. Unlike `json!`, it copies none of them.
-pub fn object_of<const N: usize>(fields: [(&str, Value); N]) -> Value {
-    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
 pub fn labels_of(object: &Value) -> Labels {
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
     let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));

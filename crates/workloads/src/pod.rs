@@ -1,6 +1,6 @@
 //! A pod as its workload's controller would create it.
 
-use headroom_objects::kinds::{ApiKind, metadata, object_of};
+use headroom_objects::kinds::{ApiKind, metadata};
 use serde_json::{Value, json};
 
 use crate::kinds::{self, Growth, JOB, POD, REPLICA_SET};
@@ -32,10 +32,12 @@ pub fn pod_of(workload: &Value) -> Option<Value> {
         }
     }
     let spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
-    Some(object_of([
+    // Unlike `json!`, this copies neither.
+    let fields = [
         ("apiVersion", json!(POD.api_version)),
         ("kind", json!(POD.kind)),
         ("metadata", metadata_of_pod),
         ("spec", spec),
-    ]))
+    ];
+    Some(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }

@@ -1,7 +1,7 @@
 //! The documents of the panels as they were read last: of texts that are read again after each key, only the document that changed is
 //! parsed again. Parsing is half of an evaluation.
 
-use headroom_objects::manifest::documents::{Parsed, parse};
+use headroom_objects::manifest::documents::Parsed;
 
 #[derive(Debug, Default)]
 pub struct Memo {
@@ -26,12 +26,8 @@ impl Memo {
         self.last.reverse();
     }
 
-    /// Reads a document.
-    pub fn parse(&mut self, text: &str) -> Parsed {
-        self.parse_by(text, parse)
-    }
-
-    fn parse_by(&mut self, text: &str, parse: impl FnOnce(&str) -> Parsed) -> Parsed {
+    /// Reads a document, by `parse` unless it is known.
+    pub fn parse(&mut self, text: &str, parse: impl FnOnce(&str) -> Parsed) -> Parsed {
         let found = self.last.iter().rev().take(AHEAD).position(|read| read.text == text);
         let met = found.and_then(|deleted| {
             self.last.truncate(self.last.len() - deleted);
@@ -47,6 +43,7 @@ impl Memo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headroom_objects::manifest::documents::parse;
 
     #[test]
     fn what_is_read_again_is_what_parsing_says_whatever_was_added_changed_or_deleted() {
@@ -59,7 +56,7 @@ mod tests {
                     count += 1;
                     parse(text)
                 };
-                assert_eq!(memo.parse_by(text, counted), parse(text));
+                assert_eq!(memo.parse(text, counted), parse(text));
             }
             assert_eq!(count, parsed_anew, "{texts:?}");
         };

@@ -197,8 +197,8 @@ impl Play {
     fn read(&self, panel: Panel, memo: &mut Memo, problems: &mut Vec<Problem>) -> Vec<Manifest> {
         let mut note =
             |Malformed { origin, problem, .. }| problems.push(Problem { panel, line: origin.line, text: problem });
-        let read =
-            manifest::read_each_with(Path::new("page"), self.text(panel), &mut |text| memo.parse(text)).into_iter();
+        let mut parse = |text: &str| memo.parse(text, manifest::documents::parse);
+        let read = manifest::read_each_with(Path::new("page"), self.text(panel), &mut parse).into_iter();
         read.filter_map(|manifest| manifest.map_err(&mut note).ok()).collect()
     }
 

@@ -39,25 +39,13 @@ impl Exchange {
     }
 
     fn text(&self) -> String {
-        let mut text = format!("- type: Exchange\n  request: |\n{}", self.request());
-        match &self.answer {
-            Ok(payload) => {
-                let quoted = payload.replace('\'', "''");
-                text.push_str(&format!("  response:\n    type: Success\n    payload: '{quoted}'\n"));
-            }
-            Err(message) => text.push_str(&format!("  response:\n    type: Error\n    message: {}\n", json!(message))),
-        }
-        text
-    }
-
-    fn request(&self) -> String {
-        let Self { api_version, kind, namespace, name, field_masks, is_live, .. } = self;
+        let Self { api_version, kind, namespace, name, field_masks, is_live, answer } = self;
         let operation = match namespace {
             _ if *is_live => "!KubernetesGetResource",
             Some(_) => "!KubernetesListResourceNamespace",
             None => "!KubernetesListResourceAll",
         };
-        let mut lines = format!("    {operation}\n");
+        let mut lines = format!("- type: Exchange\n  request: |\n    {operation}\n");
         let mut field = |field: &str, value: Value| lines.push_str(&format!("    {field}: {value}\n"));
         field("api_version", json!(api_version));
         field("kind", json!(kind));
@@ -73,6 +61,10 @@ impl Exchange {
         }
         lines.push_str("    field_masks:\n");
         field_masks.iter().for_each(|mask| lines.push_str(&format!("    - {}\n", json!(mask))));
-        lines
+        let (outcome, told) = match answer {
+            Ok(payload) => ("Success", format!("payload: '{}'", payload.replace('\'', "''"))),
+            Err(message) => ("Error", format!("message: {}", json!(message))),
+        };
+        lines + &format!("  response:\n    type: {outcome}\n    {told}\n")
     }
 }

@@ -45,31 +45,28 @@ pub fn prepare(cluster: &mut Overlay) -> Result<bool, String> {
     let quotas = quotas.map_err(|problem| format!("TenantQuotas are not checked: {problem}"))?.unwrap_or_default();
     let is_counted = |quota: &Value| quota.pointer("/status/used").is_some_and(Value::is_object);
     if !quotas.iter().all(is_counted) {
-        let counted = count(&quotas, cluster)?;
-        for (mut quota, status) in quotas.iter().cloned().zip(counted).filter(|(quota, _)| !is_counted(quota)) {
-            if let (Some(status), Value::Object(fields)) = (status, &mut quota) {
+        for (name, status) in count(&quotas, cluster)? {
+            let is_it = |quota: &&Value| metadata(quota, "name") == name && !is_counted(quota);
+            if let Some(Value::Object(mut fields)) = quotas.iter().find(is_it).cloned() {
                 fields.insert("status".to_owned(), status);
-                cluster.put(quota).map_err(|malformed| malformed.to_string())?;
+                cluster.put(fields.into()).map_err(|malformed| malformed.to_string())?;
             }
         }
     }
     Ok(!quotas.is_empty())
 }
 
-/// The status of each quota as the ledger would write it; none of one that is not valid.
-fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<Option<Value>>, String> {
+/// The name and status of each quota as the ledger would write it; not of one that is not valid.
+fn count(objects: &[Value], cluster: &mut Overlay) -> Result<Vec<(String, Value)>, String> {
     let quotas = read(objects)?;
     let namespaces = chargeable(&quotas, cluster)?;
-    let mut statuses = vec![None; objects.len()];
+    let mut statuses = Vec::new();
     for tree in trees(&quotas).0 {
         let plan = Plan::of_tree(&tree, &namespaces);
         let used = quota_status::cache(&plan, cluster)?.count(&plan);
-        for ((quota, _), used) in tree.quotas.iter().zip(used) {
-            let at = objects.iter().position(|object| metadata(object, "name") == quota.name());
-            if let Some(status) = at.and_then(|at| statuses.get_mut(at)) {
-                *status = Some(json!({"hard": amounts(&quota.quota.spec_hard), "used": amounts(&used)}));
-            }
-        }
+        statuses.extend(tree.quotas.iter().zip(used).map(|((quota, _), used)| {
+            (quota.name().to_owned(), json!({"hard": amounts(&quota.quota.spec_hard), "used": amounts(&used)}))
+        }));
     }
     Ok(statuses)
 }

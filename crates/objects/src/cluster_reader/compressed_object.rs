@@ -2,25 +2,12 @@
 
 use serde_json::Value;
 
-pub use text::CompressedText;
-
-/// An object as compressed text, which takes a twentieth of the memory or less, and none more for each clone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CompressedObject(CompressedText);
+pub use text::CompressedObject;
 
 impl CompressedObject {
-    /// An object that is written as JSON.
-    pub fn of(text: &str) -> Self {
-        Self(CompressedText::of(text))
-    }
-
     pub fn value(&self) -> Value {
         // It was written here, so it can be read.
         serde_json::from_str(&self.text()).unwrap_or_default()
-    }
-
-    pub fn text(&self) -> String {
-        self.0.text()
     }
 }
 
@@ -40,10 +27,12 @@ mod text {
     /// With it small ones take half as much.
     const USUAL_FIELDS: &[u8] = include_bytes!("usual_fields.txt");
 
+    /// An object as compressed text, which takes a twentieth of the memory or less, and none more for each clone.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct CompressedText(Arc<[u8]>);
+    pub struct CompressedObject(Arc<[u8]>);
 
-    impl CompressedText {
+    impl CompressedObject {
+        /// An object, or another answer, that is written as JSON.
         pub fn of(text: &str) -> Self {
             Self(compress_prepend_size_with_dict(text.as_bytes(), USUAL_FIELDS).into())
         }
@@ -66,9 +55,9 @@ mod text {
     use std::rc::Rc;
 
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct CompressedText(Rc<str>);
+    pub struct CompressedObject(Rc<str>);
 
-    impl CompressedText {
+    impl CompressedObject {
         pub fn of(text: &str) -> Self {
             Self(text.into())
         }
@@ -94,7 +83,7 @@ mod tests {
             let object = json!({"kind": "Pod", "é": "x".repeat(length)});
             let compressed = CompressedObject::from(&object);
             assert_eq!(compressed.value(), object);
-            assert!(compressed.0.size() < 600, "{}", compressed.0.size());
+            assert!(compressed.size() < 600, "{}", compressed.size());
         }
     }
 }
