@@ -17,7 +17,7 @@ pub use subjects::{Subject, Subjects, listed};
 use crate::Overlay;
 use crate::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::ClusterReader;
-use headroom_objects::kinds::metadata;
+use headroom_objects::kinds::{metadata, set};
 
 /// Puts a change where it would be. A quota that is there keeps its usage; a new one is counted.
 pub fn put(mut object: Value, cluster: &mut Overlay) -> Result<(), String> {
@@ -34,9 +34,7 @@ pub fn put(mut object: Value, cluster: &mut Overlay) -> Result<(), String> {
         // A name that was not bounded before was not counted either.
         let is_known = hard.keys().all(|name| used.get(name).is_some());
         let status = if is_known { json!({"hard": hard, "used": used}) } else { json!({}) };
-        if let Value::Object(fields) = &mut object {
-            fields.insert("status".to_owned(), status);
-        }
+        set(&mut object, "status", status);
     }
     cluster.put(object).map_err(|malformed| malformed.to_string())
 }

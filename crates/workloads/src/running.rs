@@ -9,7 +9,7 @@ use crate::owner::{WorkloadRef, workload_above};
 use crate::pod::pod_of;
 use crate::refusal::{PodRefusal, events_of};
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::{ApiKind, number};
+use headroom_objects::kinds::{ApiKind, number, set};
 
 /// The Events that are read of a namespace.
 const MAX_EVENTS: usize = 1_000;
@@ -94,9 +94,8 @@ pub fn with_status(mut workload: Value, cluster: &mut dyn ClusterReader) -> Valu
     };
     let present: usize = pods.values().map(Vec::len).sum();
     let updated: usize = pods.iter().filter(|(owner, _)| !is_earlier(owner)).map(|(_, pods)| pods.len()).sum();
-    if let (Value::Object(fields), Some(field)) = (&mut workload, present_at.rsplit('/').next().filter(|_| present > 0))
-    {
-        fields.insert("status".to_owned(), json!({field: present, "updatedReplicas": updated}));
+    if let Some(field) = present_at.rsplit('/').next().filter(|_| present > 0) {
+        set(&mut workload, "status", json!({field: present, "updatedReplicas": updated}));
     }
     workload
 }

@@ -4,7 +4,7 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::request::kinds::PodKind;
 use serde_json::{Value, json};
 
-use headroom_objects::kinds::{ApiKind, items, metadata, text};
+use headroom_objects::kinds::{ApiKind, items, metadata, set, text};
 
 /// No real request has it. Equal to no object's own, which would make it an audit scanner's request.
 pub const UID: &str = "00000000-0000-4000-8000-000000000000";
@@ -52,10 +52,8 @@ fn request(object: Value, old: Option<Value>, kind: &ApiKind, namespace: &str) -
         "options": {"apiVersion": "meta.k8s.io/v1", "kind": options},
     });
     // `json!` would copy the objects, which is a third of an evaluation.
-    if let Value::Object(fields) = &mut request {
-        fields.insert("object".to_owned(), object);
-        fields.insert("oldObject".to_owned(), old.unwrap_or_default());
-    }
+    set(&mut request, "object", object);
+    set(&mut request, "oldObject", old.unwrap_or_default());
     request
 }
 

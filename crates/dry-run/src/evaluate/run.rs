@@ -22,7 +22,7 @@ use crate::Overlay;
 use crate::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::folder::{amount_of, in_namespace};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject};
-use headroom_objects::kinds::{ApiKind, lifecycle, metadata, text};
+use headroom_objects::kinds::{ApiKind, lifecycle, metadata, set, text};
 use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET, pod_at};
 use headroom_workloads::pod_makers::{self, MadePods, PodMaker, PodTemplate, Update};
 use headroom_workloads::pod_of;
@@ -147,9 +147,7 @@ impl Run {
     /// is deleted and created again.
     pub fn preview_resize(&mut self, pod: Value, resized: Value) -> ObjectDecision {
         let mut request = request::update(resized, pod, &ApiKind::new("v1", "Pod"), &self.namespace);
-        if let Value::Object(fields) = &mut request {
-            fields.insert("subResource".to_owned(), json!("resize"));
-        }
+        set(&mut request, "subResource", json!("resize"));
         let mut decision = self.ask(request);
         decision.decide();
         decision
@@ -278,25 +276,22 @@ impl Run {
         for pods in &made.templates {
             let replica_set = pod_makers::replica_set(&object, pods, pods.replicas);
             let was = old.as_ref().zip(before.iter().find(|old| old.path == pods.path));
-            let rolling = |old: &Value, was: &PodTemplate, bounds: &Value| {
-                let [new, old] =
-                    [(&object, pods), (old, was)].map(|(of, pods)| pod_makers::deployment(of, pods, bounds));
+            let replaced = was.filter(|(_, was)| was.template != pods.template);
+            let rolling = |was: (&Value, &PodTemplate), bounds: &Value| {
+                let [new, old] = [(&object, pods), was].map(|(of, pods)| pod_makers::deployment(of, pods, bounds));
                 request::update(new, old, &ApiKind::new(DEPLOYMENT.api_version, DEPLOYMENT.kind), &self.namespace)
             };
-            let mut request = match (was, &pods.update) {
-                (Some((old, was)), Update::Rolls(bounds)) if was.template != pods.template => rolling(old, was, bounds),
-                (Some((_, was)), Update::Beside) if was.template != pods.template => {
-                    request::create(replica_set, &kind, &self.namespace)
-                }
-                (Some((old, was)), _) => {
+            let mut request = match (was, replaced, &pods.update) {
+                (_, Some(replaced), Update::Rolls(bounds)) => rolling(replaced, bounds),
+                (None, ..) | (_, Some(_), Update::Beside) => request::create(replica_set, &kind, &self.namespace),
+                (Some((old, was)), ..) => {
                     let was = pod_makers::replica_set(old, was, was.replicas);
                     request::update(replica_set, was, &kind, &self.namespace)
                 }
-                (None, _) => request::create(replica_set, &kind, &self.namespace),
             };
-            let all_beside = was
-                .filter(|(_, was)| pods.update == Update::Beside && was.template != pods.template)
-                .map(|(old, was)| rolling(old, was, &json!({"maxSurge": "100%", "maxUnavailable": 0})));
+            let all_beside = replaced
+                .filter(|_| pods.update == Update::Beside)
+                .map(|replaced| rolling(replaced, &json!({"maxSurge": "100%", "maxUnavailable": 0})));
             let (mut warnings, charges) = evaluate_pods(self, request.clone());
             if let Some(replacing) = all_beside {
                 match warnings.iter_mut().find(|warning| warning.blocks_pods.is_some()) {
@@ -368,11 +363,9 @@ impl Run {
         for request in &decision.rollouts {
             let exist = self.settle_pods(&decision.namespace, request)?.exist;
             pods += exist;
-            if pod_of(&object).is_some()
-                && let Value::Object(fields) = &mut object
-            {
+            if pod_of(&object).is_some() {
                 // What is applied to it later finds so many.
-                fields.insert("status".to_owned(), json!({"replicas": exist, "updatedReplicas": exist}));
+                set(&mut object, "status", json!({"replicas": exist, "updatedReplicas": exist}));
             }
         }
         for (charge, count) in &decision.claims {
@@ -382,9 +375,7 @@ impl Run {
         if decision.kind.qualified() == "resourcequotas" {
             let used = decision.request.pointer("/oldObject/status/used");
             let status = used.map(|used| json!({"hard": object.pointer("/spec/hard"), "used": used}));
-            if let Value::Object(fields) = &mut object {
-                fields.insert("status".to_owned(), status.unwrap_or_else(|| json!({})));
-            }
+            set(&mut object, "status", status.unwrap_or_else(|| json!({})));
         }
         if ApiKind::of(&object).kind == TENANT_QUOTA.1 {
             self.has_tenants = None;

@@ -27,7 +27,7 @@ use crate::overlay::quota_status;
 use crate::overlay::tenants::{TENANT_QUOTA, labels, read};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::cluster_reader::folder::amounts;
-use headroom_objects::kinds::{amounts_at, metadata, shares_at, text};
+use headroom_objects::kinds::{amounts_at, metadata, set, shares_at, text};
 use headroom_objects::{clock, document};
 use headroom_workloads::kinds::served;
 
@@ -47,9 +47,9 @@ pub fn prepare(cluster: &mut Overlay) -> Result<bool, String> {
     if !quotas.iter().all(is_counted) {
         for (name, status) in count(&quotas, cluster)? {
             let is_it = |quota: &&Value| metadata(quota, "name") == name && !is_counted(quota);
-            if let Some(Value::Object(mut fields)) = quotas.iter().find(is_it).cloned() {
-                fields.insert("status".to_owned(), status);
-                cluster.put(fields.into()).map_err(|malformed| malformed.to_string())?;
+            if let Some(mut quota) = quotas.iter().find(is_it).cloned() {
+                set(&mut quota, "status", status);
+                cluster.put(quota).map_err(|malformed| malformed.to_string())?;
             }
         }
     }

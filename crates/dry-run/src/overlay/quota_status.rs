@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use headroom_objects::cluster_reader::folder::amounts;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, metadata, set};
 use headroom_objects::{clock, document};
 use headroom_workloads::kinds::served;
 
@@ -25,9 +25,7 @@ pub fn count(quota: &mut Value, cluster: &mut dyn ClusterReader) -> Result<(), R
     let status = status_of(quota, cluster).map_err(|problem| {
         problem.context(&format!("the usage of ResourceQuota {} cannot be counted", metadata(quota, "name")))
     })?;
-    if let Value::Object(fields) = quota {
-        fields.insert("status".to_owned(), status);
-    }
+    set(quota, "status", status);
     Ok(())
 }
 

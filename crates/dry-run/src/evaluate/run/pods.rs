@@ -15,7 +15,7 @@ use crate::evaluate::{request, validation};
 use crate::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
-use headroom_objects::kinds::{ApiKind, items, metadata, number};
+use headroom_objects::kinds::{ApiKind, items, metadata, number, set};
 use headroom_workloads::kinds::{CRON_JOB, counts, pod_at};
 use headroom_workloads::refusal::PodRefusal;
 use headroom_workloads::{pod_of, running};
@@ -53,8 +53,8 @@ impl Run {
             return;
         }
         let mut request = decision.request.clone();
-        if let (Some(changed), Value::Object(fields)) = (&decision.changed, &mut request) {
-            fields.insert("object".to_owned(), changed.clone());
+        if let Some(changed) = &decision.changed {
+            set(&mut request, "object", changed.clone());
         }
         if let Some(unfinished) = unfinished(&request, &mut self.cluster) {
             let (warnings, charges) = self.evaluate_request_of_pods(&unfinished);
