@@ -76,7 +76,10 @@ fn decide_on(
     let settings = settings.read()?;
     let fetched = FetchedObjects::default();
     let (decision, context) = decide(&request, &settings, &fetched, cluster, &mut evaluation.exchanges);
-    evaluation.take(&decision, changed(&decision, &request)?);
+    let changed = request.object.map(|object| decision.changed_object(object.node)).transpose();
+    let changed = changed.map_err(|malformed| malformed.to_string())?.flatten();
+    let changed = changed.map(|text| serde_json::from_str(&text)).transpose().map_err(|error| error.to_string())?;
+    evaluation.take(&decision, changed);
     if let Some(object) = request.object.filter(|_| !decision.is_admitted()) {
         let filled = decision.filled_object(object.node).map_err(|malformed| malformed.to_string())?;
         // OK because the core writes JSON.
@@ -145,14 +148,6 @@ fn checked_bounds<'d>(
         }
         _ => Ok(Vec::new()),
     }
-}
-
-fn changed(decision: &Decision<'_>, request: &Request<'_>) -> Result<Option<Value>, String> {
-    let Some(object) = request.object else { return Ok(None) };
-    let Some(text) = decision.changed_object(object.node).map_err(|malformed| malformed.to_string())? else {
-        return Ok(None);
-    };
-    serde_json::from_str(&text).map(Some).map_err(|error| error.to_string())
 }
 
 /// Reads the object or list of a lookup.

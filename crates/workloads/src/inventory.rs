@@ -23,7 +23,7 @@ use crate::owner::{Owner, PodOwners, WorkloadRef};
 use crate::pod::pod_of;
 use crate::refusal::{PodRefusal, events_of};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, ReadError};
-use headroom_objects::kinds::{ApiKind, items, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata, number};
 
 /// A workload whose containers get recommendations.
 #[derive(Debug, Clone)]
@@ -118,11 +118,12 @@ impl WorkloadEntry {
 
     /// True if there are fewer pods than its object asks for, of the kinds that have no condition for that.
     fn lacks_pods(&self, object: &Value) -> bool {
-        let number = |at: &str| object.pointer(at).and_then(Value::as_u64);
         match PodKind::named(&self.key.kind).map(|kind| kind.growth) {
             Some(Growth::CronJob) => self.running.pods < items(object, "/status/active").count() as u64,
             Some(Growth::StatefulSet | Growth::DaemonSet | Growth::Job) => kinds::counts(&ApiKind::of(object))
-                .is_some_and(|[wanted, present]| number(present).unwrap_or(0) < number(wanted).unwrap_or(1)),
+                .is_some_and(|[wanted, present]| {
+                    number(object, present).unwrap_or(0) < number(object, wanted).unwrap_or(1)
+                }),
             _ => false,
         }
     }
@@ -278,10 +279,8 @@ impl Inventory {
     }
 
     pub fn namespaces(&self) -> Vec<String> {
-        let mut namespaces: Vec<String> = self.entries.iter().map(|entry| entry.key.namespace.clone()).collect();
-        namespaces.sort();
-        namespaces.dedup();
-        namespaces
+        let namespaces: BTreeSet<&String> = self.entries.iter().map(|entry| &entry.key.namespace).collect();
+        namespaces.into_iter().cloned().collect()
     }
 }
 

@@ -8,13 +8,14 @@ use std::fmt;
 
 use headroom_admission::Request;
 use headroom_admission::actions::exempt;
-use headroom_admission::cluster::label_selector::LabelSelector;
+use headroom_admission::cluster::label_selector::{LabelSelector, Labels};
 use headroom_admission::json::Malformed;
 use headroom_admission::request::kinds::PodKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{ObjectDecision, evaluate};
+use crate::overlay::tenants::{labels, with_name};
 use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
@@ -311,13 +312,9 @@ impl Policy {
     /// True if the policy is asked about a request, or about the pods that its object makes.
     fn matches(&self, request: &Value, cluster: &mut dyn ClusterReader) -> bool {
         let text = |path: &str| text(request, path);
-        let namespace = text("/namespace");
-        // An AdmissionPolicy matches requests in its own namespace alone.
-        if !matches!(self.namespace(), own if own.is_empty() || own == namespace) {
-            return false;
-        }
-        // What it exempts is left to the in-tree plugins.
-        if self.exempts(request, cluster) {
+        let (own, namespace) = (self.namespace(), text("/namespace"));
+        // An AdmissionPolicy matches requests in its own namespace alone. What it exempts is left to the in-tree plugins.
+        if !own.is_empty() && own != namespace || self.exempts(request, cluster) {
             return false;
         }
         let (group, resource) = (text("/resource/group"), text("/resource/resource"));
@@ -328,9 +325,9 @@ impl Policy {
         let namespaces = self.object.pointer("/spec/namespaceSelector/matchExpressions");
         let namespaces = namespaces.map(|expressions| json!({"matchExpressions": expressions}));
         is_ruled
-            && selects(namespaces.as_ref(), || labelled(namespace, cluster))
+            && selects(namespaces.as_ref(), || labels_of_namespace(namespace, cluster))
             && selects(self.object.pointer("/spec/objectSelector"), || {
-                request.get("object").cloned().unwrap_or_default()
+                labels_of(request.get("object").unwrap_or(&Value::Null))
             })
     }
 
@@ -344,7 +341,7 @@ impl Policy {
         let is_exempt = Request::read(read.root()).and_then(of_request);
         let selector = settings.exempt.namespace_labels.as_ref();
         let by_labels =
-            selector.is_some_and(|of| of.matches(&labels_of(&labelled(text(request, "/namespace"), cluster))));
+            selector.is_some_and(|of| of.matches(&labels_of_namespace(text(request, "/namespace"), cluster)));
         by_labels || is_exempt.unwrap_or(false)
     }
 
@@ -359,26 +356,19 @@ impl Policy {
     }
 }
 
-/// True if a selector selects an object; one that is absent or empty selects all.
-fn selects(selector: Option<&Value>, object: impl FnOnce() -> Value) -> bool {
+/// True if a selector selects labels; one that is absent or empty selects all.
+fn selects(selector: Option<&Value>, labels: impl FnOnce() -> Labels) -> bool {
     let Some(selector) = selector.filter(|selector| selector.as_object().is_some_and(|fields| !fields.is_empty()))
     else {
         return true;
     };
     let Ok(document) = document(selector) else { return false };
-    LabelSelector::read(document.root()).is_ok_and(|selector| selector.matches(&labels_of(&object())))
+    LabelSelector::read(document.root()).is_ok_and(|selector| selector.matches(&labels()))
 }
 
-/// A namespace with the label that the API server gives to each.
-fn labelled(name: &str, cluster: &mut dyn ClusterReader) -> Value {
-    let found = cluster.get(("v1", "Namespace", None), name).ok().flatten();
-    let mut namespace = found.unwrap_or_else(|| json!({"metadata": {}}));
-    if let Some(Value::Object(metadata)) = namespace.get_mut("metadata")
-        && let Value::Object(labels) = metadata.entry("labels").or_insert_with(|| json!({}))
-    {
-        labels.insert("kubernetes.io/metadata.name".to_owned(), json!(name));
-    }
-    namespace
+/// The labels of a namespace, which has only its name if it cannot be read.
+fn labels_of_namespace(name: &str, cluster: &mut dyn ClusterReader) -> Labels {
+    labels(name, cluster).unwrap_or_else(|_| with_name(Labels::default(), name))
 }
 
 /// True if a group with this expression accepts nothing that the member rejects: its call is one of those joined by `&&`.

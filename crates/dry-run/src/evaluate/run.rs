@@ -169,17 +169,15 @@ impl Run {
             if kind.is_namespaced { in_namespace(object.clone(), &self.namespace) } else { object.clone() };
         if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
             self.drop_unknown_fields(&mut object, &pod_at(of));
-            self.add_overhead(&mut object, &pod_at(of));
         }
+        self.add_overhead(&mut object);
         request::round_amounts(&mut object, &kind);
         let (there, note) = if there.is_some() { (there, None) } else { self.find(&kind, &object) };
         let mut kept = Vec::new();
         let request = match there {
             Some(there) => {
                 let mut there = running::with_status(there, &mut self.cluster);
-                if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
-                    self.add_overhead(&mut there, &pod_at(of));
-                }
+                self.add_overhead(&mut there);
                 let before = self.applied.get(&key_of(&kind, &object)).map(CompressedObject::value);
                 let mut applied = kubectl_apply::applied(&object, &there, before);
                 kept = containers_only_in(&applied, &object);
@@ -335,7 +333,7 @@ impl Run {
         };
         let mut pod = pod_of(workload).or_else(&mut of_custom_resource)?;
         let kind = ApiKind::of(&pod);
-        self.add_overhead(&mut pod, "");
+        self.add_overhead(&mut pod);
         Some(self.admission.evaluate(request::create(pod, &kind, &self.namespace), &mut self.cluster))
     }
 

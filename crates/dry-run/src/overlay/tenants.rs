@@ -75,7 +75,11 @@ pub fn read(objects: &[Value]) -> Result<Vec<TenantQuota<'static>>, String> {
 /// The labels of a namespace; a namespace without an object has only its name.
 pub fn labels(namespace: &str, cluster: &mut dyn ClusterReader) -> Result<Labels, String> {
     let object = cluster.get(("v1", "Namespace", None), namespace)?.unwrap_or_default();
-    let mut labels = labels_of(&object);
+    Ok(with_name(labels_of(&object), namespace))
+}
+
+/// The labels of a namespace with that of its name, which the API server gives to each.
+pub fn with_name(mut labels: Labels, namespace: &str) -> Labels {
     labels.entry("kubernetes.io/metadata.name".to_owned()).or_insert_with(|| namespace.to_owned());
-    Ok(labels)
+    labels
 }

@@ -1,10 +1,8 @@
 //! Finds what would change for each subject and each quota.
 
-use std::cmp::Ordering;
-
 use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::request::{Pod, Requirement, pod_totals};
-use headroom_admission::sort::{by_text, order};
+use headroom_admission::sort::by_text;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -290,44 +288,26 @@ fn requests(object: &Value) -> ResourceList<'static> {
     ResourceList::in_order(total.iter().map(|(name, amount)| (name.to_string().into(), amount.clone())))
 }
 
-/// The values that differ, as they stand in the pods.
+/// The values that differ, in the order of their containers and fields.
 fn value_changes(now: &ObjectDecision, then: &ObjectDecision) -> Vec<ValueChange> {
-    let (now, then) = (values_set(now), values_set(then));
+    let mut all: Vec<(bool, String, &ResourceValue)> = Vec::new();
+    for (is_new, evaluation) in [(false, now), (true, then)] {
+        for container in &evaluation.containers {
+            let set = container.values.iter().filter(|value| value.value.is_some());
+            all.extend(set.map(|value| (is_new, container.title(), value)));
+        }
+    }
+    by_text(&mut all, |(_, _, value)| &value.field);
+    by_text(&mut all, |(_, container, _)| container);
     let mut changes = Vec::new();
-    let (mut olds, mut news) = (now.iter().peekable(), then.iter().peekable());
-    loop {
-        let order = match (olds.peek(), news.peek()) {
-            (Some((in_old, old)), Some((in_new, new))) => {
-                order(in_old, in_new).then_with(|| order(&old.field, &new.field))
-            }
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (None, None) => return changes,
-        };
-        let old = if order.is_le() { olds.next() } else { None };
-        let new = if order.is_ge() { news.next() } else { None };
-        let [now, then] = [old, new].map(|of| of.and_then(|(_, value)| value.value.clone()));
-        let Some((container, value)) = new.or(old).filter(|_| now != then) else { continue };
-        changes.push(ValueChange {
-            container: container.clone(),
-            field: value.field.clone(),
-            now,
-            then,
-            reason: new.map_or_else(|| "no longer set".to_owned(), |(_, value)| value.reason.clone()),
-        });
+    for same in all.chunk_by(|(_, one, of), (_, other, and)| one == other && of.field == and.field) {
+        let find = |wanted: bool| same.iter().find(|(is_new, ..)| *is_new == wanted).map(|(_, _, value)| *value);
+        let [now, then] = [false, true].map(|wanted| find(wanted).and_then(|value| value.value.clone()));
+        let Some((_, container, value)) = same.last().filter(|_| now != then) else { continue };
+        let reason = find(true).map_or_else(|| "no longer set".to_owned(), |value| value.reason.clone());
+        changes.push(ValueChange { container: container.clone(), field: value.field.clone(), now, then, reason });
     }
-}
-
-/// The values that are set, each with its container, in the order of both.
-fn values_set(evaluation: &ObjectDecision) -> Vec<(String, &ResourceValue)> {
-    let mut values: Vec<(String, &ResourceValue)> = Vec::new();
-    for container in &evaluation.containers {
-        let set = container.values.iter().filter(|value| value.value.is_some());
-        values.extend(set.map(|value| (container.title(), value)));
-    }
-    by_text(&mut values, |(_, value)| &value.field);
-    by_text(&mut values, |(container, _)| container);
-    values
+    changes
 }
 
 impl Effects {

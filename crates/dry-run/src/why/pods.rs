@@ -33,6 +33,8 @@ struct Trouble {
     what: String,
 }
 
+type PodTrouble = (Trouble, PodGroup);
+
 #[derive(Debug, Default)]
 struct PodGroup {
     pods: Vec<String>,
@@ -42,10 +44,10 @@ struct PodGroup {
     command: ShellCommand,
 }
 
-impl Trouble {
-    fn of_pod(severity: Severity, what: &str) -> Self {
-        Self { severity, container: String::new(), what: what.to_owned() }
-    }
+/// The trouble of a pod as a whole.
+fn of_pod(severity: Severity, what: &str, details: Vec<String>, since: String, command: ShellCommand) -> PodTrouble {
+    let trouble = Trouble { severity, container: String::new(), what: what.to_owned() };
+    (trouble, PodGroup { details, since, command, ..PodGroup::default() })
 }
 
 impl Search<'_> {
@@ -82,7 +84,7 @@ impl Search<'_> {
         self.or_unread(pods)
     }
 
-    fn troubles(&mut self, pod: &Value) -> Vec<(Trouble, PodGroup)> {
+    fn troubles(&mut self, pod: &Value) -> Vec<PodTrouble> {
         let name = metadata(pod, "name");
         let describe = self.kubectl(&["describe", &format!("pod/{name}")]);
         let mut found = Vec::new();
@@ -174,18 +176,17 @@ impl Search<'_> {
             found.extend(self.not_started(pod));
         }
         if found.is_empty() && phase == "Pending" && node.is_empty() {
-            let trouble = Trouble::of_pod(Severity::Critical, "no scheduler has placed it");
-            found.push((trouble, PodGroup { command: describe.clone(), ..PodGroup::default() }));
+            let problem = "no scheduler has placed it";
+            found.push(of_pod(Severity::Critical, problem, Vec::new(), String::new(), describe.clone()));
         }
         if found.is_empty() && !is_ready && self.age(&not_ready_since) > SOON {
-            let group = PodGroup { since: not_ready_since, command: describe, ..PodGroup::default() };
-            found.push((Trouble::of_pod(Severity::Warning, "is not ready"), group));
+            found.push(of_pod(Severity::Warning, "is not ready", Vec::new(), not_ready_since, describe));
         }
         found
     }
 
     /// The trouble that a container suffers from most.
-    fn trouble_of_container(&mut self, pod: &Value, status: &Value, container: &Value) -> Option<(Trouble, PodGroup)> {
+    fn trouble_of_container(&mut self, pod: &Value, status: &Value, container: &Value) -> Option<PodTrouble> {
         let (pod_name, name) = (metadata(pod, "name"), text(status, "/name"));
         let describe = self.kubectl(&["describe", &format!("pod/{pod_name}")]);
         let restarts = number(status, "/restartCount").unwrap_or(0);
@@ -252,7 +253,7 @@ impl Search<'_> {
     }
 
     /// A pod that a node has taken, and whose containers do not exist yet.
-    fn not_started(&mut self, pod: &Value) -> Option<(Trouble, PodGroup)> {
+    fn not_started(&mut self, pod: &Value) -> Option<PodTrouble> {
         const REASONS: [(&str, &str); 3] = [
             ("FailedMount", "its volumes cannot be mounted"),
             ("FailedAttachVolume", "its volumes cannot be attached"),
@@ -267,8 +268,7 @@ impl Search<'_> {
             None => return None,
         };
         let command = self.kubectl(&["describe", &format!("pod/{name}")]);
-        let group = PodGroup { details, since, command, ..PodGroup::default() };
-        Some((Trouble::of_pod(Severity::Critical, what), group))
+        Some(of_pod(Severity::Critical, what, details, since, command))
     }
 
     /// The last Event of a reason about a pod.

@@ -3,7 +3,6 @@
 use headroom_admission::Request;
 use headroom_admission::amount::Quantity;
 use headroom_admission::request::controllers::{Controller, Rollout};
-use headroom_admission::request::kinds::PodKind;
 use headroom_admission::request::rollout;
 use serde_json::{Value, json};
 
@@ -16,7 +15,7 @@ use crate::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, items, metadata, number, set};
-use headroom_workloads::kinds::{CRON_JOB, counts, pod_at};
+use headroom_workloads::kinds::{self, CRON_JOB, counts, pod_at};
 use headroom_workloads::refusal::PodRefusal;
 use headroom_workloads::{pod_of, running};
 
@@ -113,9 +112,10 @@ impl Run {
         ))
     }
 
-    /// Adds the overhead of a pod's RuntimeClass, as the API server does when the pod is created; `path` leads to the pod.
-    pub(super) fn add_overhead(&mut self, object: &mut Value, path: &str) {
-        let Some(Value::Object(spec)) = object.pointer_mut(&format!("{path}/spec")) else { return };
+    /// Adds the overhead of a pod's RuntimeClass, as the API server does when the pod is created.
+    pub(super) fn add_overhead(&mut self, object: &mut Value) {
+        let Some(kind) = kinds::of(object) else { return };
+        let Some(Value::Object(spec)) = object.pointer_mut(&format!("{}/spec", pod_at(kind))) else { return };
         let Some(class) = spec.get("runtimeClassName").and_then(Value::as_str) else { return };
         // OK because who may not read the class gets the answer without it.
         let found = self.cluster.get(("node.k8s.io/v1", "RuntimeClass", None), class).ok().flatten();
@@ -215,9 +215,7 @@ impl Run {
     /// says if its pods are refused as it stands.
     pub fn preview_as_new(&mut self, object: &Value) -> ObjectDecision {
         let (kind, mut object) = (ApiKind::of(object), running::with_status(object.clone(), &mut self.cluster));
-        if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
-            self.add_overhead(&mut object, &pod_at(of));
-        }
+        self.add_overhead(&mut object);
         let object = &object;
         let request = request::create(object.clone(), &kind, &self.namespace);
         let counted = self.admission.evaluate(request.clone(), &mut self.cluster);
