@@ -53,43 +53,33 @@ impl Subjects {
         let mut subjects = Self::default();
         let each = namespaces.map_or(vec![None], |some| some.iter().map(|of| Some(of.as_str())).collect());
         for namespace in each {
-            subjects.look_into(namespace, cluster, is_wanted, admission);
+            let mut owners = Owners::default();
+            let mut workloads: Vec<Value> = Vec::new();
+            for kind in kinds::makers() {
+                for workload in subjects.list(cluster, kinds::list(kind, namespace)) {
+                    match Owner::of(&workload).filter(|_| comes_and_goes(kind.kind)) {
+                        Some(owner) => owners.add_owner(&WorkloadRef::of(&workload), &owner),
+                        None => workloads.push(workload),
+                    }
+                }
+            }
+            let pods = subjects.list(cluster, kinds::list(&POD, namespace)).into_iter().filter(|pod| !has_ended(pod));
+            let mut pods = running::by_workload(pods, &mut |of| owners.maker(of));
+            for workload in workloads {
+                let of_workload = pods.remove(&WorkloadRef::of(&workload)).unwrap_or_default().into_values();
+                let one_of_each = of_workload.filter_map(|pods| Some((pods.len() as u64, pods.into_iter().next()?)));
+                if is_wanted(&workload) {
+                    subjects.found.extend(Subject::of_workload(&workload, one_of_each.collect()));
+                }
+            }
+            for pod in pods.into_values().flat_map(BTreeMap::into_values).flatten().filter(|pod| is_wanted(pod)) {
+                subjects.found.push(Subject::of_pod(pod, cluster, admission));
+            }
+            let claims = subjects.list(cluster, ("v1", "PersistentVolumeClaim", namespace)).into_iter();
+            subjects.found.extend(claims.filter(is_wanted).map(|claim| Subject::of(claim.clone(), &claim, 1)));
         }
         subjects.found.sort_by(|a, b| (&a.key.namespace, &a.name).cmp(&(&b.key.namespace, &b.name)));
         subjects
-    }
-
-    fn look_into(
-        &mut self,
-        namespace: Option<&str>,
-        cluster: &mut dyn ClusterReader,
-        is_wanted: &dyn Fn(&Value) -> bool,
-        admission: &Admission,
-    ) {
-        let mut owners = Owners::default();
-        let mut workloads: Vec<Value> = Vec::new();
-        for kind in kinds::makers() {
-            for workload in self.list(cluster, kinds::list(kind, namespace)) {
-                match Owner::of(&workload).filter(|_| comes_and_goes(kind.kind)) {
-                    Some(owner) => owners.add_owner(&WorkloadRef::of(&workload), &owner),
-                    None => workloads.push(workload),
-                }
-            }
-        }
-        let pods = self.list(cluster, kinds::list(&POD, namespace)).into_iter().filter(|pod| !has_ended(pod));
-        let mut pods = running::by_workload(pods, &mut |of| owners.maker(of));
-        for workload in workloads {
-            let of_workload = pods.remove(&WorkloadRef::of(&workload)).unwrap_or_default().into_values();
-            let one_of_each = of_workload.filter_map(|pods| Some((pods.len() as u64, pods.into_iter().next()?)));
-            if is_wanted(&workload) {
-                self.found.extend(Subject::of_workload(&workload, one_of_each.collect()));
-            }
-        }
-        for pod in pods.into_values().flat_map(BTreeMap::into_values).flatten().filter(|pod| is_wanted(pod)) {
-            self.found.push(Subject::of_pod(pod, cluster, admission));
-        }
-        let claims = self.list(cluster, ("v1", "PersistentVolumeClaim", namespace));
-        self.found.extend(claims.into_iter().filter(is_wanted).map(|claim| Subject::of(claim.clone(), &claim, 1)));
     }
 
     fn list(&mut self, cluster: &mut dyn ClusterReader, list: List<'_>) -> Vec<Value> {
