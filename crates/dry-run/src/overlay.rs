@@ -325,9 +325,7 @@ mod tests {
     use serde_json::json;
 
     fn folder(objects: Vec<Value>) -> Folder {
-        let mut folder = Folder::default();
-        objects.into_iter().for_each(|object| folder.put(in_namespace(object, "shop")).unwrap());
-        folder
+        Folder::with(objects.into_iter().map(|object| in_namespace(object, "shop"))).unwrap()
     }
 
     fn pod(name: &str, cpu: &str) -> Value {
@@ -469,13 +467,12 @@ mod tests {
 
     #[test]
     fn what_is_used_changes_no_plan_and_all_else_does() {
-        let mut bottom = Folder::default();
-        let all = [
+        let bottom = folder(vec![
             tenant_quota("acme", None, "9"),
             tenant_quota("lab", Some("acme"), "3"),
             tenant_quota("web", Some("acme"), "5"),
-        ];
-        all.into_iter().chain([namespace("web")]).for_each(|object| bottom.put(object).unwrap());
+            namespace("web"),
+        ]);
         let mut cluster = Overlay::new(Folder::default(), Some(Box::new(bottom)));
         let mark = cluster.mark();
         assert_eq!(cluster.tenant_plans("shop").unwrap()[0].nodes.len(), 2);

@@ -304,9 +304,7 @@ mod tests {
     }
 
     fn inventory(objects: Vec<Value>) -> Inventory {
-        let mut folder = Folder::default();
-        objects.into_iter().for_each(|object| folder.put(object).unwrap());
-        Inventory::read(&mut folder, &[Some("shop")], |error| error.to_string()).unwrap()
+        Inventory::read(&mut Folder::with(objects).unwrap(), &[Some("shop")], |error| error.to_string()).unwrap()
     }
 
     /// A cluster of Kubernetes 1.20.
@@ -323,9 +321,7 @@ mod tests {
 
     #[test]
     fn cron_jobs_of_old_clusters_are_found() {
-        let mut folder = Folder::default();
-        folder.put(owned("CronJob", "batch/v1beta1", "night", None, json!({}))).unwrap();
-        let mut cluster = Old(folder);
+        let mut cluster = Old(Folder::with([owned("CronJob", "batch/v1beta1", "night", None, json!({}))]).unwrap());
         let inventory = Inventory::read(&mut cluster, &[Some("shop")], |error| error.to_string()).unwrap();
         assert_eq!(inventory.entries.len(), 1, "{inventory:?}");
         assert_eq!(inventory.entries[0].api_version, "batch/v1beta1");
@@ -354,8 +350,7 @@ mod tests {
             owned("CronJob", "batch/v1", "night", None, json!({"status": {"active": [{"name": "night-1"}]}})),
             owned("Job", "batch/v1", "night-1", job, status(1, 0)),
         ]);
-        let mut events = Folder::default();
-        for event in [
+        let events = [
             event("StatefulSet", "db", "20", &over("late")),
             event("StatefulSet", "db", "10", &over("early")),
             event("StatefulSet", "done", "10", &over("team")),
@@ -363,10 +358,8 @@ mod tests {
             event("DaemonSet", "agent", "10", &over("team")),
             event("Job", "once", "10", &over("team")),
             event("Job", "night-1", "10", &over("team")),
-        ] {
-            events.put(event).unwrap();
-        }
-        let read = found.read_events(&mut events, &[Some("shop")], |error| error.to_string());
+        ];
+        let read = found.read_events(&mut Folder::with(events).unwrap(), &[Some("shop")], |error| error.to_string());
         assert_eq!(read, Ok(false));
         let blocked: Vec<String> = found
             .entries
@@ -400,12 +393,12 @@ mod tests {
 
     #[test]
     fn a_namespace_with_more_events_than_are_read_hides_no_other() {
-        let mut folder = Folder::default();
-        for namespace in ["evil", "shop"] {
+        let jobs = ["evil", "shop"].map(|namespace| {
             let mut job = owned("Job", "batch/v1", "a", None, json!({}));
             job["metadata"]["namespace"] = json!(namespace);
-            folder.put(job).unwrap();
-        }
+            job
+        });
+        let mut folder = Folder::with(jobs).unwrap();
         let mut found = Inventory::read(&mut folder, &[None], |error| error.to_string()).unwrap();
         assert_eq!(found.read_events(&mut Flooded, &[None], |error| error.to_string()), Ok(true));
         assert!(found.entries.iter().all(|entry| entry.refused.is_some()), "{found:?}");

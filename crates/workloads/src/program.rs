@@ -267,8 +267,7 @@ mod tests {
     #[test]
     fn settings_of_the_table_are_found_wherever_they_stand() {
         let cases = documents::parse(include_str!("program/cases.yaml")).unwrap();
-        let mut folder = Folder::default();
-        cases["configMaps"].as_array().unwrap().iter().for_each(|map| folder.put(map.clone()).unwrap());
+        let mut folder = Folder::with(cases["configMaps"].as_array().unwrap().clone()).unwrap();
         let (configs, problem) = ConfigMaps::read(&mut folder, &[Some("shop")]);
         assert_eq!(problem, None);
         for case in cases["containers"].as_array().unwrap() {
@@ -288,12 +287,10 @@ mod tests {
 
     #[test]
     fn what_multiplies_in_a_container_is_bounded() {
-        let mut folder = Folder::default();
         let values: BTreeMap<String, String> =
             (0..4_000).map(|number| (format!("k{number}"), format!("-Xmx{number}m{}", " ".repeat(100)))).collect();
         let map = json!({"kind": "ConfigMap", "metadata": {"namespace": "evil", "name": "large"}, "data": values});
-        folder.put(map).unwrap();
-        let (configs, _) = ConfigMaps::read(&mut folder, &[Some("evil")]);
+        let (configs, _) = ConfigMaps::read(&mut Folder::with([map]).unwrap(), &[Some("evil")]);
         let from = json!({"configMapRef": {"name": "large"}});
         // 4 GB of texts, if it read all.
         let container = json!({"name": "a", "args": ["-Xmx9g"], "envFrom": vec![from.clone(); 10_000]});

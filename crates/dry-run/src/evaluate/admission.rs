@@ -395,13 +395,12 @@ mod tests {
 
     /// The verdict on a pod without requests in a namespace whose quota bounds them, and the admission in words.
     fn check(policies: &[Value], verdict: Verdict, told: &str) {
-        let mut folder = Folder::default();
         let of_namespace = [
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "a"}}}),
             json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "shop"},
                 "spec": {"hard": {"requests.cpu": "2"}}}),
         ];
-        of_namespace.iter().chain(policies).for_each(|object| folder.put(object.clone()).unwrap());
+        let folder = Folder::with(of_namespace.iter().chain(policies).cloned()).unwrap();
         let mut cluster = Overlay::new(folder, None);
         let admission = Admission::read(&mut cluster, PolicySource::Files, &[None]);
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "shop"},
@@ -490,9 +489,7 @@ mod tests {
         let mut of_tenant = policy("p", json!({"settings": settings}));
         of_tenant["kind"] = json!("AdmissionPolicy");
         of_tenant["metadata"]["namespace"] = json!("mine");
-        let mut folder = Folder::default();
-        folder.put(of_tenant).unwrap();
-        let mut cluster = Overlay::new(folder, None);
+        let mut cluster = Overlay::new(Folder::with([of_tenant]).unwrap(), None);
         let mut read = |namespaces: &[Option<&str>]| Admission::read(&mut cluster, PolicySource::Files, namespaces);
         let is_of_tenant =
             |admission: &Admission| admission.settings().is_some_and(|found| found["kubernetesVersion"] == "1.20");

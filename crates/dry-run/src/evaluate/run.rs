@@ -446,9 +446,8 @@ mod tests {
             "spec": {"limits": [{"type": "Container", "default": {"memory": "1Gi"}, "max": {"memory": "4Gi"}}]}});
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [
             {"name": "a", "image": "nginx", "resources": {"requests": {"memory": "2Gi"}}}]}});
-        let mut folder = Folder::default();
-        folder.put(range).unwrap();
         let settings = json!({"limitRanges": {"raiseDefaultLimits": false}});
+        let folder = Folder::with([range]).unwrap();
         let mut run = Run::new(Overlay::new(folder, None), Admission::of_settings(&settings), "shop");
         let decision = run.evaluate(&pod);
         assert_eq!(decision.verdict, Verdict::Invalid, "{}", decision.message());

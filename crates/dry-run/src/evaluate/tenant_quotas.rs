@@ -300,8 +300,7 @@ mod tests {
     }
 
     fn run(objects: Vec<Value>) -> Run {
-        let mut folder = Folder::default();
-        objects.into_iter().for_each(|object| folder.put(in_namespace(object, "shop")).unwrap());
+        let folder = Folder::with(objects.into_iter().map(|object| in_namespace(object, "shop"))).unwrap();
         Run::new(Overlay::new(folder, None), Admission::of_settings(&json!({"estimates": {"mode": "never"}})), "shop")
     }
 

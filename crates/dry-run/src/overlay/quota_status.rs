@@ -76,9 +76,8 @@ mod tests {
 
     /// The status that a quota gets among some objects.
     fn counted(mut quota: Value, objects: &[Value]) -> Value {
-        let mut folder = Folder::default();
-        objects.iter().for_each(|object| folder.put(in_namespace(object.clone(), "test")).unwrap());
-        count(&mut quota, &mut folder).unwrap();
+        let objects = objects.iter().map(|object| in_namespace(object.clone(), "test"));
+        count(&mut quota, &mut Folder::with(objects).unwrap()).unwrap();
         quota["status"].take()
     }
 

@@ -157,8 +157,7 @@ mod tests {
         let changed: Vec<bool> = objects.iter().zip(&reduced).map(|(whole, reduced)| whole != reduced).collect();
         assert_eq!(changed, [false, true, true, false, true, false, false, false]);
         let told = |objects: &[Value]| {
-            let mut folder = Folder::default();
-            objects.iter().for_each(|object| folder.put(object.clone()).unwrap());
+            let mut folder = Folder::with(objects.to_vec()).unwrap();
             let found = Inventory::read(&mut folder, &[Some("shop")], |error| error.to_string()).unwrap();
             let as_they_run = found.entries.iter().map(|entry| entry.as_it_runs().to_string());
             let running = found.entries.iter().map(|entry| format!("{} {:?}", entry.key, entry.running));

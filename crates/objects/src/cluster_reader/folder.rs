@@ -58,6 +58,13 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Some objects as they are.
+    pub fn with(objects: impl IntoIterator<Item = Value>) -> Result<Self, Malformed> {
+        let mut folder = Self::default();
+        objects.into_iter().try_for_each(|object| folder.put(object))?;
+        Ok(folder)
+    }
+
     /// Adds an object, or replaces the one of its name.
     pub fn put(&mut self, object: Value) -> Result<(), Malformed> {
         self.replace(object).map(|_| ())
@@ -191,11 +198,10 @@ mod tests {
 
     #[test]
     fn a_limit_range_is_completed_as_the_api_server_completes_it() {
-        let mut folder = Folder::default();
         let range = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits"}, "spec": {"limits": [
             {"type": "Container", "max": {"cpu": "1", "memory": "1Gi"}, "default": {"cpu": "500m"}, "min": {"memory": "64Mi"}},
             {"type": "Pod", "max": {"cpu": "2"}}]}});
-        folder.put(in_namespace(range, "shop")).unwrap();
+        let mut folder = Folder::with([in_namespace(range, "shop")]).unwrap();
         let found = folder.list(("v1", "LimitRange", Some("shop"))).unwrap().remove(0);
         assert_eq!(
             found["spec"]["limits"],
@@ -209,14 +215,12 @@ mod tests {
 
     #[test]
     fn objects_are_found_by_kind_namespace_and_name() {
-        let mut folder = Folder::default();
-        for object in [
+        let objects = [
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}),
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "lab"}}),
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}}),
-        ] {
-            folder.put(in_namespace(object, "shop")).unwrap();
-        }
+        ];
+        let mut folder = Folder::with(objects.map(|object| in_namespace(object, "shop"))).unwrap();
         assert_eq!(folder.list(("v1", "Pod", Some("shop"))).unwrap().len(), 1);
         assert_eq!(folder.list(("v1", "Pod", None)).unwrap().len(), 2);
         assert_eq!(folder.list(("apps/v1", "Pod", None)).unwrap(), Vec::<Value>::new());

@@ -72,10 +72,9 @@ mod tests {
     use headroom_objects::cluster_reader::Folder;
 
     fn check(autoscaler: Value, expected: &[&str]) {
-        let mut folder = Folder::default();
         let template = json!({"spec": {"containers": [
             {"name": "a", "image": "nginx", "resources": {"requests": {"cpu": "500m"}}}]}});
-        for object in [
+        let objects = [
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),
             json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "shop"},
                 "spec": {"hard": {"requests.cpu": "2"}},
@@ -84,10 +83,9 @@ mod tests {
                 "spec": {"replicas": 2, "template": template}}),
             json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "web", "namespace": "shop"},
                 "spec": {"replicas": 2, "template": template}}),
-        ] {
-            folder.put(object).unwrap();
-        }
-        let mut run = Run::new(Overlay::new(folder, None), Admission::of_settings(&json!({})), "shop");
+        ];
+        let mut run =
+            Run::new(Overlay::new(Folder::with(objects).unwrap(), None), Admission::of_settings(&json!({})), "shop");
         assert_eq!(run.evaluate_target(&autoscaler).unwrap(), expected);
     }
 
