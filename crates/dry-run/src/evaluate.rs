@@ -154,7 +154,7 @@ fn checked_bounds<'d>(
 ///
 /// An object is only sent if its namespace exists. A namespace without an object has no annotations about
 /// estimates; but its labels are not guessed where settings select by them.
-pub fn read(lookup: &Lookup<'_>, cluster: &mut dyn ClusterReader, settings: &Settings<'_>) -> Result<Vec<u8>, String> {
+fn read(lookup: &Lookup<'_>, cluster: &mut dyn ClusterReader, settings: &Settings<'_>) -> Result<Vec<u8>, String> {
     let answer = cluster.read(&lookup.call());
     match (lookup, &answer) {
         (Lookup::Namespace { name }, Err(ReadError::NotFound { .. })) if !settings.selects_by_namespace_labels() => {

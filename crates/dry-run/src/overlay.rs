@@ -26,7 +26,7 @@ pub struct Overlay {
     top: Folder,
     bottom: Option<Box<dyn ClusterReader>>,
     /// Kinds of which only the top's objects count.
-    replaced: Vec<(String, String)>,
+    replaced: Vec<(&'static str, &'static str)>,
     /// The answers about a kind in a namespace since an object of it was put here, because many objects need the same.
     answers: HashMap<About, Answers>,
     /// The bytes of the answers.
@@ -146,10 +146,10 @@ impl Overlay {
     }
 
     /// From now on only the objects of this kind count that were put here: the others are as if deleted.
-    pub fn replace_all(&mut self, api_version: &str, kind: &str) {
+    pub fn replace_all(&mut self, api_version: &'static str, kind: &'static str) {
         self.answers.retain(|(of, _), _| of != kind);
         self.answered = self.answers.values().map(bytes).sum();
-        self.replaced.push((api_version.to_owned(), kind.to_owned()));
+        self.replaced.push((api_version, kind));
         self.tenants = None;
     }
 
@@ -184,8 +184,7 @@ impl Overlay {
     }
 
     fn below(&mut self, (api_version, kind, _): List<'_>) -> Option<&mut Box<dyn ClusterReader>> {
-        let is_replaced = |other: &(String, String)| (other.0.as_str(), other.1.as_str()) == (api_version, kind);
-        if self.replaced.iter().any(is_replaced) { None } else { self.bottom.as_mut() }
+        if self.replaced.contains(&(api_version, kind)) { None } else { self.bottom.as_mut() }
     }
 }
 

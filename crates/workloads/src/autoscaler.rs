@@ -194,11 +194,6 @@ impl VerticalAutoscaler {
         let mode = mode.unwrap_or("Auto").to_owned();
         Self { name: metadata(object, "name").to_owned(), target: target_of(object, "/spec/targetRef", "").0, mode }
     }
-
-    /// True if it changes pods, and does not only recommend.
-    pub fn acts(&self) -> bool {
-        self.mode != "Off"
-    }
 }
 
 /// The workload that an object refers to, with its version.
@@ -263,9 +258,9 @@ impl Autoscalers {
         self.vertical.get(workload).map_or(&[], Vec::as_slice)
     }
 
-    /// The VerticalPodAutoscaler that changes a workload's pods.
+    /// The VerticalPodAutoscaler that changes a workload's pods, and does not only recommend.
     pub fn acting(&self, workload: &WorkloadRef) -> Option<&VerticalAutoscaler> {
-        self.vertical(workload).iter().find(|autoscaler| autoscaler.acts())
+        self.vertical(workload).iter().find(|autoscaler| autoscaler.mode != "Off")
     }
 
     /// The most pods that a workload is scaled to; none without an autoscaler.

@@ -20,7 +20,7 @@ use super::object_decision::{ObjectCharge, ObjectDecision, ObjectWarning, Reject
 use super::{kubectl_apply, request, tenant_quotas, validation};
 use crate::Overlay;
 use crate::overlay::tenants::TENANT_QUOTA;
-use headroom_objects::cluster_reader::folder::{amount_of, in_namespace};
+use headroom_objects::cluster_reader::folder::{Identity, amount_of, identity, in_namespace};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject};
 use headroom_objects::kinds::{ApiKind, lifecycle, metadata, set, text};
 use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET, pod_at};
@@ -40,8 +40,8 @@ pub struct Run {
     pub pod_makers: Vec<PodMaker>,
     /// True if there are TenantQuotas; none until they were listed.
     has_tenants: Option<bool>,
-    /// The manifests that this run applied, by kind, namespace and name.
-    applied: HashMap<(String, String, String), CompressedObject>,
+    /// The manifests that this run applied.
+    applied: HashMap<Identity, CompressedObject>,
 }
 
 impl Run {
@@ -123,7 +123,7 @@ impl Run {
     fn apply(&mut self, decision: &mut ObjectDecision, manifest: &Value) {
         self.accept(decision);
         if decision.is_admitted() {
-            self.applied.insert(key_of(&decision.kind, decision.outcome()), CompressedObject::from(manifest));
+            self.applied.insert(identity(decision.outcome()), CompressedObject::from(manifest));
         }
     }
 
@@ -178,7 +178,7 @@ impl Run {
             Some(there) => {
                 let mut there = running::with_status(there, &mut self.cluster);
                 self.add_overhead(&mut there);
-                let before = self.applied.get(&key_of(&kind, &object)).map(CompressedObject::value);
+                let before = self.applied.get(&identity(&object)).map(CompressedObject::value);
                 let mut applied = kubectl_apply::applied(&object, &there, before);
                 kept = containers_only_in(&applied, &object);
                 if kind.qualified() == "services" {
@@ -404,10 +404,6 @@ impl Run {
         }
         self.cluster.put(quota).map_err(|malformed| malformed.to_string())
     }
-}
-
-fn key_of(kind: &ApiKind, object: &Value) -> (String, String, String) {
-    (kind.qualified(), metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
 }
 
 /// The names of the containers of an object's pods that another object's pods do not have.

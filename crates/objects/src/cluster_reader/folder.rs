@@ -33,7 +33,7 @@ pub struct Replaced {
 const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
 /// API group, kind, namespace, name. The version is left out, because one object is served in several.
-type Identity = (String, String, String, String);
+pub type Identity = (String, String, String, String);
 
 /// A problem with an object of the files.
 #[derive(Debug, thiserror::Error)]
