@@ -102,7 +102,8 @@ pub fn of(run: &mut Run, workload: &Value, suffixes: &Suffixes, now: Option<Time
     search.add_own_state();
     search.add_pods();
     search.add_deciders();
-    if search.why.findings.is_empty() && has_status && is_short(workload, &kind) {
+    let is_short = kind.kind != JOB.kind && replicas(workload, &kind).is_some_and(|[ready, wanted]| ready < wanted);
+    if search.why.findings.is_empty() && has_status && is_short {
         let command = search.kubectl(&["get", "pods"]);
         let problem = "not all replicas are ready, and nothing tells why: they may still be starting";
         search.add(Severity::Warning, problem, Vec::new(), "", command);
@@ -244,11 +245,6 @@ fn replicas(workload: &Value, kind: &ApiKind) -> Option<[u64; 2]> {
         None => number(workload, "/spec/replicas"),
     };
     wanted.map(|wanted| [ready, wanted])
-}
-
-/// True if a workload has fewer ready replicas than it wants.
-fn is_short(workload: &Value, kind: &ApiKind) -> bool {
-    kind.kind != JOB.kind && replicas(workload, kind).is_some_and(|[ready, wanted]| ready < wanted)
 }
 
 /// `2 of 5 replicas are ready`

@@ -63,7 +63,12 @@ impl Example {
         panels.entry(Panel::Existing).or_default().extend(old_object);
         let mut panels: BTreeMap<Panel, String> =
             panels.into_iter().map(|(panel, objects)| (panel, documents(&objects))).collect();
-        panels.insert(Panel::Settings, yaml::write(&settings_of(settings)));
+        let mut settings = if settings.is_null() { json!({}) } else { settings.clone() };
+        if let Some(fields) = settings.as_object_mut() {
+            // Most scenarios are not about estimates; they would all warn about well-known images.
+            fields.entry("estimates").or_insert_with(|| json!({"mode": "never"}));
+        }
+        panels.insert(Panel::Settings, yaml::write(&settings));
         let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or("shop").to_owned();
         let story = STORIES.iter().find(|(scenario, _)| *scenario == name);
         let (title, group) =
@@ -80,15 +85,6 @@ impl Example {
             count: usize::MAX,
         }
     }
-}
-
-/// Most scenarios are not about estimates; they would all warn about well-known images.
-fn settings_of(settings: &Value) -> Value {
-    let mut settings = if settings.is_null() { json!({}) } else { settings.clone() };
-    if let Some(fields) = settings.as_object_mut() {
-        fields.entry("estimates").or_insert_with(|| json!({"mode": "never"}));
-    }
-    settings
 }
 
 /// The panel in which people look for an object.

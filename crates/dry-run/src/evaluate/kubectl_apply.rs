@@ -76,7 +76,7 @@ impl Merge {
                 Some(key) => Value::Array(self.items(new, there, before, key)),
                 None => Value::Array(new.clone()),
             },
-            _ if are_amounts && is_same_amount(new, there) => there.clone(),
+            _ if are_amounts && amount_of(new).is_some_and(|new| amount_of(there) == Some(new)) => there.clone(),
             _ => new.clone(),
         }
     }
@@ -141,10 +141,6 @@ impl Merge {
 fn key_of(new: &[Value], there: &[Value]) -> Option<&'static str> {
     let has_all = |key: &&&str| new.iter().chain(there).all(|item| item.get(**key).is_some());
     KEYS.iter().find(has_all).copied()
-}
-
-fn is_same_amount(a: &Value, b: &Value) -> bool {
-    amount_of(a).is_some_and(|a| amount_of(b) == Some(a))
 }
 
 #[cfg(test)]

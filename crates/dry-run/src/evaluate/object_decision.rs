@@ -3,7 +3,7 @@
 use std::fmt;
 
 use headroom_admission::amount::Quantity;
-use headroom_admission::cluster::lookup::{Lookup, Missing};
+use headroom_admission::cluster::lookup::Lookup;
 use headroom_admission::quota;
 use headroom_admission::request::{Pod, Requirement, Role, ValueOrigin};
 use headroom_admission::verdict::{self, Cause, Decision, Violation};
@@ -480,7 +480,12 @@ impl ObjectWarning {
             Cause::MissingContext(missing) => {
                 // Without the policy's guesses at what may be wrong with its own installation.
                 text = format!("{}; evaluated without it", missing.problem);
-                (missing.lookup.call().kind.to_owned(), is_needed(missing).then_some(Topic::MissingContext))
+                // Without these, nothing can be said of pods.
+                let is_needed = matches!(
+                    missing.lookup,
+                    Lookup::LimitRanges { .. } | Lookup::Quotas { .. } | Lookup::Scaled { .. }
+                );
+                (missing.lookup.call().kind.to_owned(), is_needed.then_some(Topic::MissingContext))
             }
             Cause::Limits => (String::new(), Some(Topic::Limits)),
             Cause::Quota(breach) => {
@@ -501,11 +506,6 @@ impl ObjectWarning {
     pub(super) fn blocking(topic: Topic, text: String) -> Self {
         Self { blocks_pods: Some(topic), ..text.into() }
     }
-}
-
-/// True if nothing can be said of pods without it.
-fn is_needed(missing: &Missing<'_>) -> bool {
-    matches!(missing.lookup, Lookup::LimitRanges { .. } | Lookup::Quotas { .. } | Lookup::Scaled { .. })
 }
 
 impl From<String> for ObjectWarning {

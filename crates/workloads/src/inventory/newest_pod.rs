@@ -57,12 +57,15 @@ impl WorkloadEntry {
 pub fn as_it_runs(mut object: Value, pod: Option<&Value>) -> Value {
     let Some((pod, at)) = pod.zip(pod_in(&object)) else { return object };
     let Some(spec) = object.pointer_mut(&format!("{at}/spec")).and_then(Value::as_object_mut) else { return object };
+    let injected = |container: &Value| -> Value {
+        DECIDING.iter().filter_map(|field| Some(((*field).to_owned(), container.get(*field)?.clone()))).collect()
+    };
     for list in LISTS {
         let own = spec.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
         let find = |name: Option<&Value>| own.iter().find(|of| of.get("name") == name);
         // In the pod's order, which decides beside which sidecars an init container runs.
         let all = items(pod, &format!("/spec/{list}"));
-        let all: Vec<Value> = all.map(|of| find(of.get("name")).cloned().unwrap_or_else(|| in_short(of))).collect();
+        let all: Vec<Value> = all.map(|of| find(of.get("name")).cloned().unwrap_or_else(|| injected(of))).collect();
         if all.len() > own.len() {
             spec.insert(list.to_owned(), Value::Array(all));
         }
@@ -76,9 +79,4 @@ pub fn as_it_runs(mut object: Value, pod: Option<&Value>) -> Value {
 /// The place of the pod template in an object; none for pods, which stand for themselves.
 fn pod_in(object: &Value) -> Option<String> {
     kinds::of(object).filter(|kind| **kind != POD).map(kinds::pod_at)
-}
-
-fn in_short(container: &Value) -> Value {
-    let fields = DECIDING.iter().filter_map(|field| Some(((*field).to_owned(), container.get(*field)?.clone())));
-    Value::Object(fields.collect())
 }
