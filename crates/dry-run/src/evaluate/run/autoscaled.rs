@@ -15,8 +15,8 @@ impl Run {
     /// Evaluates the target of an object if that is an autoscaler: the warnings at the largest number of replicas that the target
     /// does not cause at its present number. Of what is not checked the reason, if it is worth a warning.
     pub(super) fn evaluate_target(&mut self, object: &Value) -> Result<Vec<String>, Option<String>> {
-        let autoscaler = HorizontalAutoscaler::of(object).ok_or(None)?;
-        let most = autoscaler.most.ok_or(None)?;
+        let Some(autoscaler) = HorizontalAutoscaler::of(object) else { return Err(None) };
+        let Some(most) = autoscaler.most else { return Err(None) };
         let field = if ApiKind::of(object).kind == HORIZONTAL { "maxReplicas" } else { "maxReplicaCount" };
         let WorkloadRef { namespace, kind, name } = &autoscaler.target;
         let api_version = autoscaler.target_api_version.as_str();
