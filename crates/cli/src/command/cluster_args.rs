@@ -390,7 +390,7 @@ impl Opened {
         let admission = std::mem::replace(&mut self.admission, Admission::assumed());
         let mut run = Run::new(cluster, admission, &self.namespace);
         let found = act(&mut run);
-        (self.cluster, self.admission) = run.into_parts();
+        (self.cluster, self.admission) = (run.cluster, run.admission);
         found
     }
 

@@ -116,8 +116,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
             Answer { why, has_pods: has_pods(&object), decision }
         };
         let answers: Vec<Answer> = found.into_iter().map(answer).collect();
-        let (_, admission) = run.into_parts();
-        (answers, admission.describe())
+        (answers, run.admission.describe())
     };
     if let Some(field) = &args.value {
         let mut is_there = false;

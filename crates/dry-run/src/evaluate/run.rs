@@ -31,7 +31,7 @@ pub use pods::{Blocked, FITS_NOW};
 
 pub struct Run {
     pub cluster: Overlay,
-    admission: Admission,
+    pub admission: Admission,
     /// The namespace of objects that name none.
     namespace: String,
     /// The minor version of the API server; none if it is not known.
@@ -58,11 +58,6 @@ impl Run {
             has_tenants: None,
             applied: HashMap::new(),
         }
-    }
-
-    /// The cluster with all that was put, and its admission.
-    pub fn into_parts(self) -> (Overlay, Admission) {
-        (self.cluster, self.admission)
     }
 
     /// Checks a request that is admitted otherwise against TenantQuotas.
