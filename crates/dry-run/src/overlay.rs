@@ -310,7 +310,6 @@ impl ClusterReader for Uncounted<'_> {
     }
 }
 
-/// Namespace and name.
 fn place_of(object: &Value) -> (&str, &str) {
     (metadata(object, "namespace"), metadata(object, "name"))
 }

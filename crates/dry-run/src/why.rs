@@ -87,7 +87,6 @@ pub struct Suffixes {
 /// Characters of a text of the cluster.
 const LONGEST: usize = 400;
 
-/// Explains what is wrong with an object of a cluster.
 pub fn of(run: &mut Run, workload: &Value, suffixes: &Suffixes, now: Option<Timestamp>) -> WorkloadDiagnosis {
     let (kind, has_status) = (ApiKind::of(workload), workload.get("status").is_some());
     let workload = &running::with_status(workload.clone(), &mut run.cluster);

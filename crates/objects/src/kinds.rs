@@ -11,7 +11,6 @@ use headroom_admission::cluster::usage::profile_layout::GROUP;
 use headroom_admission::request::kinds::POD_KINDS;
 use serde_json::Value;
 
-/// A kind of object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApiKind {
     /// Empty for the core group.
@@ -97,7 +96,6 @@ impl ApiKind {
         }
     }
 
-    /// The kind of an object.
     pub fn of(object: &Value) -> Self {
         Self::new(text(object, "/apiVersion"), text(object, "/kind"))
     }

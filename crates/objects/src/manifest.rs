@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 
 use crate::kinds::{metadata, text};
 
-/// An object, and its place in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     pub origin: Origin,
@@ -43,7 +42,6 @@ pub struct Malformed {
     pub is_other_yaml: bool,
 }
 
-/// The objects in a text that came from `file`.
 pub fn read_text(file: &Path, text: &str) -> Result<Vec<Manifest>, Malformed> {
     read_each(file, text).into_iter().collect()
 }

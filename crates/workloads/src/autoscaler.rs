@@ -204,7 +204,6 @@ fn target_of(object: &Value, at: &str, default_kind: &str) -> (WorkloadRef, Stri
     (target, text("apiVersion").unwrap_or(DEPLOYMENT.api_version).to_owned())
 }
 
-/// Autoscalers by their targets.
 #[derive(Debug, Default)]
 pub struct Autoscalers {
     horizontal: BTreeMap<WorkloadRef, Vec<HorizontalAutoscaler>>,

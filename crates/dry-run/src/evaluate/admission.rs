@@ -78,7 +78,6 @@ pub struct Description {
     pub notes: Vec<String>,
 }
 
-/// A policy object of Headroom's module.
 #[derive(Debug)]
 struct Policy {
     /// Null for settings that match everything.

@@ -257,7 +257,6 @@ pub struct Measured {
     pub amount: String,
 }
 
-/// The origin of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBy {
     Author,
@@ -439,7 +438,6 @@ impl RejectionReason {
         Self { topic, lines, of_policy: None, lacks_room: topic == Topic::Quota }
     }
 
-    /// A read that failed.
     pub fn missing_context(problem: String) -> Self {
         const ADVICE: &str = "not evaluated without it: if permission is missing, bind the ClusterRole headroom-reader; or pass --cluster-dir";
         let lines = vec![problem.clone(), ADVICE.to_owned()];

@@ -52,7 +52,6 @@ const FREE_TEXT: [(&str, &str); 8] = [
 ];
 
 impl Redaction {
-    /// Leaves out of an object what may be confidential.
     pub fn redact(&mut self, object: &mut Value) {
         without_bookkeeping(object);
         if matches!(object.get("kind").and_then(Value::as_str), Some("Secret" | "ConfigMap")) {

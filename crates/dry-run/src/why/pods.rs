@@ -271,7 +271,6 @@ impl Search<'_> {
         Some(of_pod(Severity::Critical, what, details, since, command))
     }
 
-    /// The last Event of a reason about a pod.
     fn event(&mut self, reason: &str, pod: &str) -> Option<String> {
         let mut last: Option<(String, String)> = None;
         let mut add = |event: Value| {

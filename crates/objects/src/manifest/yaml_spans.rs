@@ -4,7 +4,6 @@
 
 use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StructureStyle};
 
-/// A part of a document.
 #[derive(Debug, Clone)]
 pub struct YamlNode {
     pub content: Content,
@@ -28,7 +27,6 @@ pub enum Content {
     Alias,
 }
 
-/// The documents of a text.
 pub fn documents(text: &str) -> Result<Vec<YamlNode>, String> {
     let mut parser = Parser::new_from_str_with_options(text, super::yaml::options());
     let mut documents = Vec::new();
