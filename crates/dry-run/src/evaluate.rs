@@ -15,7 +15,6 @@ mod validation;
 mod byte_warnings;
 mod kubectl_apply;
 mod measured;
-mod order;
 mod settle;
 pub mod tenant_quotas;
 
@@ -43,8 +42,7 @@ pub use object_decision::{
     ChargedAmount, ContainerValues, Measured, ObjectCharge, ObjectDecision, ObjectWarning, Operation, RejectionReason,
     ResourceValue, SetBy, Topic, Verdict,
 };
-pub use order::in_order;
-pub use run::{Blocked, FITS_NOW, Run};
+pub use run::{Blocked, FITS_NOW, Run, in_order};
 pub use validation::{problems, problems_of_bounds};
 
 /// Evaluates a request with the objects of a cluster.

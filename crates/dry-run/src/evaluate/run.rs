@@ -1,7 +1,7 @@
 //! Evaluates objects one after the other, as `kubectl apply` would send them.
 //!
 //! An admitted object exists for the objects after it, and is charged to the quotas; so are the pods that a workload will
-//! make. [`in_order`](super::in_order) has LimitRanges, ResourceQuotas and Namespaces before what they bound. An object
+//! make. [`in_order`] has LimitRanges, ResourceQuotas and Namespaces before what they bound. An object
 //! that is there already is evaluated as the update that applying it would make.
 
 mod autoscaled;
@@ -411,6 +411,35 @@ fn containers_only_in(object: &Value, other: &Value) -> Vec<String> {
     };
     let others = names(other);
     names(object).into_iter().filter(|name| !others.contains(name)).collect()
+}
+
+/// Calls `each` with all items, in three parts: objects that bound a namespace, say what kinds there are or have what pods are
+/// made of, since no pod of a workload is created before them; the others; and autoscalers, whose targets are there by the
+/// time they scale. The results are in the order of the items.
+pub fn in_order<T, R>(items: Vec<T>, object: impl Fn(&T) -> Option<&Value>, mut each: impl FnMut(T) -> R) -> Vec<R> {
+    // Without sorting, which would make the page's wasm larger.
+    let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
+    let mut parts = [Vec::new(), Vec::new(), Vec::new()];
+    let [bounds, others, autoscalers] = &mut parts;
+    for (item, result) in items.into_iter().zip(&mut results) {
+        let kind = object(&item).and_then(|object| object.get("kind")).and_then(Value::as_str).unwrap_or_default();
+        let part = match kind {
+            "Namespace"
+            | "LimitRange"
+            | "ResourceQuota"
+            | "TenantQuota"
+            | "CustomResourceDefinition"
+            | "ResourceClaimTemplate"
+            | "SandboxTemplate" => &mut *bounds,
+            "HorizontalPodAutoscaler" | "ScaledObject" => &mut *autoscalers,
+            _ => &mut *others,
+        };
+        part.push((item, result));
+    }
+    for (item, result) in parts.into_iter().flatten() {
+        *result = Some(each(item));
+    }
+    results.into_iter().flatten().collect()
 }
 
 /// True for the kinds that Headroom evaluates in any case; others only count for quotas that name them.
