@@ -77,28 +77,9 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    use headroom_fixtures::{files_below, workspace_file};
+    use headroom_fixtures::{files_below, words, workspace_file};
 
     use super::*;
-
-    /// The words of a command as a shell splits them, up to a pipe, a redirection or a comment.
-    fn words(command: &str) -> Vec<String> {
-        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-        for letter in command.chars() {
-            match (quote, letter) {
-                (Some(open), letter) if letter == open => quote = None,
-                (None, '\'' | '"') => {
-                    quote = Some(letter);
-                    word.get_or_insert_default();
-                }
-                (None, '|' | '>' | '#') if word.is_none() => break,
-                (None, letter) if letter.is_whitespace() => words.extend(word.take()),
-                _ => word.get_or_insert_default().push(letter),
-            }
-        }
-        words.extend(word);
-        words
-    }
 
     /// The commands of our programs in a page, which stand in blocks for shells and in workflows.
     fn commands(page: &str) -> Vec<Vec<String>> {

@@ -106,6 +106,10 @@ impl Faults {
         self.check(found == expected, || format!("{what}: found {found:?}, expected {expected:?}"));
     }
 
+    fn tried(&mut self, place: &str, tried: Result<()>) {
+        self.0.extend(tried.err().map(|error| format!("{place}: {error:#}")));
+    }
+
     fn end(self, summary: &str) -> Result<()> {
         if self.0.is_empty() {
             println!("{summary}");
@@ -165,15 +169,7 @@ fn text(value: &Value) -> &str {
 }
 
 fn sorted_files(folder: &str, extension: &str) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {folder}"))? {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.extend(sorted_files(&path.to_string_lossy(), extension)?);
-        } else if path.extension().is_some_and(|found| found == extension) {
-            found.push(path.to_string_lossy().into_owned());
-        }
-    }
-    found.sort();
-    Ok(found)
+    let files = headroom_fixtures::files_below(Path::new(folder)).map_err(anyhow::Error::msg)?;
+    let wanted = files.into_iter().filter(|path| path.extension().is_some_and(|found| found == extension));
+    Ok(wanted.map(|path| path.to_string_lossy().into_owned()).collect())
 }
