@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 fn objects_are_described_as_kubectl_describes_them() {
     let list = |items: &[Value]| json!({"items": items}).to_string();
     for case in ["limit_range", "quota"].into_iter().flat_map(cases) {
-        let Check::Describe { input, expect } = &case.check else { continue };
-        let lists = [&input.resource_quotas, &input.limit_ranges].map(|items| list(items));
+        let Check::Describe { limit_ranges, resource_quotas, text: expected } = &case.check else { continue };
+        let lists = [resource_quotas, limit_ranges].map(|items| list(items));
         let [quotas, ranges] = lists.each_ref().map(|list| Document::read(list).unwrap());
         let quotas = ResourceQuota::read_list(quotas.root()).unwrap();
         let text = match (&quotas[..], &LimitRange::read_list(ranges.root()).unwrap()[..]) {
             ([quota], []) => kubectl::quota(quota),
             ([], [range]) => {
-                let namespace = &input.limit_ranges[0]["metadata"]["namespace"];
+                let namespace = &limit_ranges[0]["metadata"]["namespace"];
                 kubectl::limit_range(range, namespace.as_str().unwrap())
             }
             _ => panic!("{}: expected exactly one object", case.name),
         };
-        assert_eq!(text, expect.text, "{}", case.name);
+        assert_eq!(text, *expected, "{}", case.name);
     }
 }

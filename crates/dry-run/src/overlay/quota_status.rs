@@ -91,10 +91,10 @@ mod tests {
     #[test]
     fn quotas_are_counted_as_the_quota_controller_counts_them() {
         for case in cases("quota") {
-            let Check::Recalculate { input, expect } = &case.check else { continue };
-            for quota in &input.resource_quotas {
-                let expected = &expect.quotas[metadata(quota, "name")];
-                let status = counted(quota.clone(), &input.objects);
+            let Check::Recalculate { resource_quotas, objects, quotas } = &case.check else { continue };
+            for quota in resource_quotas {
+                let expected = &quotas[metadata(quota, "name")];
+                let status = counted(quota.clone(), objects);
                 assert_amounts(&case.name, &status["hard"], &expected.hard);
                 assert_amounts(&case.name, &status["used"], &expected.used);
             }

@@ -19,16 +19,14 @@ fn every_conformance_case_holds_except_for_the_departures() {
                 assert_eq!(read.is_ok(), expect.valid && !DEPARTURES.contains(&name.as_str()), "{name}: {read:?}");
                 read.into_iter().for_each(|quantity| check_parsed(&name, &quantity, expect));
             }
-            Check::Compare { input, expect } => {
-                assert_eq!(quantity(&input.a).cmp(&quantity(&input.b)) as i64, expect.cmp, "{name}");
-            }
-            Check::Arith { input, expect } => {
-                let (a, b) = (quantity(&input.a), quantity(&input.b));
-                let found = match input.op {
+            Check::Compare { a, b, cmp } => assert_eq!(quantity(a).cmp(&quantity(b)) as i64, *cmp, "{name}"),
+            Check::Arith { a, b, op, result } => {
+                let (a, b) = (quantity(a), quantity(b));
+                let found = match op {
                     Operation::Add => a.plus(&b),
                     Operation::Sub => a.minus(&b),
                 };
-                assert_eq!(found.to_string(), expect.result, "{name}");
+                assert_eq!(found.to_string(), *result, "{name}");
             }
             other => panic!("{name}: unknown check {other:?}"),
         }

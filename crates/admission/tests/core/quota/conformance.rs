@@ -8,7 +8,7 @@ use headroom_admission::cluster::resource_quota::{ResourceQuota, validate};
 use headroom_admission::json::Document;
 use headroom_admission::quota::stored::Stored;
 use headroom_admission::quota::{ChargedKind, ObjectUsage, QuotaObject, scope};
-use headroom_fixtures::conformance::{Check, cases};
+use headroom_fixtures::conformance::{Check, cases, check_problems};
 use serde_json::{Map, Value, json};
 
 use crate::harness::{answer, assert_amounts, to_json};
@@ -38,9 +38,9 @@ fn admitted_requests_are_charged_as_the_api_server_charges_them() {
 #[test]
 fn each_request_of_a_sequence_sees_the_usage_after_the_earlier_ones() {
     for case in cases("quota") {
-        let Check::Sequence { input, expect } = &case.check else { continue };
-        let mut quotas = input.resource_quotas.clone();
-        for (request, step) in input.requests.iter().zip(&expect.steps) {
+        let Check::Sequence { requests, resource_quotas, steps, final_used } = &case.check else { continue };
+        let mut quotas = resource_quotas.clone();
+        for (request, step) in requests.iter().zip(steps) {
             let answer = answer(request, &json!({}), &json!({"ResourceQuota": {"items": quotas}}), None);
             step.check(&case.name, answer.admitted, &answer.message);
             if request["dryRun"] == true {
@@ -53,7 +53,7 @@ fn each_request_of_a_sequence_sees_the_usage_after_the_earlier_ones() {
             }
         }
         for quota in &quotas {
-            let used = &expect.final_used[quota["metadata"]["name"].as_str().unwrap()];
+            let used = &final_used[quota["metadata"]["name"].as_str().unwrap()];
             assert_amounts(&case.name, &quota["status"]["used"], used);
         }
     }
@@ -69,43 +69,43 @@ fn with_object<T>(resource: &str, object: &Value, examine: impl FnOnce(&QuotaObj
 #[test]
 fn usage_is_what_the_api_server_counts() {
     for case in cases("quota") {
-        let Check::Usage { input, expect } = &case.check else { continue };
-        let now = input.now.as_ref().map(|now| now.parse().unwrap());
-        let usage = with_object(&input.resource, &input.object, |object| {
-            to_json(&ObjectUsage::of(object, now).unwrap().list(object.kind))
-        });
-        assert_amounts(&case.name, &usage, &expect.usage);
+        let Check::Usage { resource, object, now, usage } = &case.check else { continue };
+        let now = now.as_ref().map(|now| now.parse().unwrap());
+        let counted =
+            with_object(resource, object, |object| to_json(&ObjectUsage::of(object, now).unwrap().list(object.kind)));
+        assert_amounts(&case.name, &counted, usage);
     }
 }
 
 #[test]
 fn objects_match_the_scopes_that_they_match_upstream() {
     for case in cases("quota") {
-        let Check::MatchingScopes { input, expect } = &case.check else { continue };
-        let matched = with_object(&input.resource, &input.object, |object| {
-            let mut matched = Vec::new();
-            for selector in &input.selectors {
+        let Check::MatchingScopes { resource, object, selectors, matched } = &case.check else { continue };
+        let found = with_object(resource, object, |object| {
+            let mut found = Vec::new();
+            for selector in selectors {
                 let text = selector.to_string();
                 let document = Document::read(&text).unwrap();
                 let requirement = Requirement::read(document.root(), "scopeName").unwrap();
                 if scope::matches(object, &requirement).unwrap() {
                     let Requirement { key, operator, values } = &requirement;
-                    matched.push(format!("{key} {} {}", operator.name(), values.join(" ")).trim_end().to_owned());
+                    found.push(format!("{key} {} {}", operator.name(), values.join(" ")).trim_end().to_owned());
                 }
             }
-            matched
+            found
         });
-        assert_eq!(matched, expect.matched, "{}", case.name);
+        assert_eq!(found, *matched, "{}", case.name);
     }
 }
 
 #[test]
 fn quotas_are_validated_as_the_api_server_validates_them() {
     for case in cases("quota") {
-        let Check::ValidateObject { input, expect } = &case.check else { continue };
-        let text = input.resource_quotas[0].to_string();
+        let Check::ValidateObject { resource_quotas, valid, errors, .. } = &case.check else { continue };
+        let text = resource_quotas[0].to_string();
         let document = Document::read(&text).unwrap();
         let problems = validate::quota(&ResourceQuota::read(document.root()).unwrap());
-        expect.check(&case.name, problems.iter().map(|problem| (problem.field.as_str(), problem.detail.as_str())));
+        let problems = problems.iter().map(|problem| (problem.field.as_str(), problem.detail.as_str()));
+        check_problems(&case.name, *valid, errors, problems);
     }
 }
