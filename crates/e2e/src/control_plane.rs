@@ -165,37 +165,31 @@ impl Drop for ControlPlane {
     }
 }
 
-/// A user with a token. The administrator impersonates all other users.
-struct Account {
-    user: &'static str,
-    token: &'static str,
-}
+/// A user and a token. The administrator impersonates all other users.
+type Account = [&'static str; 2];
 
-const ADMIN: Account = Account { user: "admin", token: "admin-on-loopback" };
-const CONTROLLERS: Account = Account { user: "system:kube-controller-manager", token: "controllers-on-loopback" };
+const ADMIN: Account = ["admin", "admin-on-loopback"];
+const CONTROLLERS: Account = ["system:kube-controller-manager", "controllers-on-loopback"];
 
 /// Writes the files that the servers' arguments name.
 fn write_files(folder: &Path) -> Result<()> {
     let server = certificate::for_server(&["127.0.0.1", "localhost"])?;
     let service_account = KeyPair::generate()?;
-    let tokens: String = [ADMIN, CONTROLLERS]
-        .iter()
-        .map(|Account { user, token }| format!("{token},{user},{user},system:masters\n"))
-        .collect();
+    let tokens = [ADMIN, CONTROLLERS].map(|[user, token]| format!("{token},{user},{user},system:masters\n"));
     for (name, text) in [
         ("authority.crt", server.authority),
         ("server.crt", server.certificate),
         ("server.key", server.key),
         ("service-account.key", service_account.serialize_pem()),
         ("service-account.pub", service_account.public_key_pem()),
-        ("tokens.csv", tokens),
+        ("tokens.csv", tokens.concat()),
     ] {
         fs::write(folder.join(name), text)?;
     }
     Ok(())
 }
 
-fn kubeconfig_of(account: Account, folder: &Path, port: u16) -> Result<Kubeconfig> {
+fn kubeconfig_of([user, token]: Account, folder: &Path, port: u16) -> Result<Kubeconfig> {
     let name = "headroom-test";
     Ok(serde_json::from_value(json!({
         "apiVersion": "v1",
@@ -205,8 +199,8 @@ fn kubeconfig_of(account: Account, folder: &Path, port: u16) -> Result<Kubeconfi
             "server": format!("https://127.0.0.1:{port}"),
             "certificate-authority": folder.join("authority.crt"),
         }}],
-        "users": [{"name": account.user, "user": {"token": account.token}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": account.user}}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
     }))?)
 }
 

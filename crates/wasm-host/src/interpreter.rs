@@ -27,7 +27,9 @@ impl Interpreter {
     }
 
     fn run(&self, store: &mut Store<Side>) -> Result<i32, Error> {
-        let instance = linker(&self.engine)?.instantiate_and_start(&mut *store, &self.module)?;
+        let mut linker = Linker::new(&self.engine);
+        link_imports!(linker);
+        let instance = linker.instantiate_and_start(&mut *store, &self.module)?;
         for starter in STARTERS {
             if instance.get_func(&*store, starter).is_some() {
                 instance.get_typed_func::<(), ()>(&*store, starter)?.call(&mut *store, ())?;
@@ -36,12 +38,6 @@ impl Interpreter {
         let lengths = store.data().lengths().map_err(Error::new)?;
         instance.get_typed_func::<(i32, i32), i32>(&*store, GUEST_CALL)?.call(store, lengths)
     }
-}
-
-fn linker(engine: &Engine) -> Result<Linker<Side>, Error> {
-    let mut linker = Linker::new(engine);
-    link_imports!(linker);
-    Ok(linker)
 }
 
 fn enter<R>(
