@@ -59,13 +59,6 @@ pub enum Kind {
     ForgeryCounts,
 }
 
-/// The difference between our answers with and without forged fields. They must be equal, including warnings.
-pub fn difference_by_forgery(unforged: &Answer, forged: &Answer) -> Option<Difference> {
-    let difference =
-        Difference { kind: Kind::ForgeryCounts, kubernetes: unforged.to_string(), headroom: forged.to_string() };
-    (unforged != forged).then_some(difference)
-}
-
 /// One difference, with both texts.
 pub struct Difference {
     pub kind: Kind,
