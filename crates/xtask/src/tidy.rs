@@ -84,6 +84,7 @@ pub fn check() -> Result<()> {
     }
     faults.0.extend(listed_out_of_order(&architecture, &read("crates/admission/src/lib.rs")?)?);
     let path = Regex::new(r"`((?:crates|deploy|docs|playground|scripts|tests)/[\w./-]+)`")?;
+    let link = Regex::new(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")?;
     let ignored = read(".gitignore")?;
     for file in files.iter().filter(|file| file.ends_with(".md")) {
         let text = read(file)?;
@@ -94,10 +95,8 @@ pub fn check() -> Result<()> {
             let is_there = Path::new(&path).exists() || Path::new(file).with_file_name(&path).exists();
             faults.check(is_made || is_there, || format!("{file}: `{path}` is not there"));
         }
-    }
-    let link = Regex::new(r"\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")?;
-    for file in files.iter().filter(|file| file.ends_with(".md") && !file.starts_with("docs/src")) {
-        for target in link.captures_iter(&read(file)?).map(|found| normal(&Path::new(file).with_file_name(&found[1]))) {
+        for found in link.captures_iter(&text).filter(|_| !file.starts_with("docs/src")) {
+            let target = normal(&Path::new(file).with_file_name(&found[1]));
             faults.check(target.exists(), || {
                 format!("{file}: the link leads to {}, which is not there", target.display())
             });

@@ -6,9 +6,10 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use headroom_fixtures::process::Running;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -190,7 +191,7 @@ fn a_release_has_all_files_or_none() {
 
 /// Debian's docker-registry on loopback.
 struct Registry {
-    process: Child,
+    _process: Running,
     host: String,
     work: TempDir,
 }
@@ -209,7 +210,7 @@ impl Registry {
         fs::write(&config, text).unwrap();
         let mut command = Command::new("docker-registry");
         let process = command.arg("serve").arg(config).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let registry = Self { process, host, work };
+        let registry = Self { _process: Running(process), host, work };
         let answers = (0..100).any(|_| {
             std::thread::sleep(Duration::from_millis(200));
             std::net::TcpStream::connect(&registry.host).is_ok()
@@ -232,13 +233,6 @@ impl Registry {
 
     fn folder(&self, name: &str) -> String {
         self.work.path().join(name).display().to_string()
-    }
-}
-
-impl Drop for Registry {
-    fn drop(&mut self) {
-        drop(self.process.kill());
-        drop(self.process.wait());
     }
 }
 
