@@ -158,7 +158,8 @@ impl Side {
     }
 
     pub(crate) fn random_get(&mut self, memory: &mut [u8], pointer: i32, length: i32) -> Result<i32, String> {
-        for bytes in part(memory, pointer, length)?.chunks_mut(8) {
+        let bytes = memory.get_mut(range(pointer, length.cast_unsigned() as usize)).ok_or(OUTSIDE)?;
+        for bytes in bytes.chunks_mut(8) {
             let number = match self.random {
                 Random::Fresh => RandomState::new().hash_one(length),
                 Random::Fixed => 7,
@@ -253,11 +254,6 @@ macro_rules! link_imports {
 pub(crate) use link_imports;
 
 /// Part of the guest's memory. A pointer or length beyond it is refused before anything is allocated.
-fn part(memory: &mut [u8], pointer: i32, length: i32) -> Result<&mut [u8], String> {
-    let range = range(pointer, length.cast_unsigned() as usize);
-    memory.get_mut(range).ok_or_else(|| OUTSIDE.to_owned())
-}
-
 fn read(memory: &[u8], pointer: i32, length: i32) -> Result<&[u8], String> {
     memory.get(range(pointer, length.cast_unsigned() as usize)).ok_or_else(|| OUTSIDE.to_owned())
 }

@@ -92,7 +92,7 @@ pub async fn wait_for(
 
 /// Polls until an attempt succeeds; fails with the reason of the last one.
 pub async fn eventually<T>(claim: &str, attempt: impl AsyncFnMut() -> Result<T, String>) -> T {
-    within([Duration::from_secs(60), Duration::from_millis(200)], claim, attempt).await.unwrap()
+    within([Duration::from_secs(120), Duration::from_millis(200)], claim, attempt).await.unwrap()
 }
 
 /// Makes the API server call another team's webhook after our mutating policy, because it calls webhooks in the order of

@@ -94,7 +94,7 @@ async fn resize_pods() -> Result<(), Failed> {
         world.run("killed", 1, limited("32Mi", "48Mi"), json!({})),
     );
     say("the pods are ready");
-    world.guard("always").await;
+    world.policies.guard(&world.client, "always").await.unwrap();
     world.collect().await;
     say("profiles are collected");
 

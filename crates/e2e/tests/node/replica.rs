@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use headroom_e2e::cluster::Cluster;
 use headroom_e2e::process::Process;
@@ -38,23 +37,8 @@ pub type Hook = Arc<dyn Fn(&str) -> Option<Fate> + Send + Sync>;
 /// Holds requests back until a test opens it.
 #[derive(Default)]
 pub struct Gate {
-    asked: Notify,
-    opened: CancellationToken,
-}
-
-impl Gate {
-    pub async fn pass(&self) {
-        self.asked.notify_one();
-        self.opened.cancelled().await;
-    }
-
-    pub async fn wait_for_request(&self) {
-        tokio::time::timeout(Duration::from_secs(600), self.asked.notified()).await.unwrap();
-    }
-
-    pub fn open(&self) {
-        self.opened.cancel();
-    }
+    pub asked: Notify,
+    pub opened: CancellationToken,
 }
 
 /// The program, which is killed when it is dropped.
@@ -134,7 +118,10 @@ async fn answer(
             kill(program).await;
             anyhow::bail!("the program is gone");
         }
-        Some(Fate::Held(gate)) => gate.pass().await,
+        Some(Fate::Held(gate)) => {
+            gate.asked.notify_one();
+            gate.opened.cancelled().await;
+        }
         Some(Fate::Unanswered) | None => {}
     }
     let (mut parts, body) = request.into_parts();

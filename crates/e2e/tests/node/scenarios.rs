@@ -184,9 +184,9 @@ pub async fn smaller_node(world: &World) {
     })
     .await;
     world.run("shrunk", 1, json!({"requests": {"cpu": "20m", "memory": "32Mi"}}), json!({})).await;
-    world.gate.wait_for_request().await;
+    tokio::time::timeout(Duration::from_secs(600), world.gate.asked.notified()).await.unwrap();
     world.node.shell("kill -STOP $(pidof kubelet)");
-    world.gate.open();
+    world.gate.opened.cancel();
     world
         .until("shrunk", "the resize is asked for", |pod| asked(pod, "requests", "cpu") > quantity(&json!("400m")))
         .await;

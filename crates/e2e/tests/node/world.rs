@@ -75,11 +75,6 @@ impl World {
         .await;
     }
 
-    /// Puts the policies of the chart behind webhooks for a namespace.
-    pub async fn guard(&self, namespace: &str) {
-        self.policies.guard(&self.client, namespace).await.unwrap();
-    }
-
     /// Creates a namespace in this mode. The collector publishes which namespaces ask for estimates, so those that do are made before
     /// it runs.
     pub async fn namespace(&self, name: &str, mode: &str) {

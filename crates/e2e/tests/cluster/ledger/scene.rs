@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::guarded_namespace::eventually;
 use crate::objects;
 
 /// The only ledger of a quota for all.
@@ -33,7 +34,6 @@ const ROOT: &str = "all";
 pub const HOME: &str = "headroom-ledger";
 /// The label by which a pod calls one of two servers, as a Service spreads calls.
 pub const SERVER: &str = "server";
-const PATIENCE: [Duration; 2] = [Duration::from_secs(120), Duration::from_millis(200)];
 /// A second quota, which bounds no pods.
 pub const SERVICES: &str = "services";
 
@@ -240,12 +240,11 @@ impl Scene {
         self.create_all(namespaces).await;
         let accounts = api(&self.client, "v1", "ServiceAccount");
         let of_namespaces = ListParams::default().fields("metadata.name=default");
-        within(PATIENCE, "the controllers have made all service accounts", async || {
+        eventually("the controllers have made all service accounts", async || {
             let made = accounts.list(&of_namespaces).await.unwrap().items.len();
             (!has_controllers || made > self.namespaces.len()).then_some(()).ok_or(format!("{made}"))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// Starts a program twice, optimized if there is a folder of such programs, and waits until the API server calls both.
@@ -283,15 +282,14 @@ impl Scene {
 
     /// Waits until both servers answer the API server, or until it calls them where none is.
     async fn wait_for_answers(&self, has_servers: bool) {
-        within(PATIENCE, "the API server calls the webhooks", async || {
+        eventually("the API server calls the webhooks", async || {
             let ask = |server| try_create(&self.client, self.pod("probe", 0, server));
             let answers = [ask(0).await, ask(1).await];
             let are_right = answers.iter().all(|answer| answer.is_ok() == has_servers);
             let words = || self.servers.iter().map(Server::last_words).collect::<String>();
             are_right.then_some(()).ok_or_else(|| format!("{answers:?} {}", words()))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// Quotas on pods, and waits until they are enforced.
@@ -335,12 +333,11 @@ impl Scene {
         // is off.
         let stored = api_in(&self.client, HOME, "headroom.dev/v1alpha1", "QuotaLedger");
         let states = ListParams::default().labels(PLAN_LABEL);
-        within(PATIENCE, "there are ledgers", async || {
+        eventually("there are ledgers", async || {
             let there = stored.list_metadata(&states).await.unwrap().items.len();
             (there >= ledgers).then_some(()).ok_or(format!("{there} of {ledgers}"))
         })
-        .await
-        .unwrap();
+        .await;
     }
 
     /// Waits until the quotas have counted this many pods.

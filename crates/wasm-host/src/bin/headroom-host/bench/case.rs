@@ -51,7 +51,8 @@ pub struct Cost {
     pub out_of_fuel: bool,
     pub memory: usize,
     pub payload: usize,
-    pub answers: usize,
+    /// The size of the policy's input: the payload and the host's answers.
+    pub bytes: usize,
     pub host_calls: usize,
     pub work: Work,
     pub response: Result<Vec<u8>, String>,
@@ -160,7 +161,7 @@ impl Bench {
             out_of_fuel,
             memory,
             payload: case.payload.len(),
-            answers: answers.sum(),
+            bytes: case.payload.len() + answers.sum::<usize>(),
             host_calls: exchanges.len(),
             work: cluster.work(),
             response,
@@ -171,17 +172,12 @@ impl Bench {
 }
 
 impl Cost {
-    /// The size of the policy's input: the payload and the host's answers.
-    pub fn bytes(&self) -> usize {
-        self.payload + self.answers
-    }
-
     pub fn fuel_per_byte(&self) -> f64 {
-        per_byte(self.fuel, self.bytes())
+        per_byte(self.fuel, self.bytes)
     }
 
     pub fn memory_per_byte(&self) -> f64 {
-        per_byte(self.memory as u64, self.bytes())
+        per_byte(self.memory as u64, self.bytes)
     }
 
     /// The verdict, and the bytes of messages to the user.

@@ -57,7 +57,7 @@ pub fn run(bench: &Bench) -> Result<Vec<String>, String> {
 
 /// The exceeded parts of the budget.
 fn excess(name: &str, cost: &Cost, is_product: bool) -> Vec<String> {
-    let bytes = cost.bytes();
+    let bytes = cost.bytes;
     let (most_fuel, most_memory) = match is_product {
         false => (FUEL + FUEL_PER_BYTE * bytes as u64, MEMORY + MEMORY_PER_BYTE * bytes),
         true => (FUEL_OF_PRODUCT.max(FUEL_PER_BYTE_OF_PRODUCT * bytes as u64), MEMORY_OF_PRODUCT),
