@@ -65,10 +65,8 @@ pub fn bench(arguments: &Arguments) -> Result<(), String> {
     let (plain, settings) = (recorded(PLAIN), json!({"estimates": {"namespace": "headroom"}}));
     if let Some(path) = &arguments.against {
         let other = Bench::load(&read(path)?, &access, true)?;
-        let mut cases = Vec::new();
-        for (request, name) in requests {
-            cases.push(Case::new(name, request, &settings, objects.clone())?);
-        }
+        let cases = requests.map(|(request, name)| Case::new(name, request, &settings, objects.clone()));
+        let mut cases: Vec<Case> = cases.collect::<Result<_, _>>()?;
         let name = format!("{PLAIN}, without estimates");
         cases.push(Case::new(name, plain.clone(), &never(), objects.clone())?);
         cases.push(estimated_case(&plain, &objects, &settings, 2, KNOWN, WARM)?);

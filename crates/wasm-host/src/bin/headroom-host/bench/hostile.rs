@@ -45,7 +45,7 @@ pub fn run(bench: &Bench) -> Result<Vec<String>, String> {
             for size in *sizes {
                 // Made only when it is its turn, because some have megabytes.
                 let (name, row) = (format!("{place}: {}", size.name()), row(*size));
-                let case = Case { name, payload: row.payload(), cluster: in_namespace(row::NAMESPACE, row.objects()) };
+                let case = Case { name, payload: row.payload(), cluster: in_namespace(row::NAMESPACE, row.objects) };
                 let most_fuel = STOP_AT_LEAST.max(per_byte * case.payload.len() as u64);
                 let cost = bench.run_within(most_fuel, &case)?;
                 exceeded.extend(excess(&case.name, &cost, is_product));

@@ -7,7 +7,7 @@ pub const NAMESPACE: &str = "default";
 pub struct Row {
     review: Value,
     settings: Value,
-    objects: Vec<Value>,
+    pub objects: Vec<Value>,
     /// The texts in the places set by [`Row::with`].
     texts: Vec<String>,
 }
@@ -61,10 +61,6 @@ impl Row {
     pub fn with_object(mut self, object: Value) -> Self {
         self.objects.push(object);
         self
-    }
-
-    pub fn objects(&self) -> Vec<Value> {
-        self.objects.clone()
     }
 
     pub fn payload(&self) -> Vec<u8> {
