@@ -42,9 +42,7 @@ pub enum Controllers {
 pub struct ControlPlane {
     // Fields are dropped in this order: dependents first.
     controller_manager: Option<Process>,
-    /// More API servers besides the first one.
-    other_api_servers: Vec<Process>,
-    api_server: Option<Process>,
+    api_servers: Vec<Process>,
     etcd: Process,
     programs: PathBuf,
     api_server_arguments: Vec<String>,
@@ -68,8 +66,7 @@ impl ControlPlane {
         let kubeconfig = kubeconfig_of(ADMIN, folder.path(), port)?;
         let mut plane = Self {
             controller_manager: None,
-            other_api_servers: Vec::new(),
-            api_server: Some(api_server),
+            api_servers: vec![api_server],
             etcd,
             programs,
             api_server_arguments,
@@ -100,19 +97,19 @@ impl ControlPlane {
 
     /// The processor time that the first API server and etcd have taken.
     pub fn cpu(&self) -> Result<[Duration; 2]> {
-        let api_server = self.api_server.as_ref().map(Process::cpu).transpose()?;
+        let api_server = self.api_servers.first().map(Process::cpu).transpose()?;
         Ok([api_server.unwrap_or_default(), self.etcd.cpu()?])
     }
 
-    /// Kills the API server, like a crash. Stored objects are kept.
+    /// Kills the first API server, like a crash. Stored objects are kept.
     pub fn stop_api_server(&mut self) {
-        self.api_server = None;
+        drop(self.api_servers.remove(0));
     }
 
     /// Starts the API server again at its old address.
     pub async fn start_api_server(&mut self) -> Result<()> {
         let program = self.programs.join("kube-apiserver");
-        self.api_server = Some(Process::start(&program, &self.api_server_arguments, self.folder.path())?);
+        self.api_servers.insert(0, Process::start(&program, &self.api_server_arguments, self.folder.path())?);
         self.wait_until_ready(&self.kubeconfig.clone()).await
     }
 
@@ -124,7 +121,7 @@ impl ControlPlane {
         // If a flag is given twice, the last one is used.
         arguments.push(format!("--secure-port={port}"));
         let program = self.programs.join("kube-apiserver");
-        self.other_api_servers.push(Process::start(&program, &arguments, self.folder.path())?);
+        self.api_servers.push(Process::start(&program, &arguments, self.folder.path())?);
         let mut kubeconfig = self.kubeconfig.clone();
         for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
             cluster.server = Some(format!("https://127.0.0.1:{port}"));
@@ -139,14 +136,13 @@ impl ControlPlane {
         loop {
             let request = http::Request::get("/readyz").body(Vec::new())?;
             let Err(unready) = client.request_text(request).await else { return Ok(()) };
-            let api_servers = self.api_server.iter_mut().chain(&mut self.other_api_servers);
-            for process in std::iter::once(&mut self.etcd).chain(api_servers) {
+            for process in std::iter::once(&mut self.etcd).chain(&mut self.api_servers) {
                 if let Some(status) = process.ended()? {
                     bail!("a server ended with {status}\n{}", process.last_words());
                 }
             }
             if Instant::now() > deadline {
-                let words = self.api_server.as_ref().map(Process::last_words).unwrap_or_default();
+                let words = self.api_servers.first().map(Process::last_words).unwrap_or_default();
                 bail!("the API server is not ready after {START_TIMEOUT:?}: {unready}\n{words}");
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -157,8 +153,7 @@ impl ControlPlane {
 impl Drop for ControlPlane {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let running = [self.controller_manager.as_ref(), self.api_server.as_ref(), Some(&self.etcd)];
-            for process in running.into_iter().flatten() {
+            for process in self.controller_manager.iter().chain(self.api_servers.first()).chain([&self.etcd]) {
                 eprintln!("{}", process.last_words());
             }
         }
