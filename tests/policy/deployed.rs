@@ -4,7 +4,6 @@
 use std::fs;
 
 use headroom_wasm_host::built;
-use headroom_wasm_host::metadata::Metadata;
 use serde_json::Value;
 
 fn read(file: &str) -> String {
@@ -32,8 +31,7 @@ fn what_the_first_quotas_counted_is_sent_where_quotas_are_enforced() {
 
 #[test]
 fn the_policies_read_only_what_the_metadata_requests() {
-    let metadata = Metadata::from_yaml(&read("policy-metadata.yaml"));
-    let requested = serde_json::to_value(metadata.unwrap().context_aware_resources).unwrap();
+    let requested = serde_json::to_value(built::access().unwrap().resources).unwrap();
     let policies = deployed_policies();
     assert_eq!(policies.len(), 3);
     for policy in policies {

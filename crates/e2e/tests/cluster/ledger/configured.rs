@@ -321,6 +321,11 @@ async fn resource_quotas_are_enforced_as_by_the_plugin() {
         bounding("sum", json!({"hard": {"pods": "16", "requests.memory": "2Gi"}})),
         bounding("volumes", json!({"hard": {"persistentvolumeclaims": "5", "requests.storage": "8Gi"}})),
     ];
+    let used = async |client: &Client| {
+        let api = api_in(client, "shop", "v1", "ResourceQuota");
+        let list = api.list(&ListParams::default()).await.unwrap().items;
+        list.iter().map(|quota| quota.data["status"].clone()).collect::<Vec<_>>()
+    };
     for client in &clients {
         namespace(client, "shop").await;
         let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"},
@@ -329,8 +334,8 @@ async fn resource_quotas_are_enforced_as_by_the_plugin() {
         for quota in &quotas {
             create(client, quota.clone()).await.unwrap();
         }
-        let api = api_in(client, "shop", "v1", "ResourceQuota");
         if std::ptr::eq(client, &clients[1]) {
+            let api = api_in(client, "shop", "v1", "ResourceQuota");
             for quota in &quotas {
                 let hard = &quota["spec"]["hard"];
                 let used: BTreeMap<_, _> = hard.as_object().unwrap().keys().map(|name| (name, "0")).collect();
@@ -339,11 +344,8 @@ async fn resource_quotas_are_enforced_as_by_the_plugin() {
                 api.patch_status(name, &PatchParams::default(), &status).await.unwrap();
             }
         }
-        let counted = || async {
-            let list = api.list(&ListParams::default()).await.unwrap().items;
-            list.iter().filter(|quota| quota.data["status"]["used"].is_object()).count()
-        };
-        eventually("the quotas are counted", counted, |counted| *counted == quotas.len()).await;
+        let are_counted = |all: &Vec<Value>| all.iter().all(|status| status["used"].is_object());
+        eventually("the quotas are counted", || used(client), are_counted).await;
     }
     let silent = || async { pod(&configured.client, "shop", "silent").await };
     let is_asked = |outcome: &Result<(), String>| outcome.as_ref().is_err_and(|said| said.contains("must specify"));
@@ -394,11 +396,6 @@ async fn resource_quotas_are_enforced_as_by_the_plugin() {
     }
     println!("{admitted} admitted, {refused} refused");
     assert!(admitted > 15 && refused > 15, "{admitted} admitted, {refused} refused");
-    let used = async |client: &Client| {
-        let api = api_in(client, "shop", "v1", "ResourceQuota");
-        let list = api.list(&ListParams::default()).await.unwrap().items;
-        list.iter().map(|quota| quota.data["status"].clone()).collect::<Vec<_>>()
-    };
     let theirs = used(&clients[1]).await;
     eventually("both counts are equal", || used(&clients[0]), |ours| *ours == theirs).await;
     // The ledger overwrites a status that another client wrote, and credits a deletion.
