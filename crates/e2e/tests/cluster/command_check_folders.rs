@@ -4,7 +4,6 @@
 //!
 //! `HEADROOM_FOLDERS` (30) folders, the first of them from `HEADROOM_FOLDERS_SEED` (1).
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
@@ -21,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::guarded_namespace::wait_for;
 use crate::quota_watch::QuotaWatch;
-use crate::workload_forecast::{number, run_pods};
+use crate::workload_forecast::{number, with_running_pods};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "starts a control plane: make e2e-cluster"]
@@ -31,15 +30,9 @@ async fn folders_end_as_check_says() {
     let cluster = Cluster::start(InTreePlugins::On, Controllers::On).await.unwrap();
     let client = cluster.client().await.unwrap();
     let watch = QuotaWatch::start(&cluster).await;
-    let is_over = AtomicBool::new(false);
-    let compare = async {
-        let seeds = stream::iter(first..first + folders);
-        let compared = seeds.map(|seed| compare(&cluster, &client, &watch, seed)).buffer_unordered(10);
-        let all: Vec<Compared> = compared.collect().await;
-        is_over.store(true, Ordering::Relaxed);
-        all
-    };
-    let (all, ()) = futures::future::join(compare, run_pods(&client, &is_over)).await;
+    let seeds = stream::iter(first..first + folders);
+    let compared = seeds.map(|seed| compare(&cluster, &client, &watch, seed)).buffer_unordered(10);
+    let all: Vec<Compared> = with_running_pods(&client, compared.collect()).await;
     let sum = |of: fn(&Compared) -> usize| all.iter().map(of).sum::<usize>();
     let [objects, refused, blocked, pods] =
         [sum(|of| of.objects), sum(|of| of.refused), sum(|of| of.blocked), sum(|of| of.pods)];

@@ -4,7 +4,6 @@
 //! `HEADROOM_FORECAST_SEED` (1) chooses the updates. A workload that has not changed for `HEADROOM_FORECAST_REST` (15) seconds has come
 //! to rest: the controllers wait longer after each refusal, so a run of minutes needs more.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
@@ -36,16 +35,10 @@ async fn rollouts_stop_and_end_as_forecast() {
     let seed = number("HEADROOM_FORECAST_SEED", 1);
     let cluster = Cluster::start(InTreePlugins::On, Controllers::On).await.unwrap();
     let client = cluster.client().await.unwrap();
-    let is_over = AtomicBool::new(false);
     let started = Instant::now();
-    let compare = async {
-        let numbers = stream::iter(0..).take_while(|_| futures::future::ready(started.elapsed() < time));
-        let compared = numbers.map(|number| compare(&cluster, &client, seed * 1_000_000 + number));
-        let all: Vec<Compared> = compared.buffer_unordered(AT_ONCE).collect().await;
-        is_over.store(true, Ordering::Relaxed);
-        all
-    };
-    let (all, ()) = futures::future::join(compare, run_pods(&client, &is_over)).await;
+    let numbers = stream::iter(0..).take_while(|_| futures::future::ready(started.elapsed() < time));
+    let compared = numbers.map(|number| compare(&cluster, &client, seed * 1_000_000 + number));
+    let all: Vec<Compared> = with_running_pods(&client, compared.buffer_unordered(AT_ONCE).collect()).await;
     let count = |is: fn(&Compared) -> bool| all.iter().filter(|compared| is(compared)).count();
     let (ended, stopped) = (count(|compared| compared.ends), count(|compared| !compared.ends));
     eprintln!("{} updates in {:?}: {ended} ended, {stopped} stopped", all.len(), started.elapsed());
@@ -59,11 +52,18 @@ struct Compared {
     difference: Option<String>,
 }
 
-/// Reports each pod as ready, as its node would.
-pub async fn run_pods(client: &Client, is_over: &AtomicBool) {
+/// Reports each pod as ready, as its node would, until something is done.
+pub async fn with_running_pods<T>(client: &Client, until: impl Future<Output = T>) -> T {
+    tokio::select! {
+        done = until => done,
+        () = run_pods(client) => panic!("pods run until the end"),
+    }
+}
+
+async fn run_pods(client: &Client) {
     let pods = api(client, "v1", "Pod");
     let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
-    while !is_over.load(Ordering::Relaxed) {
+    loop {
         let waiting = ListParams::default().fields("status.phase=Pending");
         let waiting = pods.list(&waiting).await.map(|list| list.items).unwrap_or_default();
         let reports =
