@@ -197,19 +197,3 @@ async fn of_many_equal_creates_few_wait_for_a_write() {
     // The claims of those that were not stored are released, and no spare is left.
     until_counted(&server, "pods=150").await;
 }
-
-/// A bound that is lowered holds from the moment at which the replica knows of it.
-#[tokio::test]
-async fn no_spare_is_taken_after_the_plan_has_changed() {
-    let (server, replica) = with_replica(1000).await;
-    for at in 0..20 {
-        let object = pod("shop", &format!("pod-{at}"));
-        assert_eq!(replica.create(&object).await["allowed"], true);
-        assert!(store_pod(&server, object, 1000));
-    }
-    let lower = json!({"metadata": {"generation": 2}, "spec": {"quota": {"hard": {"pods": "3"}}}});
-    server.edit("/apis/headroom.dev/v1alpha1/tenantquotas/team", &lower);
-    let hard = || replica.ledgers.view("trees.1").and_then(|view| view.plan.nodes[0].hard.get("pods").cloned());
-    until(|| json!(hard().map(|hard| hard.to_string())), |hard| *hard == json!("3")).await;
-    assert_eq!(replica.create(&pod("shop", "pod-20")).await["allowed"], false);
-}
