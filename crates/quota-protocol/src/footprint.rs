@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use headroom_admission::amount::{Quantity, ResourceList};
+use headroom_admission::amount::ResourceList;
 use headroom_admission::cluster::label_selector::{Operator, Requirement};
 use headroom_admission::json::{Malformed, Node};
 use headroom_admission::quota::{ChargedKind, Measure, ObjectUsage, QuotaObject, scope};
@@ -70,10 +70,6 @@ impl Footprint {
             let values: Vec<Cow<'_, str>> = values.iter().map(|value| Cow::Borrowed(value.as_str())).collect();
             is_plain || scope::selects(requirement, &values)
         })
-    }
-
-    pub fn get(&self, name: &str) -> Option<&Quantity> {
-        self.amounts.get(name)
     }
 
     /// `pods=1 requests.cpu=500m ~NotTerminating ~PriorityClass:high`

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use headroom_admission::amount::{Quantity, ResourceList, ResourceName};
 use headroom_admission::quota::{Breach, Excess, QuotaFault};
-use headroom_admission::truncate::Names;
+use headroom_admission::truncate::{Names, shortened};
 
 use crate::encoding;
 use crate::footprint::Footprint;
@@ -58,18 +58,9 @@ pub enum LedgerVerdict {
     /// The claim was added to the state. It is valid once the state is written.
     Granted,
     Refused(Refusal),
-    /// No ledger can hold a claim for this object, however much room there is.
-    TooLarge(TooLarge),
+    /// No ledger can hold a claim for this object, however much room there is, and why.
+    TooLarge(String),
     Retry(Retry),
-}
-
-/// A claim that no ledger can hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TooLarge {
-    /// The amount under this name is too large to be counted.
-    Amount(String),
-    /// The object's name and so many resources would take too much of a ledger.
-    Size { resources: usize },
 }
 
 /// A request that must be retried although there may be room for it.
@@ -152,10 +143,15 @@ impl<'p> OpenLedger<'p> {
             return LedgerVerdict::Granted;
         }
         let Some(added) = bytes_of(request) else {
-            return LedgerVerdict::TooLarge(TooLarge::Size { resources: request.footprint.amounts.len() });
+            let (name, resources) = (request.key.name.len(), request.footprint.amounts.len());
+            return LedgerVerdict::TooLarge(format!(
+                "its name ({name} bytes) and {resources} counted resources need more than {MAX_CLAIM_BYTES} bytes in the \
+                 ledger: use a shorter name or fewer resources"
+            ));
         };
         if let Some((name, _)) = request.footprint.amounts.iter().find(|(_, amount)| encoding::is_capped(amount)) {
-            return LedgerVerdict::TooLarge(TooLarge::Amount(name.to_string()));
+            let problem = "is 1e20 or more, which quotas cannot count: set a smaller amount";
+            return LedgerVerdict::TooLarge(format!("{} {problem}", shortened(name)));
         }
         if let Some(pod) = &request.pod
             && self.state.entries().any(|(key, entry)| *key != request.key && entry.pod.as_ref() == Some(pod))
@@ -308,7 +304,7 @@ fn add(totals: &mut [ResourceList<'static>], at: usize, amounts: &ResourceList<'
 pub fn reserved(claim: &Claim, node: &PlanNode) -> ResourceList<'static> {
     let footprints = || claim.entries.iter().flat_map(|entry| entry.footprints.iter());
     let at = |footprint: &Arc<Footprint>, name: &str| -> Option<Quantity> {
-        footprint.get(name).filter(|_| footprint.matches(&node.requirements)).cloned()
+        footprint.amounts.get(name).filter(|_| footprint.matches(&node.requirements)).cloned()
     };
     let amount = |name: &ResourceName<'static>| {
         let largest = footprints().filter_map(|footprint| at(footprint, name)).max()?;

@@ -4,7 +4,7 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::quota::QuotaFault;
 use headroom_admission::truncate::shortened;
 
-use crate::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Refusal, Retry, Shortage, TooLarge};
+use crate::ledger::{MAX_BYTES, MAX_CLAIMS, Refusal, Retry, Shortage};
 use crate::plan::Plan;
 use crate::state::ObjectKey;
 
@@ -104,17 +104,7 @@ fn child_towards(plan: &Plan, node: usize, below: usize) -> Option<&str> {
 }
 
 /// The message of an object that is refused whatever is used.
-pub fn too_large(key: &ObjectKey, too_large: &TooLarge) -> String {
-    let problem = match too_large {
-        TooLarge::Amount(name) => {
-            format!("{} is 1e20 or more, which quotas cannot count: set a smaller amount", shortened(name))
-        }
-        TooLarge::Size { resources } => format!(
-            "its name ({} bytes) and {resources} counted resources need more than {MAX_CLAIM_BYTES} bytes in the ledger: \
-             use a shorter name or fewer resources",
-            key.name.len()
-        ),
-    };
+pub fn too_large(key: &ObjectKey, problem: &str) -> String {
     format!("{} \"{}\" is invalid: {problem}", key.kind, shortened(&key.name))
 }
 

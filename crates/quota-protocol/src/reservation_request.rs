@@ -182,7 +182,8 @@ impl ReservationRequest {
             let is_more = |name: &str, amount: &Quantity| {
                 let takes_share = takes_share && devices::is_shared_with_pods(name);
                 node.hard.contains(name)
-                    && (takes_share || before.and_then(|before| before.get(name)).is_none_or(|before| before < amount))
+                    && (takes_share
+                        || before.and_then(|before| before.amounts.get(name)).is_none_or(|before| before < amount))
             };
             self.footprint.matches(&node.requirements)
                 && self.footprint.amounts.iter().any(|(name, amount)| is_more(name, amount))
