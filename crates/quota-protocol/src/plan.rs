@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use headroom_admission::amount::ResourceList;
 use headroom_admission::cluster::resource_quota::ResourceQuota;
 use headroom_admission::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
-use headroom_admission::quota::{Breach, ChargedKind, Measure, QuotaFault};
+use headroom_admission::quota::{Breach, QuotaFault};
 
 use crate::devices::{self, DEVICE_CLASSES};
 use crate::encoding;
@@ -258,11 +258,6 @@ fn read_node(line: &str, place: usize) -> Result<PlanNode, String> {
     Ok(node)
 }
 
-/// Returns true if an update can change the charge of objects of a kind.
-pub fn is_charged_on_update(kind: &str) -> bool {
-    ChargedKind::from_qualified(kind).measure != Measure::Count
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -340,12 +335,6 @@ mod tests {
         assert!(first.is_same_as(&plan(2, "acme 4 - pods=1", "shop 0")));
         assert!(!first.is_same_as(&plan(1, "acme 5 - pods=2", "shop 0")));
         assert!(!first.is_same_as(&plan(1, "acme 4 - pods=1", "web 0")));
-    }
-
-    #[test]
-    fn updates_change_the_charge_of_objects_with_amounts() {
-        assert!(["pods", "services", "persistentvolumeclaims", RESOURCE_CLAIMS].into_iter().all(is_charged_on_update));
-        assert!(!is_charged_on_update("configmaps") && !is_charged_on_update("deployments.apps"));
     }
 
     #[test]

@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use headroom_admission::cluster::label_selector::Requirement;
 use headroom_admission::cluster::resource_quota::ResourceQuota;
 use headroom_admission::cluster::tenant_quota::TenantQuota;
-use headroom_quota_protocol::plan::{Plan, PlanNode, is_charged_on_update};
+use headroom_admission::quota::{ChargedKind, Measure};
+use headroom_quota_protocol::plan::{Plan, PlanNode};
 use headroom_quota_protocol::tree::trees;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -264,7 +265,8 @@ fn rules(nodes: Vec<PlanNode>) -> Value {
             add("", "pods", if has_deadline_scope { &["CREATE", "UPDATE"] } else { &["CREATE"] });
             add("", "pods/resize", &["UPDATE"]);
         } else {
-            add(group, resource, if is_charged_on_update(kind) { &["CREATE", "UPDATE"] } else { &["CREATE"] });
+            let is_counted = ChargedKind::from_qualified(kind).measure == Measure::Count;
+            add(group, resource, if is_counted { &["CREATE"] } else { &["CREATE", "UPDATE"] });
         }
     }
     json!(rules)

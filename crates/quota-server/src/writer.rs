@@ -40,8 +40,8 @@ pub type LedgerAnswer = Result<(LedgerVerdict, Arc<Plan>), String>;
 enum Job {
     Reserve(Waiting),
     Cancel(Back),
-    Settle,
-    Spares,
+    /// The count or the spares are due.
+    Write,
     Replan(Replan),
 }
 
@@ -132,7 +132,7 @@ impl Writers {
         if let Some(view) = view {
             let found = self.spares.take(&view, &reservation);
             if found == SpareTaken::OneOfFew {
-                self.send(ledger, Job::Spares);
+                self.send(ledger, Job::Write);
             }
             if found != SpareTaken::None {
                 return Ok((LedgerVerdict::Granted, view.plan));
@@ -151,7 +151,7 @@ impl Writers {
     }
 
     pub fn settle(self: &Arc<Self>, ledger: &str) {
-        self.send(ledger, Job::Settle);
+        self.send(ledger, Job::Write);
     }
 
     /// Activates a plan whose object was written before. Returns whether that succeeded.
@@ -176,8 +176,7 @@ struct Batch {
     /// Refused because of unfinished requests; they wait until the ledger changes.
     parked: Vec<Waiting>,
     back: Vec<Back>,
-    settle: bool,
-    spares: bool,
+    is_due: bool,
     replan: Option<Replan>,
 }
 
@@ -186,14 +185,13 @@ impl Batch {
         match job {
             Job::Reserve(waiting) => self.waiting.push(waiting),
             Job::Cancel(back) => self.back.push(back),
-            Job::Settle => self.settle = true,
-            Job::Spares => self.spares = true,
+            Job::Write => self.is_due = true,
             Job::Replan(replan) => self.replan = Some(replan),
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.back.is_empty() && !self.settle && !self.spares && self.replan.is_none()
+        self.waiting.is_empty() && self.back.is_empty() && !self.is_due && self.replan.is_none()
     }
 }
 
@@ -242,7 +240,7 @@ impl Writer {
                 let until = due.unwrap_or_else(|| Instant::now() + IDLE);
                 match tokio::time::timeout_at(until, self.jobs.recv()).await {
                     Ok(Some(job)) => self.batch.add(job),
-                    Err(_) if due.is_some() => self.batch.spares = true,
+                    Err(_) if due.is_some() => self.batch.is_due = true,
                     // A later job starts another task.
                     _ => self.jobs.close(),
                 }
@@ -337,8 +335,7 @@ impl Writer {
         self.batch.replan.take_if(|replan| replan.until <= now || replan.done.is_closed());
         if !matches!(cause, ApiError::Conflict { .. }) {
             // The ledger stays due: the leader sends the job again.
-            self.batch.settle = false;
-            self.batch.spares = false;
+            self.batch.is_due = false;
             self.spares_after = now + SPARES_RETRY;
         }
     }
@@ -432,8 +429,7 @@ impl Writer {
     /// Answers all jobs. Requests that are refused only because of young claims stay parked.
     fn answer(&mut self, verdicts: Vec<LedgerVerdict>, plan: &Arc<Plan>) {
         let now = Instant::now();
-        self.batch.settle = false;
-        self.batch.spares = false;
+        self.batch.is_due = false;
         if let Some(replan) = self.batch.replan.take() {
             _ = replan.done.send(());
         }
