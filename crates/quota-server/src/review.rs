@@ -35,44 +35,26 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(9);
 /// selects.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The reason for which a request is not allowed, as the API server reports it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Denial {
-    code: u16,
-    reason: &'static str,
-    message: String,
-}
-
-impl Denial {
-    fn forbidden(message: String) -> Self {
-        Self { code: 403, reason: "Forbidden", message }
-    }
-
+/// The reason for which a request is not allowed, as the API server reports it, each with its message.
+enum Denial {
+    Forbidden(String),
     /// The client must retry, which Kubernetes' own clients do by themselves.
-    fn busy(message: String) -> Self {
-        Self { code: 429, reason: "TooManyRequests", message }
-    }
-
-    fn invalid(message: String) -> Self {
-        Self { code: 422, reason: "Invalid", message }
-    }
-
+    Busy(String),
+    Invalid(String),
     /// The request lacks fields that every API server sets.
-    fn forged(message: String) -> Self {
-        Self { code: 400, reason: "BadRequest", message }
-    }
-
-    fn is_busy(&self) -> bool {
-        self.code == 429
-    }
+    Forged(String),
 }
 
 fn response(uid: &str, outcome: &Result<(), Denial>) -> Value {
-    let Err(Denial { code, reason, message }) = outcome else { return json!({"uid": uid, "allowed": true}) };
-    let mut status = json!({"code": code, "reason": reason, "message": message});
-    if let (429, Value::Object(fields)) = (code, &mut status) {
-        fields.insert("details".to_owned(), json!({"retryAfterSeconds": 1}));
-    }
+    let Err(denial) = outcome else { return json!({"uid": uid, "allowed": true}) };
+    let status = match denial {
+        Denial::Forbidden(message) => json!({"code": 403, "reason": "Forbidden", "message": message}),
+        Denial::Busy(message) => json!({
+            "code": 429, "reason": "TooManyRequests", "message": message, "details": {"retryAfterSeconds": 1},
+        }),
+        Denial::Invalid(message) => json!({"code": 422, "reason": "Invalid", "message": message}),
+        Denial::Forged(message) => json!({"code": 400, "reason": "BadRequest", "message": message}),
+    };
     json!({"uid": uid, "allowed": false, "status": status})
 }
 
@@ -101,11 +83,11 @@ async fn charged(replica: &Arc<Replica>, request: &Request<'_>, node: Node<'_>) 
     let outcome = match tokio::time::timeout_at(began + ANSWER_TIMEOUT, review.room(reservation)).await {
         Ok(Err(_)) | Err(_) if may_exceed => Ok(()),
         Ok(outcome) => outcome,
-        Err(_) => Err(Denial::busy("the ledger waits for an answer of the API server; retry".to_owned())),
+        Err(_) => Err(Denial::Busy("the ledger waits for an answer of the API server; retry".to_owned())),
     };
     let result = match &outcome {
         Ok(()) => "allowed",
-        Err(denial) if denial.is_busy() => "busy",
+        Err(Denial::Busy(_)) => "busy",
         Err(_) => "rejected",
     };
     replica.metrics.reviewed(result, began.elapsed());
@@ -115,7 +97,7 @@ async fn charged(replica: &Arc<Replica>, request: &Request<'_>, node: Node<'_>) 
 /// Reviews a TenantQuota that is written.
 fn quota(replica: &Replica, request: &Request<'_>) -> Result<(), Denial> {
     let Some(object) = request.object else { return Ok(()) };
-    let quota = TenantQuota::read(object.node).map_err(|malformed| Denial::invalid(malformed.to_string()))?;
+    let quota = TenantQuota::read(object.node).map_err(|malformed| Denial::Invalid(malformed.to_string()))?;
     let quota = quota.into_owned();
     let mut problems: Vec<String> = quota.problems().iter().map(ToString::to_string).collect();
     let mut quotas = replica.tenants.quotas();
@@ -125,7 +107,7 @@ fn quota(replica: &Replica, request: &Request<'_>) -> Result<(), Denial> {
     // Whatever the newest quota is, the write that makes a tree too large is the one to be refused.
     let pushed_out = quotas_outside_of_full_trees(&quotas).into_iter().find(|(name, _)| !outside.contains_key(name));
     problems.extend(pushed_out.map(|(name, problem)| format!("spec.parent: quota {name}: {problem}")));
-    if problems.is_empty() { Ok(()) } else { Err(Denial::invalid(problems.join("; "))) }
+    if problems.is_empty() { Ok(()) } else { Err(Denial::Invalid(problems.join("; "))) }
 }
 
 /// The quotas that are enforced without their parents because a tree is too large, and why.
@@ -141,12 +123,12 @@ fn reservation(replica: &Replica, request: &Request<'_>, node: Node<'_>) -> Resu
     }
     let reservation = ReservationRequest::of(request, token).map_err(|error| match error {
         // The charge is unknown.
-        RequestError::Malformed(_) => Denial::invalid(error.to_string()),
-        RequestError::MissingField(_) => Denial::forged(error.to_string()),
+        RequestError::Malformed(_) => Denial::Invalid(error.to_string()),
+        RequestError::MissingField(_) => Denial::Forged(error.to_string()),
     })?;
     let Some(mut reservation) = reservation else { return Ok(None) };
     if request.user.is_empty() {
-        return Err(Denial::forged("not a request of an API server: userInfo.username is missing".to_owned()));
+        return Err(Denial::Forged("not a request of an API server: userInfo.username is missing".to_owned()));
     }
     reservation.may_exceed = is_in_one_of(node, &replica.options.exempt_groups);
     Ok(Some(reservation))
@@ -185,7 +167,7 @@ impl Review<'_, '_> {
             let faults = faults.unwrap_or_else(|malformed| vec![malformed.to_string()]);
             if !faults.is_empty() && !reservation.may_exceed {
                 let ObjectKey { kind, name, .. } = &reservation.key;
-                return Err(Denial::forbidden(format!("{kind} \"{name}\" is forbidden: {}", faults.join("; "))));
+                return Err(Denial::Forbidden(format!("{kind} \"{name}\" is forbidden: {}", faults.join("; "))));
             }
             growing.push(view);
         }
@@ -223,7 +205,7 @@ impl Review<'_, '_> {
             let is_same = self.charge_devices(&mut again).await.is_ok() && again == *reservation;
             if !is_same {
                 reserved.cancel().await;
-                return Err(Denial::busy("the claim's pod has changed, or has another claim; retry".to_owned()));
+                return Err(Denial::Busy("the claim's pod has changed, or has another claim; retry".to_owned()));
             }
         }
         reserved.ledgers.clear();
@@ -232,14 +214,14 @@ impl Review<'_, '_> {
 
     async fn charge_devices(&self, reservation: &mut ReservationRequest) -> Result<(), Denial> {
         let version = self.node.at(&["resource", "version"]).ok().flatten().and_then(|version| version.str().ok());
-        let busy = |why: String| Denial::busy(format!("device classes and pods: {why}; retry"));
+        let busy = |why: String| Denial::Busy(format!("device classes and pods: {why}; retry"));
         let found = tokio::time::timeout_at(self.until, async {
             let _turn = self.replica.device_reads.of(&self.request.namespace).await;
             devices::read(&self.replica.api, self.request, version.as_deref().unwrap_or("v1")).await
         });
         let found = found.await.map_err(|_| busy("too many claims of this namespace are waiting".to_owned()))?;
         let found = found.map_err(|failure| busy(failure.to_string()))?;
-        found.charge(self.request, reservation).map_err(|malformed| Denial::invalid(malformed.to_string()))
+        found.charge(self.request, reservation).map_err(|malformed| Denial::Invalid(malformed.to_string()))
     }
 }
 
@@ -272,7 +254,7 @@ impl Drop for Reserved<'_> {
 
 /// The ledgers that charge a namespace. Waits for a plan if one is due.
 async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, Denial> {
-    let busy = |why: &str| Denial::busy(format!("namespace {namespace}: {why}; retry"));
+    let busy = |why: &str| Denial::Busy(format!("namespace {namespace}: {why}; retry"));
     let (mut changes, mut tenants) = (replica.ledgers.changes.subscribe(), replica.tenants.changes.subscribe());
     let deadline = Instant::now() + PLAN_TIMEOUT;
     // A replica that starts is called too: by an API server that knows its address from before.
@@ -299,7 +281,7 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
                 Ok(object) => labels_of(&object),
                 // The API server calls what cannot be a name invalid.
                 Err(ApiError::NotFound(_) | ApiError::Invalid { .. }) => {
-                    return Err(Denial::forged(format!("namespace {namespace} does not exist")));
+                    return Err(Denial::Forged(format!("namespace {namespace} does not exist")));
                 }
                 Err(failure) => return Err(busy(&format!("cannot be read ({failure})"))),
             },
@@ -334,13 +316,13 @@ fn outcome(
             if !refusal.waits_for.is_empty() {
                 text.push_str(&message::until_released(replica.options.request_lifetime.as_secs()));
             }
-            Err(Denial::forbidden(text))
+            Err(Denial::Forbidden(text))
         }
         // Too many claims, one that no ledger can hold, or the ledger is not writable: the object is counted once it is
         // stored.
         _ if reservation.may_exceed => Ok(()),
-        Ok((LedgerVerdict::TooLarge(too_large), _)) => Err(Denial::invalid(message::too_large(key, &too_large))),
-        Ok((LedgerVerdict::Retry(busy), plan)) => Err(Denial::busy(message::retry(&plan, key, busy))),
-        Err(problem) => Err(Denial::busy(problem)),
+        Ok((LedgerVerdict::TooLarge(too_large), _)) => Err(Denial::Invalid(message::too_large(key, &too_large))),
+        Ok((LedgerVerdict::Retry(busy), plan)) => Err(Denial::Busy(message::retry(&plan, key, busy))),
+        Err(problem) => Err(Denial::Busy(problem)),
     }
 }
