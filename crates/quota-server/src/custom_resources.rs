@@ -11,36 +11,26 @@ use serde::{Deserialize, Serialize};
 /// Amounts by name, such as `requests.cpu`.
 pub type Amounts = BTreeMap<String, String>;
 
+/// None is absent in what is stored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TenantQuotaStatus {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Enforced bounds. A suspended quota has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub hard: Option<Amounts>,
     /// Counted from stored objects.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<Amounts>,
     /// Held by unfinished requests.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved: Option<Amounts>,
     /// Namespaces that are never charged, even if the quota covers them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub exempt_namespaces: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_count: Option<i64>,
     /// The ten largest namespaces of each bound, 50 at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<Vec<Consumer>>,
     /// The 50 largest children.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub children: Option<Vec<Consumer>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
 }
 
@@ -51,18 +41,15 @@ pub struct Consumer {
     pub used: Amounts,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Condition {
     pub r#type: String,
     pub status: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_transition_time: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: String,
+    pub message: String,
+    pub last_transition_time: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
@@ -72,8 +59,8 @@ pub struct Condition {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct QuotaLedger {
-    #[serde(skip_serializing_if = "is_zero")]
-    pub plan: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -86,11 +73,6 @@ pub struct QuotaLedger {
     pub shapes: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 #[cfg(test)]
@@ -122,7 +104,7 @@ mod tests {
         let deployed: Vec<Value> = serde_saphyr::from_multiple(deployed).unwrap();
         let [tenant_quota, quota_ledger] =
             [0, 1].map(|at| &deployed[at]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
-        let (text, list) = (|| Some("1".to_owned()), || vec!["1".to_owned()]);
+        let (text, list) = (|| "1".to_owned(), || vec!["1".to_owned()]);
         let amounts = || Amounts::from([("pods".to_owned(), "1".to_owned())]);
         let consumers = || Some(vec![Consumer { name: "1".to_owned(), used: amounts() }]);
         let status = TenantQuotaStatus {
@@ -134,11 +116,11 @@ mod tests {
             namespace_count: Some(1),
             namespaces: consumers(),
             children: consumers(),
-            request: text(),
-            limit: text(),
+            request: Some(text()),
+            limit: Some(text()),
             conditions: Some(vec![Condition {
-                r#type: "1".to_owned(),
-                status: "1".to_owned(),
+                r#type: text(),
+                status: text(),
                 reason: text(),
                 message: text(),
                 last_transition_time: text(),
@@ -147,7 +129,7 @@ mod tests {
         };
         check(&tenant_quota["properties"]["status"], &json!(status));
         let ledger = QuotaLedger {
-            plan: 1,
+            plan: Some(1),
             nodes: list(),
             namespaces: list(),
             used: list(),

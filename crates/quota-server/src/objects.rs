@@ -75,6 +75,7 @@ pub fn read(object: Node<'_>) -> Result<LedgerContent, String> {
         return Ok(LedgerContent::Plan { ledger: of.into_owned(), plan });
     }
     let QuotaLedger { plan, used, counted_at, shapes, claims, .. } = ledger;
+    let plan = plan.unwrap_or_default();
     let state = State::read(&state::StateLines { plan, used, counted_at, footprints: shapes, claims })?;
     let revision = revision_in(object).ok_or_else(|| broken("expected a resourceVersion that is a number"))?;
     Ok(LedgerContent::State { ledger: name.into_owned(), revision, state })
@@ -100,7 +101,7 @@ pub fn write_plan(namespace: &str, ledger: &str, plan: &Plan) -> Value {
 pub fn write_state(namespace: &str, ledger: &str, state: &State, revision: Option<u64>) -> Value {
     let state::StateLines { plan, used, counted_at, footprints: shapes, claims } = state.write();
     let labels = json!({PLAN_LABEL: plan.to_string()});
-    let lines = QuotaLedger { plan, used, counted_at, shapes, claims, ..QuotaLedger::default() };
+    let lines = QuotaLedger { plan: Some(plan), used, counted_at, shapes, claims, ..QuotaLedger::default() };
     object(namespace, ledger, &labels, revision, lines)
 }
 

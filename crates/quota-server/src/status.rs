@@ -9,7 +9,6 @@ use std::time::Duration;
 use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::cluster::tenant_quota::TenantQuota;
 use headroom_api_server::event::EventType;
-use headroom_quota_protocol::Plan;
 use headroom_quota_protocol::tree::{ParentProblem, trees};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -110,7 +109,10 @@ async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashM
         let news = news(&known, &conditions);
         status.conditions = Some(conditions);
         let before = object.get("status").cloned().unwrap_or_default();
-        let after = serde_json::to_value(status).unwrap_or_default();
+        let mut after = serde_json::to_value(status).unwrap_or_default();
+        if let Value::Object(fields) = &mut after {
+            fields.retain(|_, value| !value.is_null());
+        }
         if let Some(patch) = patch(&before, &after).filter(|patch| !is_of_usage(patch) || !written.contains_key(&name))
         {
             let path = TENANT_QUOTAS.at(&name).at("status");
@@ -134,11 +136,11 @@ fn news(before: &[Condition], after: &[Condition]) -> Vec<(EventType, String, St
     let is_new = |condition: &&Condition| match before.iter().find(|known| known.r#type == condition.r#type) {
         Some(known) => known.reason != condition.reason,
         // A new quota is not in force for a moment.
-        None => condition.status != "True" && condition.reason.as_deref() != Some("NotInForce"),
+        None => condition.status != "True" && condition.reason != "NotInForce",
     };
     let event_of = |condition: &Condition| {
         let kind = if condition.status == "True" { EventType::Normal } else { EventType::Warning };
-        (kind, condition.reason.clone().unwrap_or_default(), condition.message.clone().unwrap_or_default())
+        (kind, condition.reason.clone(), condition.message.clone())
     };
     after.iter().filter(is_new).map(event_of).collect()
 }
@@ -166,10 +168,8 @@ fn amounts(replica: &Replica, quota: &TenantQuota<'static>, place: ChargedNode) 
     let consumer = |name: &str, used| Consumer { name: name.to_owned(), used: to_amounts(used) };
     let namespaces = largest(namespaces, &quota.quota.spec_hard);
     let namespaces = namespaces.iter().map(|(name, used)| consumer(name, used));
-    let children = children(&view.plan, node).take(MAX_LISTED).filter_map(|child| {
-        let (used, _) = pairs.get(child)?;
-        Some(consumer(&view.plan.nodes.get(child)?.quota, used))
-    });
+    let children = view.plan.nodes.iter().zip(pairs).filter(|(child, _)| child.parent == Some(node)).take(MAX_LISTED);
+    let children = children.map(|(child, (used, _))| consumer(&child.quota, used));
     let held = |name: &str| {
         let reserved = reserved.get(name).cloned().unwrap_or(Quantity::ZERO);
         used.get(name).map(|used| used.plus(&reserved))
@@ -227,10 +227,6 @@ fn weight(used: &ResourceList<'static>, hard: &ResourceList<'static>) -> u64 {
     parts.max().unwrap_or_default()
 }
 
-fn children(plan: &Plan, node: usize) -> impl Iterator<Item = usize> {
-    plan.nodes.iter().enumerate().filter(move |(_, child)| child.parent == Some(node)).map(|(at, _)| at)
-}
-
 fn conditions(
     generation: Option<i64>,
     charged: Option<ChargedNode>,
@@ -261,13 +257,13 @@ fn conditions(
     let condition = |kind: &str, (is, reason, message): (bool, &str, String)| {
         let state = if is { "True" } else { "False" };
         let same = before.iter().find(|known| known.r#type == kind).filter(|known| known.status == state);
-        let since = same.and_then(|same| same.last_transition_time.clone());
+        let since = same.map(|same| same.last_transition_time.clone()).filter(|since| !since.is_empty());
         Condition {
             r#type: kind.to_owned(),
             status: state.to_owned(),
-            reason: Some(reason.to_owned()),
-            message: Some(message),
-            last_transition_time: since.or_else(|| Some(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string())),
+            reason: reason.to_owned(),
+            message,
+            last_transition_time: since.unwrap_or_else(|| Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
             observed_generation: generation,
         }
     };
