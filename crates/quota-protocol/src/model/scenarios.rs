@@ -83,6 +83,15 @@ pub fn scenario(name: &str, hard: u8, objects: &[u8], requests: &[(Verb, usize, 
     }
 }
 
+/// The same with one leader that starts once.
+fn one_leader(name: &str, hard: u8, objects: &[u8], requests: &[(Verb, usize, u8)]) -> Scenario {
+    led_once(scenario(name, hard, objects, requests))
+}
+
+fn led_once(scenario: Scenario) -> Scenario {
+    Scenario { leaders: 1, terms: 1, ..scenario }
+}
+
 /// Creates that fail, crash and are late, with a concurrent deletion and overlapping leaders.
 fn creates() -> Scenario {
     Scenario { deletes: vec![0], ..scenario("creates", 2, &[1, 0, 0], &[(Create, 1, 1), (Create, 2, 1)]) }
@@ -94,7 +103,7 @@ fn three_creates() -> Scenario {
 
 fn replaced() -> Scenario {
     let requests = [(Create, 0, 1), (Create, 1, 1), (Create, 2, 1)];
-    Scenario { deletes: vec![0], leaders: 1, terms: 1, ..scenario("replaced", 2, &[1, 0, 0], &requests) }
+    Scenario { deletes: vec![0], ..one_leader("replaced", 2, &[1, 0, 0], &requests) }
 }
 
 /// Updates that raise and lower the charge, reviewed at the same version, with a concurrent create.
@@ -109,7 +118,7 @@ fn lowering() -> Scenario {
 /// A handler that is late: its object was lowered and the ledger recounted before.
 fn late() -> Scenario {
     let requests = [(Update, 0, 1), (Update, 0, 3), (Update, 0, 3), (Create, 1, 1)];
-    Scenario { leaders: 1, terms: 1, ..scenario("late", 3, &[2, 0], &requests) }
+    one_leader("late", 3, &[2, 0], &requests)
 }
 
 /// Two overlapping quotas, each in its own ledger: handlers reserve in order, and take back.
@@ -119,9 +128,7 @@ fn overlap() -> Scenario {
         parents: vec![vec![None], vec![None]],
         places: vec![vec![(0, 0), (1, 0)], vec![(1, 0)], vec![(0, 0)]],
         deliveries: vec![2, 1, 1],
-        leaders: 1,
-        terms: 1,
-        ..scenario("overlap", 1, &[0, 0, 0], &[(Create, 0, 1), (Create, 1, 1), (Create, 2, 1)])
+        ..one_leader("overlap", 1, &[0, 0, 0], &[(Create, 0, 1), (Create, 1, 1), (Create, 2, 1)])
     }
 }
 
@@ -145,9 +152,7 @@ fn hostile_writer() -> Scenario {
         places: vec![vec![(0, 1)], vec![(0, 1)], vec![(0, 2)]],
         max_claims: 2,
         never_waiting: vec![2],
-        leaders: 1,
-        terms: 1,
-        ..scenario("hostile writer", 9, &[0; 3], &requests)
+        ..one_leader("hostile writer", 9, &[0; 3], &requests)
     }
 }
 
@@ -158,22 +163,14 @@ fn spare() -> Scenario {
         deletes: vec![0],
         deliveries: vec![2, 1],
         lost: true,
-        leaders: 1,
-        terms: 1,
-        ..scenario("spare", 1, &[0, 0], &[(Create, 0, 1), (Create, 1, 1)])
+        ..one_leader("spare", 1, &[0, 0], &[(Create, 0, 1), (Create, 1, 1)])
     }
 }
 
 /// A spare for a name that is used again.
 fn spare_of_one_name() -> Scenario {
     let requests = [(Create, 0, 1), (Create, 0, 1), (Create, 1, 1)];
-    Scenario {
-        spare: Some((0, 1)),
-        deletes: vec![0],
-        leaders: 1,
-        terms: 1,
-        ..scenario("spare of one name", 2, &[1, 0], &requests)
-    }
+    Scenario { spare: Some((0, 1)), deletes: vec![0], ..one_leader("spare of one name", 2, &[1, 0], &requests) }
 }
 
 fn one_name(max_entries: usize) -> Scenario {
@@ -184,16 +181,14 @@ fn one_name(max_entries: usize) -> Scenario {
 
 pub fn small() -> Vec<Scenario> {
     vec![
-        Scenario { name: "one leader".to_owned(), leaders: 1, terms: 1, ..creates() },
+        Scenario { name: "one leader".to_owned(), ..led_once(creates()) },
         Scenario { name: "lagging list".to_owned(), lagging: true, leaders: 1, ..creates() },
-        Scenario { leaders: 1, terms: 1, ..one_name(1) },
-        Scenario { leaders: 1, terms: 1, ..updates() },
+        led_once(one_name(1)),
+        led_once(updates()),
         Scenario {
             deletes: vec![0],
             deliveries: vec![2, 2],
-            leaders: 1,
-            terms: 1,
-            ..scenario("conflicts", 4, &[1], &[(Update, 0, 3), (Update, 0, 2)])
+            ..one_leader("conflicts", 4, &[1], &[(Update, 0, 3), (Update, 0, 2)])
         },
         Scenario {
             deliveries: vec![2, 1],
@@ -201,7 +196,7 @@ pub fn small() -> Vec<Scenario> {
             leaders: 1,
             ..scenario("delivered twice", 1, &[0, 0], &[(Create, 0, 1), (Create, 1, 1)])
         },
-        Scenario { leaders: 1, terms: 1, ..tree() },
+        led_once(tree()),
         Scenario {
             places: vec![vec![(0, 0), (1, 0)], vec![(1, 0)]],
             objects: vec![0, 0],
@@ -209,7 +204,7 @@ pub fn small() -> Vec<Scenario> {
             deliveries: vec![2, 1],
             ..overlap()
         },
-        Scenario { leaders: 1, terms: 1, ..lowering() },
+        led_once(lowering()),
         hostile_writer(),
         spare(),
     ]
@@ -228,17 +223,13 @@ pub fn large() -> Vec<Scenario> {
         updates(),
         lowering(),
         late(),
-        Scenario {
+        led_once(Scenario {
             deletes: vec![0],
-            leaders: 1,
-            terms: 1,
             ..scenario("late, replaced", 3, &[2, 0], &[(Update, 0, 3), (Create, 0, 1), (Update, 0, 2), (Create, 1, 1)])
-        },
+        }),
         Scenario {
             deletes: vec![1],
-            leaders: 1,
-            terms: 1,
-            ..scenario("mixed", 4, &[2, 1, 0], &[(Update, 0, 3), (Update, 0, 1), (Create, 2, 1), (Create, 1, 2)])
+            ..one_leader("mixed", 4, &[2, 1, 0], &[(Update, 0, 3), (Update, 0, 1), (Create, 2, 1), (Create, 1, 2)])
         },
         Scenario {
             deliveries: vec![2, 2],
@@ -281,12 +272,8 @@ pub fn sweep(full: bool) -> Vec<Scenario> {
             for (b, two) in writes.iter().enumerate().skip(a) {
                 for three in writes.iter().skip(b) {
                     let name = format!("{first}: {one:?}, {two:?}, {three:?}");
-                    scenarios.push(Scenario {
-                        deletes: vec![0],
-                        leaders: 1,
-                        terms: 1,
-                        ..scenario(&name, 4, &[*first], &[*one, *two, *three])
-                    });
+                    let requests = [*one, *two, *three];
+                    scenarios.push(Scenario { deletes: vec![0], ..one_leader(&name, 4, &[*first], &requests) });
                 }
             }
         }

@@ -108,6 +108,7 @@ impl fmt::Display for Step {
 const FIRST_UID: u8 = 100;
 /// The maximum number of reviews of one request.
 const REVIEWS: u8 = 3;
+
 pub struct Model<'s> {
     scenario: &'s Scenario,
     flaw: Flaw,
@@ -278,10 +279,13 @@ impl<'s> Model<'s> {
             Stage::Allow => places.len(),
             Stage::Undo | Stage::Deny => 0,
         };
+        let back_from = |reserved: usize| {
+            let (stage, at) = if reserved == 0 { (Stage::Deny, 0) } else { (Stage::Undo, reserved - 1) };
+            put(Handler { stage, at, read: None, ..handler.clone() })
+        };
         // An API server that gives up closes its connection. The handler may notice that at any time, or never.
         if !handler.attached && reserved > 0 {
-            let back = Handler { stage: Stage::Undo, at: reserved - 1, read: None, ..handler.clone() };
-            step("notices that the API server gave up", put(back));
+            step("notices that the API server gave up", back_from(reserved));
         }
         match handler.stage {
             Stage::Reserve => {
@@ -311,13 +315,7 @@ impl<'s> Model<'s> {
                 let uid = old.map_or(at as u8, |old| old.uid.unwrap());
                 let reservation = Reservation { key, token: handler.token, uid, charge, old };
                 match self.ledgers.reserve(ledger, state, reservation) {
-                    None if handler.at == 0 => {
-                        step("finds no room", put(Handler { stage: Stage::Deny, read: None, ..handler.clone() }));
-                    }
-                    None => {
-                        let back = Handler { stage: Stage::Undo, at: handler.at - 1, read: None, ..handler.clone() };
-                        step("finds no room", put(back));
-                    }
+                    None => step("finds no room", back_from(handler.at)),
                     Some(reserved) => {
                         let with = |world: &World| changed(world, |after| after.ledgers[ledger] = reserved);
                         step("reserves", with(&put(after)));
@@ -336,10 +334,7 @@ impl<'s> Model<'s> {
                 if handler.at == 0 && has_spare {
                     back = self.ledgers.remove_spare(back, key);
                 }
-                let mut after = put(match handler.at {
-                    0 => Handler { stage: Stage::Deny, ..handler.clone() },
-                    at => Handler { at: at - 1, ..handler.clone() },
-                });
+                let mut after = back_from(handler.at);
                 after.ledgers[ledger] = back;
                 if handler.at == 0 && has_spare {
                     after.spare.phase = SparePhase::Gone;
