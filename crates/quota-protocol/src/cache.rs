@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use headroom_admission::amount::{Quantity, ResourceList};
+use headroom_admission::amount::{Quantity, ResourceList, ResourceName};
 use headroom_admission::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
 
 use crate::devices::{self, Classes, DEVICE_CLASSES, Link, PodRef};
@@ -286,7 +286,7 @@ impl Cache {
         plan: &Plan,
         namespace: &str,
         nodes: &[usize],
-        add: &mut dyn FnMut(usize, &headroom_admission::amount::ResourceName<'static>, &Quantity),
+        add: &mut dyn FnMut(usize, &ResourceName<'static>, &Quantity),
     ) {
         for (footprint, count) in self.tallies.get(namespace).into_iter().flat_map(HashMap::values) {
             let amounts = self.amounts(footprint);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::json::Node;
 use headroom_admission::quota::charged_names::RESOURCE_CLAIMS;
 use headroom_admission::timestamp::Timestamp;
@@ -372,11 +373,7 @@ impl Counter {
     }
 
     /// The charge of each namespace at a node.
-    pub fn namespaces(
-        &self,
-        plan: &Plan,
-        node: usize,
-    ) -> Vec<(String, headroom_admission::amount::ResourceList<'static>)> {
+    pub fn namespaces(&self, plan: &Plan, node: usize) -> Vec<(String, ResourceList<'static>)> {
         let inner = self.inner();
         let direct = plan.namespaces.iter().filter(|(_, nodes)| nodes.contains(&node));
         direct.map(|(name, _)| (name.clone(), inner.cache.count_namespace(plan, name, node))).collect()
@@ -441,10 +438,8 @@ pub fn stored(kind: &str, object: Node<'_>) -> Option<(ObjectKey, CachedObject)>
     let key = ObjectKey::new(kind, &metadata("namespace"), &metadata("name"));
     let footprint = Footprint::of_stored(kind, object, None).unwrap_or_else(|malformed| {
         tracing::error!(%key, %malformed, "an object cannot be read");
-        let count = format!("count/{kind}").into();
-        let mut footprint = Footprint::default();
-        footprint.amounts.set(count, headroom_admission::amount::Quantity::from_units(1));
-        footprint
+        let amounts = ResourceList::sum([(format!("count/{kind}").into(), Quantity::from_units(1))]);
+        Footprint { amounts, ..Footprint::default() }
     });
     let ends = ends_at(object).and_then(|at| {
         let later = Timestamp::from_unix_seconds(at.saturating_add(1))?;
@@ -562,25 +557,22 @@ mod tests {
             assert_eq!(counted[0].get("pods").unwrap().to_string(), expected);
             assert_eq!(counted, counter.inner().cache.count(&view.plan));
         };
-        let take = |seen| counter.take("pods", seen);
-        take(WatchUpdate::Stored(pod("shop", "a", 31, 1)));
-        check("1");
-        take(WatchUpdate::Stored(pod("shop", "b", 32, 1)));
-        take(WatchUpdate::Stored(pod("elsewhere", "c", 33, 1)));
-        check("2");
-        take(WatchUpdate::Stored(pod("shop", "a", 34, 2)));
-        check("2");
-        take(WatchUpdate::Deleted(pod("shop", "a", 35, 2)));
-        check("1");
-        take(WatchUpdate::Deleted(pod("shop", "b", 36, 1)));
-        check("0");
-        take(WatchUpdate::Listed(40, vec![pod("shop", "d", 38, 1), pod("shop", "e", 39, 1)]));
-        check("2");
-        take(WatchUpdate::Stored(pod("shop", "f", 41, 1)));
-        check("3");
+        for (seen, expected) in [
+            (WatchUpdate::Stored(pod("shop", "a", 31, 1)), "1"),
+            (WatchUpdate::Stored(pod("shop", "b", 32, 1)), "2"),
+            (WatchUpdate::Stored(pod("elsewhere", "c", 33, 1)), "2"),
+            (WatchUpdate::Stored(pod("shop", "a", 34, 2)), "2"),
+            (WatchUpdate::Deleted(pod("shop", "a", 35, 2)), "1"),
+            (WatchUpdate::Deleted(pod("shop", "b", 36, 1)), "0"),
+            (WatchUpdate::Listed(40, vec![pod("shop", "d", 38, 1), pod("shop", "e", 39, 1)]), "2"),
+            (WatchUpdate::Stored(pod("shop", "f", 41, 1)), "3"),
+        ] {
+            counter.take("pods", seen);
+            check(expected);
+        }
         // More changes than the plan has namespaces.
         for (version, namespace) in (42..).zip(["web", "pay", "elsewhere", "web", "shop"]) {
-            take(WatchUpdate::Stored(pod(namespace, &format!("g{version}"), version, 1)));
+            store(&counter, namespace, version);
         }
         check("7");
     }
