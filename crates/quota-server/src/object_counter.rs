@@ -16,7 +16,7 @@ use headroom_quota_protocol::{Count, Footprint, Plan, State, recount};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::ledger_cache::View;
 use headroom_api_server::ApiPath;
@@ -86,7 +86,8 @@ struct PlanCount {
 
 #[derive(Debug)]
 struct OfKind {
-    stop: CancellationToken,
+    /// Its watch ends with it.
+    _stop: DropGuard,
     /// The path of its objects, for live reads.
     collection: Collection,
     lost: Option<String>,
@@ -176,7 +177,6 @@ impl Counter {
     /// Forgets everything: the next leader counts from scratch.
     pub fn resign(&self) {
         let mut inner = self.inner();
-        inner.kinds.values().for_each(|kind| kind.stop.cancel());
         // A write in progress may still be reported, and must not look newer than what the next term sees.
         *inner = CounterState { turn: inner.turn, ..CounterState::default() };
     }
@@ -187,9 +187,7 @@ impl Counter {
             let mut inner = self.inner();
             let gone: Vec<String> = inner.kinds.keys().filter(|kind| !kinds.contains(*kind)).cloned().collect();
             for kind in gone {
-                if let Some(of_kind) = inner.kinds.remove(&kind) {
-                    of_kind.stop.cancel();
-                }
+                inner.kinds.remove(&kind);
                 inner.cache.forget(&kind);
                 inner.change_all();
             }
@@ -241,7 +239,7 @@ impl Counter {
             inner.unserved.remove(kind);
             inner.cache.forget(kind);
             inner.change_all();
-            inner.kinds.insert(kind.to_owned(), OfKind { stop: stop.clone(), collection, lost: None });
+            inner.kinds.insert(kind.to_owned(), OfKind { _stop: stop.clone().drop_guard(), collection, lost: None });
         }
         let (counter, of, ended) = (Arc::clone(self), kind.to_owned(), stop.clone());
         let read_of = kind.to_owned();

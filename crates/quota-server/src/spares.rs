@@ -339,33 +339,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_spare_is_taken_for_a_second_only() {
-        for (wait, expected) in [(USABLE / 2, SpareTaken::OneOfFew), (USABLE, SpareTaken::None)] {
+    async fn a_spare_is_taken_for_a_second_only_and_a_plan_waits_for_that() {
+        for (wait, may_be_taken, expected) in
+            [(USABLE / 2, true, SpareTaken::OneOfFew), (USABLE, false, SpareTaken::None)]
+        {
             let mut ledger = Ledger::new();
-            for name in ["a", "b"] {
-                assert_eq!(ledger.take(name), SpareTaken::None);
-            }
+            assert!(!ledger.spares.may_be_taken(&ledger.view.state));
+            ["a", "b"].iter().for_each(|name| _ = ledger.take(name));
             let began = Instant::now();
             ledger.write(&[]);
             assert_eq!(ledger.spares.due("team"), Some(began + USABLE));
+            assert!(ledger.spares.may_be_taken(&ledger.view.state));
             tokio::time::advance(wait).await;
+            assert_eq!(ledger.spares.may_be_taken(&ledger.view.state), may_be_taken);
             assert_eq!(ledger.take("c"), expected, "{wait:?}");
+            assert!(!ledger.view.state.claims.is_empty(), "left until the next write");
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_plan_waits_until_no_spare_may_be_taken() {
-        let mut ledger = Ledger::new();
-        assert!(!ledger.spares.may_be_taken(&ledger.view.state));
-        for name in ["a", "b"] {
-            ledger.take(name);
-            ledger.write(&[]);
-        }
-        assert!(ledger.spares.may_be_taken(&ledger.view.state));
-        tokio::time::advance(USABLE).await;
-        assert!(!ledger.spares.may_be_taken(&ledger.view.state));
-        assert_eq!(ledger.take("c"), SpareTaken::None);
-        assert!(!ledger.view.state.claims.is_empty(), "left until the next write");
     }
 
     #[tokio::test(start_paused = true)]
