@@ -163,10 +163,6 @@ impl Replica {
         locked(&self.resource_quotas).is_ours
     }
 
-    pub fn is_ready(&self) -> bool {
-        self.problem().is_none()
-    }
-
     /// Returns why the replica cannot answer reviews; none if it can.
     pub fn problem(&self) -> Option<String> {
         if !self.ledgers.is_listed() || !self.tenants.is_listed() || !self.certificate.is_there() {

@@ -54,18 +54,6 @@ impl<Q> ParsedQuota<Q> {
     }
 }
 
-impl TenantObjects {
-    /// Returns true if plans may depend on the change.
-    fn put_resource_quota(&mut self, object: Value) -> bool {
-        let namespace = metadata(&object, "namespace").to_owned();
-        let quota = read_resource_quota(&object);
-        if let Err(problem) = &quota {
-            tracing::warn!(namespace, name = metadata(&object, "name"), problem, "a ResourceQuota cannot be read");
-        }
-        ParsedQuota::put(self.resource_quotas.entry(namespace).or_default(), object, quota)
-    }
-}
-
 impl Tenants {
     pub fn new(own: &str, exempt: &[String]) -> Self {
         let exempt = NEVER_CHARGED.into_iter().chain([own]).map(str::to_owned).chain(exempt.iter().cloned()).collect();
@@ -173,7 +161,14 @@ impl Tenants {
         self.take(
             seen,
             |inner, object, is_there| match (metadata(&object, "namespace"), is_there) {
-                (_, true) => inner.put_resource_quota(object),
+                (namespace, true) => {
+                    let quota = read_resource_quota(&object);
+                    if let Err(problem) = &quota {
+                        let name = metadata(&object, "name");
+                        tracing::warn!(namespace, name, problem, "a ResourceQuota cannot be read");
+                    }
+                    ParsedQuota::put(inner.resource_quotas.entry(namespace.to_owned()).or_default(), object, quota)
+                }
                 (namespace, false) => {
                     if let Some(quotas) = inner.resource_quotas.get_mut(namespace) {
                         quotas.remove(metadata(&object, "name"));

@@ -152,7 +152,7 @@ fn knows_matches(version: &Value) -> bool {
         // Some clouds write `30+`.
         text.trim_end_matches(|last: char| !last.is_ascii_digit()).parse().ok()
     };
-    number("major") > Some(1) || number("major") == Some(1) && number("minor") >= Some(Version::MATCHES_SINCE)
+    (number("major"), number("minor")) >= (Some(1), Some(Version::MATCHES_SINCE))
 }
 
 /// The requests that the API server must send to the webhook.

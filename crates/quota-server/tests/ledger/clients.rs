@@ -50,7 +50,7 @@ async fn serve(server: &Arc<ApiServer>, request_lifetime: Duration) -> (Running,
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(Arc::clone(&replica).serve(listener, None));
-    let is_in_force = || json!(replica.is_ready() && !replica.ledgers.covering("shop").is_empty());
+    let is_in_force = || json!(replica.problem().is_none() && !replica.ledgers.covering("shop").is_empty());
     until(is_in_force, |is_in_force| *is_in_force == true).await;
     (replica, address)
 }

@@ -63,7 +63,7 @@ async fn a_replica_that_starts_answers_as_soon_as_it_can() {
     // For the first one, the quota has no plan yet either.
     for (name, is_allowed) in [("a", true), ("b", true), ("c", false)] {
         let replica = Running::start(&server);
-        assert!(!replica.is_ready());
+        assert!(replica.problem().is_some());
         let response = replica.create(&pod("shop", name)).await;
         assert_eq!(response["allowed"], is_allowed, "{response}");
         assert!(is_allowed || response["status"]["code"] == 403, "{response}");

@@ -99,7 +99,7 @@ impl Configured {
         let stop = CancellationToken::new();
         let replica = Replica::new(options, cluster.client_as(ACCOUNT).await.unwrap(), stop.clone());
         let serving = tokio::spawn(Arc::clone(&replica).serve(TcpListener::bind(address).await.unwrap(), None));
-        until("it is ready", || replica.is_ready()).await;
+        until("it is ready", || replica.problem().is_none()).await;
         Self { cluster, client, replica, address, stop, serving }
     }
 
