@@ -73,8 +73,7 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
     let quotas = replica.tenants.quotas();
     let is_ours = replica.enforces_resource_quotas() == Some(true);
     let plain = if is_ours { replica.tenants.resource_quotas() } else { BTreeMap::new() };
-    let charged = ChargedRequests::of(&quotas, &plain, &replica.tenants, matches);
-    let webhooks = Value::Array(charged.entries(&client));
+    let webhooks = Value::Array(entries(&quotas, &plain, &replica.tenants, matches, &client));
     let path = CONFIGURATIONS.at(CONFIGURATION);
     let object = |existing: Option<&Value>| {
         json!({
@@ -155,102 +154,75 @@ fn knows_matches(version: &Value) -> bool {
     (number("major"), number("minor")) >= (Some(1), Some(Version::MATCHES_SINCE))
 }
 
-/// The requests that the API server must send to the webhook.
-struct ChargedRequests<'a> {
-    tenants: &'a Tenants,
-    selectors: BTreeMap<String, Value>,
-    /// Namespaces by name.
-    names: BTreeSet<&'a str>,
-    rules: Value,
+/// The requests that the API server must send to the webhook: an entry for each selector, so that an outage refuses requests
+/// only in charged namespaces.
+fn entries(
+    quotas: &[Arc<TenantQuota<'static>>],
+    plain: &BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>>,
+    tenants: &Tenants,
     matches: bool,
-}
-
-impl<'a> ChargedRequests<'a> {
-    fn of(
-        quotas: &'a [Arc<TenantQuota<'static>>],
-        plain: &'a BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>>,
-        tenants: &'a Tenants,
-        matches: bool,
-    ) -> Self {
-        let mut charged =
-            Self { tenants, selectors: BTreeMap::new(), names: BTreeSet::new(), rules: Value::Null, matches };
-        let expression = |Requirement { key, operator, values }: &Requirement<'_>| json!({"key": key, "operator": operator.name(), "values": values});
-        let mut nodes = Vec::new();
-        for tree in trees(quotas).0 {
-            for (at, (quota, _)) in tree.quotas.iter().enumerate() {
-                if !tree.refuses(at) {
-                    continue;
-                }
-                charged
-                    .names
-                    .extend(quota.names.iter().map(AsRef::as_ref).filter(|name: &&str| !tenants.is_exempt(name)));
-                if let Some(selector) = &quota.selector {
-                    let mut expressions: Vec<Value> = selector.requirements.iter().map(expression).collect();
-                    expressions.push(charged.not_exempt());
-                    let selector = json!({"matchExpressions": expressions});
-                    charged.selectors.insert(selector.to_string(), selector);
-                }
+    client: &Value,
+) -> Vec<Value> {
+    // Namespaces by name.
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    let (mut selectors, mut nodes) = (BTreeMap::new(), Vec::new());
+    let not_exempt = json!({"key": NAME_LABEL, "operator": "NotIn", "values": tenants.exempt});
+    let expression = |Requirement { key, operator, values }: &Requirement<'_>| json!({"key": key, "operator": operator.name(), "values": values});
+    for tree in trees(quotas).0 {
+        for (_, (quota, _)) in tree.quotas.iter().enumerate().filter(|(at, _)| tree.refuses(*at)) {
+            names.extend(quota.names.iter().map(AsRef::as_ref).filter(|name: &&str| !tenants.is_exempt(name)));
+            if let Some(selector) = &quota.selector {
+                let expressions = selector.requirements.iter().map(expression).chain([not_exempt.clone()]);
+                let selector = json!({"matchExpressions": expressions.collect::<Vec<_>>()});
+                selectors.insert(selector.to_string(), selector);
             }
-            nodes.extend(Plan::of_tree(&tree, &[]).nodes);
         }
-        for (namespace, quotas) in plain {
-            charged.names.insert(namespace);
-            nodes.extend(Plan::of_namespace(namespace, quotas).nodes);
-        }
-        nodes.retain(|node| !node.is_suspended);
-        charged.rules = rules(nodes);
-        charged
+        nodes.extend(Plan::of_tree(&tree, &[]).nodes);
     }
-
-    fn not_exempt(&self) -> Value {
-        json!({"key": NAME_LABEL, "operator": "NotIn", "values": self.tenants.exempt})
+    for (namespace, quotas) in plain {
+        names.insert(namespace);
+        nodes.extend(Plan::of_namespace(namespace, quotas).nodes);
     }
-
-    fn entry(&self, name: &str, client: &Value, rules: &Value, policy: &str, selector: Value) -> Value {
+    nodes.retain(|node| !node.is_suspended);
+    let rules = rules(nodes);
+    let entry = |name: &str, rules: &[Value], policy: &str, selector: Value| {
         json!({
             "name": name, "clientConfig": client, "rules": rules, "failurePolicy": policy, "matchPolicy": "Equivalent",
             "namespaceSelector": selector, "sideEffects": "NoneOnDryRun", "timeoutSeconds": 10,
             "admissionReviewVersions": ["v1"],
         })
-    }
-
-    /// An entry for each selector, so that an outage refuses requests only in charged namespaces.
-    fn entries(&self, client: &Value) -> Vec<Value> {
-        let entry = |name: &str, selector: Value| {
-            let mut entry = self.entry(name, client, &self.rules, "Fail", selector);
-            if let (true, Value::Object(fields)) = (self.matches, &mut entry) {
-                fields.insert(
-                    "matchConditions".to_owned(),
-                    json!([{"name": "changes-spec", "expression": CHANGES_SPEC}]),
-                );
-            }
-            entry
-        };
-        let has_name_labels = self.tenants.labels("kube-system").is_none_or(|labels| labels.contains_key(NAME_LABEL));
-        let mut entries = Vec::new();
-        if self.rules.as_array().is_none_or(Vec::is_empty) {
-            // Nothing is charged.
-        } else if !self.names.is_empty() && !has_name_labels || self.selectors.len() > MAX_ENTRIES {
-            entries.push(entry("quota.headroom.dev", json!({"matchExpressions": [self.not_exempt()]})));
-        } else {
-            if !self.names.is_empty() {
-                let names = json!({"matchExpressions": [{"key": NAME_LABEL, "operator": "In", "values": self.names}]});
-                entries.push(entry("quota.headroom.dev", names));
-            }
-            for (at, selector) in self.selectors.values().enumerate() {
-                entries.push(entry(&format!("quota-{at}.headroom.dev"), selector.clone()));
-            }
+    };
+    let charged = |name: &str, selector: Value| {
+        let mut entry = entry(name, &rules, "Fail", selector);
+        if let (true, Value::Object(fields)) = (matches, &mut entry) {
+            let conditions = json!([{"name": "changes-spec", "expression": CHANGES_SPEC}]);
+            fields.insert("matchConditions".to_owned(), conditions);
         }
-        // Problems of a quota are in its status too, so requests must not fail if this webhook is down.
-        let of_quotas = json!([{"apiGroups": ["headroom.dev"], "apiVersions": ["*"], "resources": ["tenantquotas"],
-            "operations": ["CREATE", "UPDATE"], "scope": "Cluster"}]);
-        entries.push(self.entry("tenantquotas.headroom.dev", client, &of_quotas, "Ignore", json!({})));
-        entries
+        entry
+    };
+    let has_name_labels = tenants.labels("kube-system").is_none_or(|labels| labels.contains_key(NAME_LABEL));
+    let mut entries = Vec::new();
+    if rules.is_empty() {
+        // Nothing is charged.
+    } else if !names.is_empty() && !has_name_labels || selectors.len() > MAX_ENTRIES {
+        entries.push(charged("quota.headroom.dev", json!({"matchExpressions": [not_exempt]})));
+    } else {
+        if !names.is_empty() {
+            let names = json!({"matchExpressions": [{"key": NAME_LABEL, "operator": "In", "values": names}]});
+            entries.push(charged("quota.headroom.dev", names));
+        }
+        let selectors = selectors.into_values().enumerate();
+        entries.extend(selectors.map(|(at, selector)| charged(&format!("quota-{at}.headroom.dev"), selector)));
     }
+    // Problems of a quota are in its status too, so requests must not fail if this webhook is down.
+    let of_quotas = json!({"apiGroups": ["headroom.dev"], "apiVersions": ["*"], "resources": ["tenantquotas"],
+        "operations": ["CREATE", "UPDATE"], "scope": "Cluster"});
+    entries.push(entry("tenantquotas.headroom.dev", &[of_quotas], "Ignore", json!({})));
+    entries
 }
 
 /// Rules for the charged kinds, limited to operations that can raise usage.
-fn rules(nodes: Vec<PlanNode>) -> Value {
+fn rules(nodes: Vec<PlanNode>) -> Vec<Value> {
     let has_deadline_scope =
         nodes.iter().flat_map(|node| &node.requirements).any(|requirement| requirement.key.ends_with("Terminating"));
     let kinds = Plan { nodes, ..Plan::default() }.kinds();
@@ -269,7 +241,7 @@ fn rules(nodes: Vec<PlanNode>) -> Value {
             add(group, resource, if is_counted { &["CREATE"] } else { &["CREATE", "UPDATE"] });
         }
     }
-    json!(rules)
+    rules
 }
 
 fn secrets(namespace: &str) -> ApiPath {
@@ -373,7 +345,7 @@ mod tests {
         let quota = Arc::new(quota);
         let plain = plain.iter().map(|namespace| ((*namespace).to_owned(), vec![Arc::clone(&quota)])).collect();
         let client = json!({"url": "https://here/review"});
-        ChargedRequests::of(&quotas, &plain, &Tenants::new("headroom", &[]), matches).entries(&client)
+        super::entries(&quotas, &plain, &Tenants::new("headroom", &[]), matches, &client)
     }
 
     #[test]
