@@ -41,16 +41,9 @@ pub struct OpenLedger<'p> {
     max_claims: usize,
     /// The room that each tenant's claims take; none before it is needed.
     loads: Option<Loads>,
-    /// By node and name: the claims that hold part of a bound. Cached, because every refusal needs them and only a new
-    /// claim changes them.
-    blocking_claims: HashMap<(usize, ResourceName<'static>), BlockingClaims>,
-}
-
-/// Claims that hold part of a bound.
-#[derive(Debug, Clone, Default)]
-struct BlockingClaims {
-    claims: usize,
-    tokens: Vec<String>,
+    /// By node and name: the number of claims that hold part of a bound, and the tokens of their entries. Cached, because
+    /// every refusal needs them and only a new claim changes them.
+    blocking_claims: HashMap<(usize, ResourceName<'static>), (usize, Vec<String>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,14 +172,11 @@ impl<'p> OpenLedger<'p> {
                 .map(|(name, after, before)| (name.clone(), before.map_or(after.clone(), |before| after.minus(before))))
                 .filter(|(_, growth)| growth.is_positive())
                 .collect();
-            if node.is_suspended || request.may_exceed {
-                growths.push((at, growth));
-                continue;
-            }
-            if let Some(short) = self.unknown_usage(at, node, &growth) {
+            let may_refuse = !node.is_suspended && !request.may_exceed;
+            if may_refuse && let Some(short) = self.unknown_usage(at, node, &growth) {
                 quotas.push(short);
                 fits_without_claims = false;
-            } else if let Some(short) = self.short(at, node, &growth) {
+            } else if may_refuse && let Some(short) = self.short(at, node, &growth) {
                 fits_without_claims &= self.fits_in_used(at, node, &growth);
                 quotas.push(short);
             }
@@ -246,7 +236,7 @@ impl<'p> OpenLedger<'p> {
                 hard: hard.clone(),
                 origins: Names::default(),
             });
-            reserved.push((claimed, self.blocking_claims(at, node, name).claims));
+            reserved.push((claimed, self.blocking_claims(at, node, name).0));
         }
         if excesses.is_empty() {
             return None;
@@ -263,16 +253,16 @@ impl<'p> OpenLedger<'p> {
         })
     }
 
-    fn blocking_claims(&mut self, at: usize, node: &PlanNode, name: &ResourceName<'static>) -> &BlockingClaims {
+    fn blocking_claims(&mut self, at: usize, node: &PlanNode, name: &ResourceName<'static>) -> &(usize, Vec<String>) {
         self.blocking_claims.entry((at, name.clone())).or_insert_with(|| {
-            let mut blocking_claims = BlockingClaims::default();
+            let (mut claims, mut tokens) = (0, Vec::new());
             for (key, claim) in &self.state.claims {
                 if self.plan.nodes_of(&key.namespace).contains(&at) && reserved(claim, node).contains(name) {
-                    blocking_claims.claims += 1;
-                    blocking_claims.tokens.extend(claim.entries.iter().map(|entry| entry.token.clone()));
+                    claims += 1;
+                    tokens.extend(claim.entries.iter().map(|entry| entry.token.clone()));
                 }
             }
-            blocking_claims
+            (claims, tokens)
         })
     }
 
@@ -285,7 +275,7 @@ impl<'p> OpenLedger<'p> {
                 continue;
             };
             for excess in excesses {
-                tokens.extend_from_slice(&self.blocking_claims(short.node, node, &excess.name).tokens);
+                tokens.extend_from_slice(&self.blocking_claims(short.node, node, &excess.name).1);
             }
         }
         tokens.sort_unstable();
