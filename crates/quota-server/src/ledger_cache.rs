@@ -241,10 +241,8 @@ impl LedgerCache {
         match kept {
             Ok(LedgerContent::AlreadyRead) => {}
             Ok(LedgerContent::Plan { ledger, plan }) => self.add_plan(&ledger, Arc::new(plan)),
-            Ok(LedgerContent::State { ledger, revision, state }) => {
-                // If the watch has not delivered its plan yet, `load` reads it.
-                self.add_state(&ledger, revision, state);
-            }
+            // If the watch has not delivered its plan yet, `load` reads it.
+            Ok(LedgerContent::State { revision, state }) => _ = self.add_state(&name, revision, state),
             Err(unreadable) => {
                 tracing::error!(ledger = name, %unreadable, "cannot read a ledger; was it edited by hand?");
                 self.inner().broken.insert(name, unreadable);
@@ -257,7 +255,7 @@ impl LedgerCache {
     pub async fn load(&self, ledger: &str) -> Result<View, String> {
         let path = objects::ledgers(&self.namespace);
         let object = self.api.get(&path.at(ledger)).await.map_err(|failure| failure.to_string())?;
-        let LedgerContent::State { revision, state, .. } = objects::read_value(&object)? else {
+        let LedgerContent::State { revision, state } = objects::read_value(&object)? else {
             return Err("the object is a plan, not a ledger's state".to_owned());
         };
         let number = state.plan;

@@ -31,7 +31,6 @@ pub enum LedgerContent {
         plan: Plan,
     },
     State {
-        ledger: String,
         revision: u64,
         state: State,
     },
@@ -78,7 +77,7 @@ pub fn read(object: Node<'_>) -> Result<LedgerContent, String> {
     let plan = plan.unwrap_or_default();
     let state = State::read(&state::StateLines { plan, used, counted_at, footprints: shapes, claims })?;
     let revision = revision_in(object).ok_or_else(|| broken("expected a resourceVersion that is a number"))?;
-    Ok(LedgerContent::State { ledger: name.into_owned(), revision, state })
+    Ok(LedgerContent::State { revision, state })
 }
 
 pub fn read_value(object: &Value) -> Result<LedgerContent, String> {
@@ -148,7 +147,7 @@ mod tests {
         };
         let state = State::read(&lines).unwrap();
         let mut object = write_state("headroom", "acme", &state, Some(12));
-        let LedgerContent::State { revision, state: read_state, .. } = read_value(&object).unwrap() else {
+        let LedgerContent::State { revision, state: read_state } = read_value(&object).unwrap() else {
             panic!("a state was read as a plan");
         };
         assert_eq!((revision, read_state), (12, state));

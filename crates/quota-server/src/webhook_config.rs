@@ -274,7 +274,9 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
     };
     let now = replica.now().await;
     let get = |name: &str| existing.as_ref().and_then(|secret| field(secret, name));
-    let names = names(webhook, namespace);
+    // The host names that API servers connect to.
+    let host = webhook.url.as_deref().and_then(|url| url.parse::<http::Uri>().ok()?.host().map(str::to_owned));
+    let names: Vec<String> = host.into_iter().chain([format!("{}.{namespace}.svc", webhook.service)]).collect();
     let make = || {
         tls::make(&names, now, DAYS).map_err(|error| ApiError::Other(format!("cannot make a certificate: {error:#}")))
     };
@@ -323,13 +325,6 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
         None => replica.api.create(&path, &object).await?,
     };
     field(&written, "ca.crt").ok_or_else(|| ApiError::Other(format!("secret {SECRET} has no ca.crt")))
-}
-
-/// The host names that API servers connect to.
-fn names(webhook: &Webhook, namespace: &str) -> Vec<String> {
-    let host = webhook.url.as_deref().and_then(|url| url.parse::<http::Uri>().ok()?.host().map(str::to_owned));
-    let service = format!("{}.{namespace}.svc", webhook.service);
-    host.into_iter().chain([service]).collect()
 }
 
 #[cfg(test)]
