@@ -1,7 +1,6 @@
 //! TenantQuotas and their parents as trees.
 
 use std::borrow::Borrow;
-use std::fmt;
 
 use headroom_admission::cluster::tenant_quota::{self, TenantQuota};
 use headroom_admission::sort::by_text;
@@ -33,18 +32,10 @@ impl Tree<'_> {
 
 /// The reason for which a quota is enforced without its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ParentProblem {
-    /// It does not exist, is not valid, or there is a cycle.
-    Unusable(String),
-    /// The tree would be too large with the quota.
-    Limit(String),
-}
-
-impl fmt::Display for ParentProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Unusable(problem) | Self::Limit(problem)) = self;
-        f.write_str(problem)
-    }
+pub struct ParentProblem {
+    pub message: String,
+    /// The tree would be too large with the quota. Otherwise the parent does not exist, is not valid, or there is a cycle.
+    pub is_limit: bool,
 }
 
 /// The trees, and problems with parents by the quota's name, in the order of names. A quota whose parent cannot be used is
@@ -58,15 +49,15 @@ pub fn trees<'q>(quotas: &'q [impl Borrow<TenantQuota<'static>>]) -> (Vec<Tree<'
     let mut problems = Vec::new();
     let mut parents: Vec<Option<usize>> = Vec::new();
     for (place, quota) in valid.iter().enumerate() {
-        parents.push(parent_of(place, &valid).unwrap_or_else(|problem| {
-            problems.push((quota.name(), ParentProblem::Unusable(problem)));
+        parents.push(parent_of(place, &valid).unwrap_or_else(|message| {
+            problems.push((quota.name(), ParentProblem { message, is_limit: false }));
             None
         }));
     }
-    while let Some((at, problem)) = excess(&valid, &parents) {
+    while let Some((at, message)) = excess(&valid, &parents) {
         if let (Some(quota), Some(parent)) = (valid.get(at), parents.get_mut(at)) {
             *parent = None;
-            problems.push((quota.name(), ParentProblem::Limit(problem)));
+            problems.push((quota.name(), ParentProblem { message, is_limit: true }));
         }
     }
     by_text(&mut problems, |(name, _)| name);
@@ -167,7 +158,8 @@ mod tests {
             })
             .collect();
         assert_eq!(found, expected);
-        let problems: Vec<String> = problems.iter().map(|(name, problem)| format!("{name}: {problem}")).collect();
+        let problems: Vec<String> =
+            problems.iter().map(|(name, problem)| format!("{name}: {}", problem.message)).collect();
         assert_eq!(problems, expected_problems);
     }
 

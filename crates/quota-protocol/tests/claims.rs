@@ -133,17 +133,6 @@ fn a_refusal_by_an_ancestor_names_its_children_and_no_namespaces() {
 }
 
 #[test]
-fn a_request_is_refused_if_usage_is_unknown() {
-    let plan = plan(&["a 1 - pods=500 services=5"], &["shop 0"]);
-    let mut ledger = OpenLedger::new(&plan, state(&["services=1"]));
-    assert_eq!(
-        message_of(&plan, ledger.reserve(&request("shop/web-0", "1", "pods=1", None))),
-        "pods \"web-0\" is forbidden: status unknown for quota: a, resources: pods; tenant quota a: not counted yet, or a \
-         kind of object cannot be listed"
-    );
-}
-
-#[test]
 fn only_amounts_that_grow_are_checked_against_a_bound() {
     let plan = plan(&["a 1 - pods=1 requests.cpu=1"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=5 requests.cpu=500m"]));

@@ -62,7 +62,7 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
             .extend(quota.problems().iter().map(|problem| format!("tenant quota {}: {problem}", quota.name())));
     }
     let (trees, parents) = trees(&quotas);
-    report.problems.extend(parents.iter().map(|(name, problem)| format!("tenant quota {name}: {problem}")));
+    report.problems.extend(parents.iter().map(|(name, problem)| format!("tenant quota {name}: {}", problem.message)));
     let views = cache.views();
     let namespaces = tenants.namespaces();
     let trees: Vec<Plan> = trees.iter().map(|tree| Plan::of_tree(tree, &namespaces)).collect();

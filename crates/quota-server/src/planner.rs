@@ -54,27 +54,22 @@ pub async fn plan(replica: Arc<Replica>) {
 
 /// Since when ledgers have charged quotas, by ledger and quota: as this leader has seen.
 #[derive(Default)]
-struct Settled(HashMap<String, HashMap<String, Instant>>);
+struct Settled(HashMap<(String, String), Instant>);
 
 impl Settled {
     fn see(&mut self, views: &[View]) {
         let now = Instant::now();
-        let mut before = std::mem::take(&mut self.0);
-        for View { ledger, plan, .. } in views {
-            let mut before = before.remove(ledger).unwrap_or_default();
-            let since = plan.nodes.iter().map(|node| {
-                let since = before.remove(&node.quota).unwrap_or(now);
-                (node.quota.clone(), since)
-            });
-            self.0.insert(ledger.clone(), since.collect());
-        }
+        let charged = views.iter().flat_map(|View { ledger, plan, .. }| {
+            plan.nodes.iter().map(move |node| (ledger.clone(), node.quota.clone()))
+        });
+        let since = |quota: &(String, String)| self.0.get(quota).copied().unwrap_or(now);
+        self.0 = charged.map(|quota| (quota.clone(), since(&quota))).collect();
     }
 
     /// Returns true if a ledger has charged all quotas of a tree for longer than this.
     fn has_charged(&self, ledger: &str, tree: &Plan, period: Duration) -> bool {
-        let quotas = self.0.get(ledger);
         tree.nodes.iter().all(|node| {
-            let since = quotas.and_then(|quotas| quotas.get(&node.quota));
+            let since = self.0.get(&(ledger.to_owned(), node.quota.clone()));
             since.is_some_and(|since| since.elapsed() > period)
         })
     }

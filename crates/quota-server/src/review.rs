@@ -13,7 +13,7 @@ use headroom_api_server::random::token;
 use headroom_objects::kinds::labels_of;
 use headroom_quota_protocol::reservation_request::{self, RequestError, ReservationRequest};
 use headroom_quota_protocol::state::ObjectKey;
-use headroom_quota_protocol::tree::{ParentProblem, trees};
+use headroom_quota_protocol::tree::trees;
 use headroom_quota_protocol::{LedgerVerdict, OpenLedger, message};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -111,9 +111,9 @@ fn quota(replica: &Replica, request: &Request<'_>) -> Result<(), Denial> {
 }
 
 /// The quotas that are enforced without their parents because a tree is too large, and why.
-fn quotas_outside_of_full_trees(quotas: &[Arc<TenantQuota<'static>>]) -> BTreeMap<String, ParentProblem> {
-    let limits = trees(quotas).1.into_iter().filter(|(_, problem)| matches!(problem, ParentProblem::Limit(_)));
-    limits.map(|(name, problem)| (name.to_owned(), problem)).collect()
+fn quotas_outside_of_full_trees(quotas: &[Arc<TenantQuota<'static>>]) -> BTreeMap<String, String> {
+    let limits = trees(quotas).1.into_iter().filter(|(_, problem)| problem.is_limit);
+    limits.map(|(name, problem)| (name.to_owned(), problem.message)).collect()
 }
 
 /// The reservation that a request needs; none if it is not charged.

@@ -90,7 +90,7 @@ async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashM
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
         let problem = match &quota {
             Ok(quota) => {
-                let of_parent = parents.get(name.as_str()).map(ToString::to_string);
+                let of_parent = parents.get(name.as_str()).map(|problem| problem.message.clone());
                 let problems: Vec<String> = quota.problems().iter().map(ToString::to_string).chain(of_parent).collect();
                 problems.join("; ")
             }
