@@ -54,7 +54,7 @@ struct CachedLedgers {
     /// The ledgers that charge a namespace. There may be as many ledgers as namespaces.
     by_namespace: HashMap<String, BTreeSet<String>>,
     /// By ledger and number.
-    plans: HashMap<String, BTreeMap<u64, Arc<Plan>>>,
+    plans: BTreeMap<(String, u64), Arc<Plan>>,
     /// Ledgers that cannot be read, and why.
     broken: BTreeMap<String, String>,
     is_listed: bool,
@@ -156,22 +156,21 @@ impl LedgerCache {
     /// The highest number of a ledger's plans, active or not.
     pub fn last_plan(&self, ledger: &str) -> u64 {
         let inner = self.inner();
-        let last = inner.plans.get(ledger).and_then(|plans| plans.keys().next_back().copied());
+        let mut plans = inner.plans.range((ledger.to_owned(), 0)..=(ledger.to_owned(), u64::MAX));
+        let last = plans.next_back().map(|((_, number), _)| *number);
         let active = inner.views.get(ledger).map(|view| view.plan.number);
         last.max(active).unwrap_or_default()
     }
 
     pub fn stale_plans(&self) -> HashSet<(String, u64)> {
         let inner = self.inner();
-        let stale = inner.plans.iter().flat_map(|(ledger, plans)| {
-            let active = inner.views.get(ledger).map_or(u64::MAX, |view| view.plan.number);
-            plans.range(..active).map(|(number, _)| (ledger.clone(), *number))
-        });
-        stale.collect()
+        let is_stale =
+            |(ledger, number): &&(String, u64)| inner.views.get(ledger).is_none_or(|view| *number < view.plan.number);
+        inner.plans.keys().filter(is_stale).cloned().collect()
     }
 
     pub fn add_plan(&self, ledger: &str, plan: Arc<Plan>) {
-        self.inner().plans.entry(ledger.to_owned()).or_default().insert(plan.number, plan);
+        self.inner().plans.insert((ledger.to_owned(), plan.number), plan);
     }
 
     /// Adds a state that was read or written, unless a newer one is known.
@@ -180,7 +179,7 @@ impl LedgerCache {
         if let Some(view) = inner.views.get(ledger).filter(|view| view.revision >= revision) {
             return Some(view.clone());
         }
-        let plan = inner.plans.get(ledger)?.get(&state.plan).cloned()?;
+        let plan = inner.plans.get(&(ledger.to_owned(), state.plan)).cloned()?;
         let view = View { ledger: ledger.to_owned(), revision, plan, state: Arc::new(state) };
         let has_other_plan = inner.put(view.clone());
         inner.broken.remove(ledger);
@@ -202,10 +201,7 @@ impl LedgerCache {
                     inner.views.keys().filter(|ledger| !there.contains(ledger.as_str())).cloned().collect();
                 gone.iter().for_each(|ledger| inner.remove(ledger));
                 inner.broken.retain(|ledger, _| there.contains(ledger.as_str()));
-                inner.plans.retain(|ledger, plans| {
-                    plans.retain(|number, _| there.contains(objects::plan_name(ledger, *number).as_str()));
-                    !plans.is_empty()
-                });
+                inner.plans.retain(|(ledger, number), _| there.contains(&*objects::plan_name(ledger, *number)));
                 inner.is_listed = true;
                 drop(inner);
                 // Plans before the states that name them.
@@ -218,12 +214,7 @@ impl LedgerCache {
             WatchUpdate::Deleted((name, kept)) => {
                 let mut inner = self.inner();
                 if let Ok(LedgerContent::Plan { ledger, plan }) = kept {
-                    if let Some(plans) = inner.plans.get_mut(&ledger) {
-                        plans.remove(&plan.number);
-                        if plans.is_empty() {
-                            inner.plans.remove(&ledger);
-                        }
-                    }
+                    inner.plans.remove(&(ledger, plan.number));
                 } else {
                     inner.remove(&name);
                     inner.broken.remove(&name);

@@ -40,8 +40,6 @@ struct CounterState {
     is_leading: bool,
     cache: Cache,
     kinds: BTreeMap<String, OfKind>,
-    /// Kinds that cannot be watched, and why.
-    unserved: BTreeMap<String, String>,
     /// The number of changes seen in all terms. Shows which changes are later than a count.
     turn: u64,
     changes: Changes,
@@ -86,11 +84,10 @@ struct PlanCount {
 
 #[derive(Debug)]
 struct OfKind {
-    /// Its watch ends with it.
-    _stop: DropGuard,
-    /// The path of its objects, for live reads.
-    collection: Collection,
-    lost: Option<String>,
+    /// The end of its watch, and the path of its objects, for live reads; none if it cannot be watched.
+    watch: Option<(DropGuard, Collection)>,
+    /// Why it is not counted.
+    problem: Option<String>,
 }
 
 /// The time that a kind may take to be listed before plans are made without it.
@@ -191,17 +188,17 @@ impl Counter {
                 inner.cache.forget(&kind);
                 inner.change_all();
             }
-            inner.unserved.retain(|kind, _| kinds.contains(kind));
-            kinds.iter().filter(|kind| !inner.kinds.contains_key(*kind)).cloned().collect()
+            let is_watched = |kind: &String| inner.kinds.get(kind).is_some_and(|of_kind| of_kind.watch.is_some());
+            kinds.iter().filter(|kind| !is_watched(kind)).cloned().collect()
         };
         let deadline = Instant::now() + LIST_TIMEOUT;
         for kind in missing {
             // Waited for once: quotas on other kinds need plans too, and may be of other tenants.
-            let was_waited_for = self.inner().unserved.contains_key(&kind);
+            let was_waited_for = self.inner().kinds.contains_key(&kind);
             while let Err(Unfound { is_lasting, problem, .. }) = self.begin(api, &kind).await {
                 if is_lasting || was_waited_for || Instant::now() >= deadline {
                     tracing::warn!(problem, "cannot count a kind");
-                    self.inner().unserved.insert(kind, problem);
+                    self.inner().kinds.insert(kind, OfKind { watch: None, problem: Some(problem) });
                     break;
                 }
                 tokio::time::sleep(RETRY).await;
@@ -236,10 +233,10 @@ impl Counter {
             if !inner.is_leading {
                 return Ok(());
             }
-            inner.unserved.remove(kind);
             inner.cache.forget(kind);
             inner.change_all();
-            inner.kinds.insert(kind.to_owned(), OfKind { _stop: stop.clone().drop_guard(), collection, lost: None });
+            let watch = Some((stop.clone().drop_guard(), collection));
+            inner.kinds.insert(kind.to_owned(), OfKind { watch, problem: None });
         }
         let (counter, of, ended) = (Arc::clone(self), kind.to_owned(), stop.clone());
         let read_of = kind.to_owned();
@@ -264,7 +261,7 @@ impl Counter {
                 inner.cache.list(kind, revision, objects);
                 inner.change_all();
                 if let Some(of_kind) = inner.kinds.get_mut(kind) {
-                    of_kind.lost = None;
+                    of_kind.problem = None;
                 }
             }
             WatchUpdate::Stored((key, stored)) => {
@@ -280,7 +277,7 @@ impl Counter {
                 inner.cache.forget(kind);
                 inner.change_all();
                 if let Some(of_kind) = inner.kinds.get_mut(kind) {
-                    of_kind.lost = Some(problem);
+                    of_kind.problem = Some(problem);
                 }
             }
         }
@@ -345,8 +342,8 @@ impl Counter {
     pub fn look(&self, key: &ObjectKey) -> Option<(Collection, Option<(String, u64)>)> {
         let inner = self.inner();
         inner.cache.revision(&key.kind)?;
-        let collection = inner.kinds.get(&key.kind)?.collection.clone();
-        Some((collection, inner.cache.get(key).map(|stored| (stored.uid.clone(), stored.version))))
+        let (_, collection) = inner.kinds.get(&key.kind)?.watch.as_ref()?;
+        Some((collection.clone(), inner.cache.get(key).map(|stored| (stored.uid.clone(), stored.version))))
     }
 
     /// Returns true if all changes of a kind up to a revision were seen.
@@ -362,11 +359,7 @@ impl Counter {
     /// Kinds that cannot be counted, with the reason.
     pub fn lost(&self, kinds: &BTreeSet<String>) -> BTreeMap<String, String> {
         let inner = self.inner();
-        let lost = |kind: &String| match inner.kinds.get(kind) {
-            Some(OfKind { lost: Some(problem), .. }) => Some((kind.clone(), problem.clone())),
-            Some(_) => None,
-            None => inner.unserved.get(kind).map(|problem| (kind.clone(), problem.clone())),
-        };
+        let lost = |kind: &String| Some((kind.clone(), inner.kinds.get(kind)?.problem.clone()?));
         kinds.iter().filter_map(lost).collect()
     }
 
@@ -425,8 +418,7 @@ impl CounterState {
 
     /// Returns true if a kind was listed, or is known not to be listable.
     fn is_known(&self, kind: &str) -> bool {
-        let is_lost = || self.kinds.get(kind).is_some_and(|kind| kind.lost.is_some());
-        self.cache.revision(kind).is_some() || is_lost() || self.unserved.contains_key(kind)
+        self.cache.revision(kind).is_some() || self.kinds.get(kind).is_some_and(|kind| kind.problem.is_some())
     }
 }
 
