@@ -60,29 +60,22 @@ fn shortage(
     let QuotaFault::Exceeded { excesses, .. } = &short.breach.fault else {
         return vec![format!("{noun} {}{of}: not counted yet, or a kind of object cannot be listed", node.quota)];
     };
-    let mut parts = Vec::new();
-    let mut top = None;
-    for (excess, (reserved, unfinished)) in excesses.iter().zip(&short.reserved) {
-        let held = match unfinished {
-            0 => String::new(),
-            1 => format!(", {reserved} of used reserved by 1 unfinished request"),
-            more => format!(", {reserved} of used reserved by {more} unfinished requests"),
+    let parts = excesses.iter().zip(&short.reserved).map(|(excess, (reserved, unfinished))| match unfinished {
+        0 => excess.shortage(""),
+        1 => excess.shortage(&format!(", {reserved} of used reserved by 1 unfinished request")),
+        more => excess.shortage(&format!(", {reserved} of used reserved by {more} unfinished requests")),
+    });
+    let parts: Vec<String> = parts.collect();
+    let top = excesses.iter().find_map(|excess| {
+        // For an ancestor, only its children are named: a tenant must not learn another tenant's namespaces.
+        let consumers = consumers(&node.quota, &excess.name);
+        let (what, list) = match child {
+            Some(_) => ("children", consumers.children),
+            None => ("namespaces", consumers.namespaces),
         };
-        parts.push(excess.shortage(&held));
-        if top.is_none() {
-            // For an ancestor, only its children are named: a tenant must not learn another tenant's namespaces.
-            let consumers = consumers(&node.quota, &excess.name);
-            let (what, list) = match child {
-                Some(_) => ("children", consumers.children),
-                None => ("namespaces", consumers.namespaces),
-            };
-            let list: Vec<String> =
-                list.iter().take(MAX_NAMED).map(|(name, amount)| format!("{name} {amount}")).collect();
-            if !list.is_empty() {
-                top = Some(format!("top {what}: {}", list.join(", ")));
-            }
-        }
-    }
+        let list: Vec<String> = list.iter().take(MAX_NAMED).map(|(name, amount)| format!("{name} {amount}")).collect();
+        (!list.is_empty()).then(|| format!("top {what}: {}", list.join(", ")))
+    });
     [format!("{noun} {}{of}: {}", node.quota, parts.join(", "))].into_iter().chain(top).collect()
 }
 
