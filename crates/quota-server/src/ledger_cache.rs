@@ -65,20 +65,16 @@ struct CachedLedgers {
 impl CachedLedgers {
     /// Returns true if the ledger has another plan now.
     fn put(&mut self, view: View) -> bool {
-        if let Some(known) = self.views.get_mut(&view.ledger)
-            && Arc::ptr_eq(&known.plan, &view.plan)
-        {
-            self.touched.insert(view.ledger.clone());
-            *known = view;
-            return false;
+        let has_plan = self.views.get(&view.ledger).is_some_and(|known| Arc::ptr_eq(&known.plan, &view.plan));
+        if !has_plan {
+            self.remove(&view.ledger);
+            for namespace in view.plan.namespaces.keys() {
+                self.by_namespace.entry(namespace.clone()).or_default().insert(view.ledger.clone());
+            }
         }
-        self.remove(&view.ledger);
         self.touched.insert(view.ledger.clone());
-        for namespace in view.plan.namespaces.keys() {
-            self.by_namespace.entry(namespace.clone()).or_default().insert(view.ledger.clone());
-        }
         self.views.insert(view.ledger.clone(), view);
-        true
+        !has_plan
     }
 
     fn remove(&mut self, ledger: &str) {
@@ -185,10 +181,9 @@ impl LedgerCache {
         inner.broken.remove(ledger);
         drop(inner);
         if has_other_plan {
-            self.plan_changed();
-        } else {
-            self.changes.send_replace(());
+            self.plan_changes.send_replace(());
         }
+        self.changes.send_replace(());
         Some(view)
     }
 

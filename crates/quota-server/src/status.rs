@@ -172,16 +172,11 @@ fn amounts(replica: &Replica, quota: &TenantQuota<'static>, place: ChargedNode) 
     let children = children.map(|(child, (used, _))| consumer(&child.quota, used));
     let held = |name: &str| {
         let reserved = reserved.get(name).cloned().unwrap_or(Quantity::ZERO);
-        used.get(name).map(|used| used.plus(&reserved))
+        used.get(name).map_or("unknown".to_owned(), |used| used.plus(&reserved).to_string())
     };
     let column = |is_limit: bool| {
         let names = quota.quota.spec_hard.iter().filter(|(name, _)| name.starts_with("limits.") == is_limit);
-        let parts: Vec<String> = names
-            .map(|(name, hard)| match held(name) {
-                Some(held) => format!("{name}: {held}/{hard}"),
-                None => format!("{name}: unknown/{hard}"),
-            })
-            .collect();
+        let parts: Vec<String> = names.map(|(name, hard)| format!("{name}: {}/{hard}", held(name))).collect();
         // Old API servers treat an empty string as absent, and refuse that.
         Some(parts.join(", ")).filter(|text| !text.is_empty())
     };
