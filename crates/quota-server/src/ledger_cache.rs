@@ -10,7 +10,7 @@ use headroom_quota_protocol::{OpenLedger, Plan, State};
 use tokio::sync::watch;
 
 use crate::objects::{self, LedgerContent, Named};
-use headroom_api_server::api_client::{ApiClient, revision_in, text_at};
+use headroom_api_server::api_client::{ApiClient, ApiResult, revision_in, revision_of, text_at};
 use headroom_api_server::watch::WatchUpdate;
 
 /// A ledger at one revision.
@@ -235,6 +235,21 @@ impl LedgerCache {
                 self.plan_changed();
             }
         }
+    }
+
+    /// Writes a state in the place of a revision, or the first one. Returns its own revision.
+    pub async fn write(&self, ledger: &str, state: State, over: Option<u64>) -> ApiResult<Option<u64>> {
+        let object = objects::write_state(&self.namespace, ledger, &state, over);
+        let path = objects::ledgers(&self.namespace);
+        let written = match over {
+            Some(_) => self.api.replace_for_metadata(&path.at(ledger), &object).await?,
+            None => self.api.create(&path, &object).await?,
+        };
+        let revision = revision_of(&written);
+        if let Some(revision) = revision {
+            self.add_state(ledger, revision, state);
+        }
+        Ok(revision)
     }
 
     /// Reads a ledger from etcd. An error is a message.

@@ -460,11 +460,7 @@ mod tests {
         let counter = Counter::default();
         counter.lead();
         counter.take("pods", WatchUpdate::Listed(10, Vec::new()));
-        let quota = json!({"metadata": {"name": "team"}, "spec": {
-            "namespaces": {"names": ["shop", "web", "pay"]}, "quota": {"hard": {"pods": "5"}}}});
-        let quotas = [crate::tenants::read_quota(&quota).unwrap()];
-        let namespaces = ["shop", "web", "pay"].map(|name| (name.to_owned(), BTreeMap::new()));
-        let plan = Plan::of_tree(&headroom_quota_protocol::tree::trees(&quotas).0[0], &namespaces);
+        let plan = Plan::read(1, &["team 1 - pods=5"], &["shop 0", "web 0", "pay 0"]).unwrap();
         let state = State { counted_at: BTreeMap::from([("pods".to_owned(), 20)]), ..State::default() };
         (counter, View { ledger: "team".to_owned(), revision: 1, plan: Arc::new(plan), state: Arc::new(state) })
     }

@@ -148,30 +148,20 @@ async fn activate(
     replica.api.create(&path, &object).await?;
     replica.ledgers.add_plan(ledger, Arc::clone(&plan));
     if is_replaced {
-        return match replica.writers.replan(ledger, plan).await {
-            true => Ok(()),
-            false => Err(ApiError::Other("the ledger could not be written".to_owned())),
-        };
+        let is_active = replica.writers.replan(ledger, plan).await;
+        return is_active.then_some(()).ok_or_else(|| ApiError::Other("the ledger could not be written".to_owned()));
     }
     let (state, _) = replica.counter.settle(ledger, &plan, &begin).ok_or_else(uncounted)?;
-    let path_of_one = path.at(ledger);
-    let written = if is_broken {
+    let over = if is_broken { revision_of(&replica.api.get(&path.at(ledger)).await?) } else { None };
+    replica.ledgers.write(ledger, state, over).await?;
+    if is_broken {
         // The edited content is lost: its claims no longer reserve room, and everything is recounted.
-        let revision = revision_of(&replica.api.get(&path_of_one).await?);
-        let written =
-            replica.api.replace(&path_of_one, &objects::write_state(namespace, ledger, &state, revision)).await?;
         for quota in plan.names_of_roots().filter_map(|root| replica.tenants.known_quota(root)) {
             let message =
                 "the ledger was edited: usage was recounted, and reservations of unfinished requests are lost";
             let about = (objects::API_VERSION, "TenantQuota", quota.object.as_ref());
             replica.events.record(about, EventType::Warning, "LedgerRebuilt", message).await;
         }
-        written
-    } else {
-        replica.api.create(&path, &objects::write_state(namespace, ledger, &state, None)).await?
-    };
-    if let Some(revision) = revision_of(&written) {
-        replica.ledgers.add_state(ledger, revision, state);
     }
     Ok(())
 }

@@ -112,8 +112,6 @@ impl Replica {
         let parts = metrics.parts.clone();
         let counter = Arc::new(Counter::new(parts.clone()));
         let writers = Arc::new(Writers {
-            api: api.clone(),
-            namespace: options.namespace.clone(),
             ledgers: Arc::clone(&ledgers),
             counter: Arc::clone(&counter),
             metrics: Arc::clone(&metrics),

@@ -15,9 +15,8 @@ use tokio_util::sync::CancellationToken;
 use crate::ledger_cache::{LedgerCache, View};
 use crate::metrics::QuotaServerMetrics;
 use crate::object_counter::Counter;
-use crate::objects;
 use crate::spares::{self, SpareTaken, Spares};
-use headroom_api_server::api_client::{ApiClient, ApiError, revision_of};
+use headroom_api_server::api_client::ApiError;
 
 /// A request that is refused only because of unfinished requests waits while one of those is younger than this.
 const WAITS_FOR: Duration = Duration::from_secs(2);
@@ -73,8 +72,6 @@ struct Replan {
 pub struct Tasks(Mutex<HashMap<String, mpsc::UnboundedSender<Job>>>);
 
 pub struct Writers {
-    pub api: ApiClient,
-    pub namespace: String,
     pub ledgers: Arc<LedgerCache>,
     pub counter: Arc<Counter>,
     pub metrics: Arc<QuotaServerMetrics>,
@@ -411,17 +408,11 @@ impl Writer {
     /// Writes the state in place of a revision. Returns its own revision.
     async fn write(&mut self, state: State, over: u64, recorded: usize) -> Result<Option<u64>, ApiError> {
         let began = Instant::now();
-        let object = objects::write_state(&self.writers.namespace, &self.ledger, &state, Some(over));
-        let path = objects::ledgers(&self.writers.namespace).at(&self.ledger);
-        let written = self.writers.api.replace_for_metadata(&path, &object).await?;
+        self.last_written = self.writers.ledgers.write(&self.ledger, state, Some(over)).await?;
         self.round_trip = began.elapsed();
         self.writers.metrics.wrote(self.batch.waiting.len() + recorded);
         if !self.batch.waiting.is_empty() {
             self.last_shared = self.batch.waiting.len();
-        }
-        self.last_written = revision_of(&written);
-        if let Some(revision) = self.last_written {
-            self.writers.ledgers.add_state(&self.ledger, revision, state);
         }
         Ok(self.last_written)
     }
