@@ -271,10 +271,10 @@ fn the_size_of_all_claims_is_bounded() {
     assert!(bytes(&recounted) < MAX_BYTES + granted * 1024, "{}", bytes(&recounted));
 }
 
-/// Tokens of one owner.
-fn tokens() -> impl FnMut() -> String {
-    let mut numbers = 1..;
-    move || numbers.next().map_or_else(String::new, |number: u32| number.to_string())
+fn add_spares(ledger: &mut OpenLedger<'_>, namespace: &str, counted: &str, wanted: usize) -> Vec<ObjectKey> {
+    let like = ReservationRequest::spare("pods", namespace, &footprint(counted));
+    let mut tokens = ledger.state().claims.len()..;
+    ledger.add_spares(&like, wanted, "owner", || tokens.next().unwrap().to_string())
 }
 
 #[test]
@@ -282,8 +282,7 @@ fn spares_are_a_small_part_of_what_is_left() {
     let plan = plan(&["acme 1 - pods=1000000 requests.cpu=200", "team 1 0 pods=1000000"], &["shop 1", "web 0"]);
     let check = |used: &[&str], counted: &str, wanted: usize, expected: usize| {
         let mut ledger = OpenLedger::new(&plan, state(used));
-        let like = ReservationRequest::spare("pods", "shop", &footprint(counted));
-        let added = ledger.add_spares(&like, wanted, "owner", tokens());
+        let added = add_spares(&mut ledger, "shop", counted, wanted);
         assert_eq!((added.len(), ledger.state().claims.len()), (expected, expected), "{used:?} {counted} {wanted}");
     };
     let none = ["pods=0 requests.cpu=0", "pods=0"];
@@ -307,9 +306,7 @@ fn spares_that_are_added_again_and_again_stay_a_small_part_of_what_is_left() {
     let mut ledger = OpenLedger::new(&plan, state(&["pods=200 requests.cpu=0"]));
     for at in 0..20 {
         let namespace = ["shop", "web"][at % 2];
-        let like =
-            ReservationRequest::spare("pods", namespace, &footprint(&format!("pods=1 requests.cpu={}m", at + 1)));
-        ledger.add_spares(&like, 8, &at.to_string(), tokens());
+        add_spares(&mut ledger, namespace, &format!("pods=1 requests.cpu={}m", at + 1), 8);
     }
     // A sixteenth of 800.
     assert_eq!(ledger.state().claims.len(), 50);
@@ -322,10 +319,9 @@ fn spares_of_many_groups_leave_half_of_the_claims_to_others() {
     let longest = long_footprint(1500, 1);
     for (counted, expected) in [("pods=1", 256), (longest.as_str(), 42)] {
         let mut ledger = OpenLedger::new(&plan, state(&["pods=0"]));
-        for round in 0..3 {
+        for _ in 0..3 {
             for at in 0..64 {
-                let like = ReservationRequest::spare("pods", &format!("shop-{at}"), &footprint(counted));
-                ledger.add_spares(&like, 16, &format!("{round}-{at}"), tokens());
+                add_spares(&mut ledger, &format!("shop-{at}"), counted, 16);
             }
             // As another replica reads it.
             ledger = OpenLedger::new(&plan, ledger.into_state());
@@ -339,8 +335,7 @@ fn a_create_that_took_a_spare_has_a_claim_in_its_place() {
     let plan = plan(&["team 1 - pods=1000"], &["shop 0"]);
     let mut ledger = OpenLedger::new(&plan, state(&["pods=5"]));
     let create = request("shop/web-0", "token", "pods=1", None);
-    let like = ReservationRequest::spare("pods", "shop", &create.footprint);
-    let [spare] = &ledger.add_spares(&like, 1, "owner", || "spare".to_owned())[..] else { panic!("no spare") };
+    let [spare] = &add_spares(&mut ledger, "shop", "pods=1", 1)[..] else { panic!("no spare") };
     let held = ledger.usage_with_claims().to_vec();
     let written = ledger.into_state();
     let mut state = State::read(&written.write()).unwrap();
@@ -668,17 +663,15 @@ fn a_recount_takes_the_plan_s_number_and_drops_claims_that_are_charged_no_more()
     let before = plan(&["a 1 - pods=9 services=9"], &["shop 0", "web 0"]);
     let mut cache = Cache::default();
     ["pods", "services"].iter().for_each(|kind| cache.list(kind, 5, []));
-    let counted = settled(&before, &State::default(), &cache).unwrap().unwrap();
-    let mut ledger = OpenLedger::new(&before, counted);
-    for (pod, token) in [("shop/a", "1"), ("web/b", "2")] {
-        assert_eq!(ledger.reserve(&request(pod, token, "pods=1", None)), LedgerVerdict::Granted);
-    }
-    let service = ReservationRequest {
-        key: ObjectKey::new("services", "shop", "c"),
-        ..request("shop/c", "3", "services=1", None)
-    };
-    assert_eq!(ledger.reserve(&service), LedgerVerdict::Granted);
-    let claimed = ledger.into_state();
+    let claims = ["pods/shop/a - 1:a:-:0", "pods/web/b - 2:b:-:0", "services/shop/c - 3:c:-:1"].map(str::to_owned);
+    let claimed = State::read(&StateLines {
+        plan: 1,
+        used: vec!["pods=0 services=0".to_owned()],
+        footprints: vec!["pods=1".to_owned(), "services=1".to_owned()],
+        claims: claims.into(),
+        ..StateLines::default()
+    })
+    .unwrap();
     assert_eq!(settled(&before, &claimed, &cache), Ok(None));
     let keys = |plan: &Plan| {
         let recounted = settled(plan, &claimed, &cache).unwrap().unwrap();

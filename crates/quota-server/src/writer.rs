@@ -246,14 +246,13 @@ impl Writer {
                 }
                 continue;
             }
-            let patience = Duration::from_millis(250);
+            let changed = tokio::time::timeout(Duration::from_millis(250), self.changes.changed());
             tokio::select! {
                 job = self.jobs.recv() => match job {
                     Some(job) => self.batch.add(job),
                     None => return false,
                 },
-                _ = self.changes.changed() => self.batch.waiting.append(&mut self.batch.parked),
-                () = tokio::time::sleep(patience) => self.batch.waiting.append(&mut self.batch.parked),
+                _ = changed => self.batch.waiting.append(&mut self.batch.parked),
             }
         }
         true
