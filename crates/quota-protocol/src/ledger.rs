@@ -381,11 +381,7 @@ mod tests {
 
     #[test]
     fn the_room_for_claims_is_used_to_the_byte() {
-        let plan = Plan {
-            nodes: vec![PlanNode::default()],
-            namespaces: [("shop".to_owned(), vec![0])].into(),
-            ..Plan::default()
-        };
+        let plan = Plan::read(1, &["team 1 -"], &["shop 0"]).unwrap();
         let mut ledger = OpenLedger::new(&plan, State::default());
         // Each claim of the only namespace takes its bytes twice.
         let (long, count) = (1970, 33);

@@ -85,10 +85,8 @@ async fn a_known_state_is_not_read_again() {
 async fn a_refused_watch_is_tried_again_ever_more_rarely() {
     let server = bounded(&json!({"pods": "3"}));
     let is_watch = |request: &Request| request.parameter("watch").is_some() && request.path == "/api/v1/namespaces";
-    server.on_request(move |request: &Request| match is_watch(request) {
-        true => Outcome::from(status(403, "no watches")),
-        false => Outcome::Serve,
-    });
+    let refused = || Outcome::from(status(403, "no watches"));
+    server.on_request(move |request| if is_watch(request) { refused() } else { Outcome::Serve });
     let _replica = Running::start(&server);
     tokio::time::sleep(Duration::from_secs(4)).await;
     let watches = server.requests().iter().filter(|request| is_watch(request)).count();

@@ -99,12 +99,8 @@ async fn a_replica_is_ready_while_the_api_server_confirms_what_it_knows() {
         ("nothing is allowed", forbids, forbids, false, false),
     ] {
         let server = bounded(&json!({"pods": "9"}));
-        if name.contains("bookmarks") {
-            server.on_request(row(serves, serves));
-        } else {
-            // No watch goes on while others are refused.
-            server.on_request(row(serves, fails));
-        }
+        // No watch goes on while others are refused.
+        server.on_request(row(serves, if name.contains("bookmarks") { serves } else { fails }));
         let replica = Running::start(&server);
         until_counted(&server, "pods=0").await;
         sleep(3 * MINUTE).await;
@@ -147,12 +143,8 @@ async fn a_certificate_is_made_by_the_api_server_s_clock_and_at_once_where_nobod
     // By a clock that was ahead, a cluster that was off for months, and a successor by a clock that was ahead.
     for (made, next) in [(400 * DAY, None), (-91 * DAY, None), (-61 * DAY, Some(400 * DAY))] {
         let [made, next] = [Some(made), next].map(|of| of.map(|of| (NOW + of).to_string()));
-        server.edit(
-            SECRET,
-            &json!({"metadata": {"annotations": {
-                "headroom.dev/made-at": made, "headroom.dev/next-made-at": next,
-            }}}),
-        );
+        let times = json!({"headroom.dev/made-at": made, "headroom.dev/next-made-at": next});
+        server.edit(SECRET, &json!({"metadata": {"annotations": times}}));
         until(secret, is_now).await;
     }
     // One that is old, but valid, is used until its successor is trusted.
