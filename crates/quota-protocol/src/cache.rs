@@ -63,7 +63,6 @@ pub struct Count {
 }
 
 impl Count {
-    /// The charge by node of the plan.
     pub fn used(&self) -> &[ResourceList<'static>] {
         &self.used
     }
@@ -274,7 +273,6 @@ impl Cache {
         count.replace(namespace, charges);
     }
 
-    /// The charge of one namespace at one node.
     pub fn count_namespace(&self, plan: &Plan, namespace: &str, node: usize) -> ResourceList<'static> {
         let mut used = ResourceList::default();
         self.add_namespace(plan, namespace, &[node], &mut |_, name, amount| used.add(name, amount));

@@ -85,7 +85,6 @@ pub fn share(claim: &ResourceList<'static>, of_pod: &ResourceList<'static>) -> R
     both.filter_map(|(name, claim, of_pod)| Some((name.clone(), of_pod?.clone().min(claim.clone())))).collect()
 }
 
-/// The amounts without a share of them.
 pub fn without(amounts: &ResourceList<'static>, share: &ResourceList<'static>) -> ResourceList<'static> {
     let rest = |amount: &Quantity, share: Option<&Quantity>| share.map_or(amount.clone(), |share| amount.minus(share));
     let rest = amounts.paired_with(share).map(|(name, amount, share)| (name.clone(), rest(amount, share)));

@@ -210,7 +210,6 @@ impl<'p> OpenLedger<'p> {
         self.loads.get_or_insert_with(|| Loads::of(self.plan, &self.state))
     }
 
-    /// The breach for bounds that grow but whose usage is unknown.
     fn unknown_usage(&self, at: usize, node: &PlanNode, growth: &ResourceList<'static>) -> Option<Shortage> {
         let used = self.state.used.get(at);
         let is_unknown = |name: &&ResourceName<'static>| !used.is_some_and(|used| used.contains(name));

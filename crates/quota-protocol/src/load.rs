@@ -37,7 +37,6 @@ pub struct Loads {
     /// The roots of a ledger with several trees.
     roots: Vec<usize>,
     all: Load,
-    /// The part of all that spares take.
     pub spares: Load,
     tenants: HashMap<Tenant, Load>,
 }
@@ -128,13 +127,11 @@ pub mod tests {
     use crate::footprint::Footprint;
     use crate::state::{Attempt, ClaimEntry, StateLines};
 
-    /// A footprint whose text is long.
     pub fn long_footprint(seed: usize, names: usize) -> Arc<Footprint> {
         let names: Vec<String> = (0..names).map(|name| format!("requests.example.com/{seed}-{name}=1")).collect();
         Arc::new(Footprint::read(&names.join(" ")).unwrap())
     }
 
-    /// The bytes of the text of all claims.
     pub fn written(state: &State) -> usize {
         let StateLines { footprints, claims, .. } = state.write();
         footprints.iter().chain(&claims).map(String::len).sum()

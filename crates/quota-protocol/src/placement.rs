@@ -85,7 +85,6 @@ impl<'p> ExistingLedgers<'p> {
     }
 }
 
-/// The trees of a ledger.
 #[derive(Default)]
 struct Place {
     trees: BTreeSet<usize>,

@@ -26,7 +26,6 @@ pub struct Plan {
     pub namespaces: BTreeMap<String, Vec<usize>>,
 }
 
-/// One quota.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlanNode {
     pub quota: String,
@@ -105,7 +104,6 @@ impl Plan {
         plan
     }
 
-    /// The plan of the ResourceQuotas of one namespace.
     pub fn of_namespace<'q>(namespace: &str, quotas: &[impl Borrow<ResourceQuota<'q>>]) -> Self {
         let nodes: Vec<PlanNode> = quotas.iter().map(Borrow::borrow).map(PlanNode::of).collect();
         let namespaces = BTreeMap::from([(namespace.to_owned(), (0..nodes.len()).collect())]);
@@ -146,7 +144,6 @@ impl Plan {
         nodes
     }
 
-    /// The places of the quotas without a parent.
     pub fn roots(&self) -> impl Iterator<Item = usize> {
         self.nodes.iter().enumerate().filter(|(_, node)| node.parent.is_none()).map(|(at, _)| at)
     }

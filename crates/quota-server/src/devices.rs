@@ -38,7 +38,6 @@ pub struct DeviceReads {
     claims: Option<String>,
 }
 
-/// Reads the objects for a resource claim in a version of its API.
 pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiResult<DeviceReads> {
     let of_group = ApiPath::new("/apis/resource.k8s.io").at(version);
     let items = |listed: ApiResult<(u64, Vec<Value>)>| {

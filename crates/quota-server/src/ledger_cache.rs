@@ -13,7 +13,6 @@ use crate::objects::{self, LedgerContent, Named};
 use headroom_api_server::api_client::{ApiClient, ApiResult, revision_in, revision_of, text_at};
 use headroom_api_server::watch::WatchUpdate;
 
-/// A ledger at one revision.
 #[derive(Debug, Clone)]
 pub struct View {
     pub ledger: String,

@@ -346,7 +346,6 @@ impl Counter {
         Some((collection.clone(), inner.cache.get(key).map(|stored| (stored.uid.clone(), stored.version))))
     }
 
-    /// Returns true if all changes of a kind up to a revision were seen.
     pub fn has_seen(&self, kind: &str, revision: u64) -> bool {
         self.inner().cache.revision(kind).is_some_and(|seen| seen >= revision)
     }

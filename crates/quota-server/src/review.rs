@@ -134,14 +134,12 @@ fn reservation(replica: &Replica, request: &Request<'_>, node: Node<'_>) -> Resu
     Ok(Some(reservation))
 }
 
-/// Returns true if the user of a request belongs to one of these groups.
 fn is_in_one_of(request: Node<'_>, groups: &[String]) -> bool {
     let user = request.at(&["userInfo"]).ok().flatten();
     let members = user.and_then(|user| user.list("groups").ok()).into_iter().flatten();
     members.filter_map(|group| group.str().ok()).any(|group| groups.iter().any(|exempt| *exempt == group))
 }
 
-/// A review whose object is charged.
 struct Review<'a, 'd> {
     replica: &'a Arc<Replica>,
     request: &'a Request<'d>,
@@ -295,7 +293,6 @@ async fn covering(replica: &Arc<Replica>, namespace: &str) -> Result<Vec<View>, 
     }
 }
 
-/// The outcome of a request by the answer of a ledger.
 fn outcome(
     replica: &Replica,
     reservation: &ReservationRequest,

@@ -272,7 +272,6 @@ fn over(view: &View, node: usize) -> Vec<String> {
         .collect()
 }
 
-/// Returns true if a patch of a status changes nothing but usage.
 fn is_of_usage(patch: &Value) -> bool {
     patch.as_object().is_some_and(|fields| fields.keys().all(|field| OF_USAGE.contains(&field.as_str())))
 }

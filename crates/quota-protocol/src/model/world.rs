@@ -305,15 +305,14 @@ impl<'s> Model<'s> {
                 } else {
                     after.stage = Stage::Allow;
                 }
-                let old = handler.old.filter(|_| verb == Verb::Update);
                 let is_spared = handler.at == 0 && self.scenario.spare == Some((key, charge));
                 if is_spared && verb == Verb::Create && world.spare.phase == SparePhase::Free {
                     let mut after = put(after.clone());
                     after.spare = Spare { phase: SparePhase::Taken, by: Some(handler.token) };
                     step("takes the spare", after);
                 }
-                let uid = old.map_or(at as u8, |old| old.uid.unwrap());
-                let reservation = Reservation { key, token: handler.token, uid, charge, old };
+                let uid = handler.old.map_or(at as u8, |old| old.uid.unwrap());
+                let reservation = Reservation { key, token: handler.token, uid, charge, old: handler.old };
                 match self.ledgers.reserve(ledger, state, reservation) {
                     None => step("finds no room", back_from(handler.at)),
                     Some(reserved) => {
