@@ -46,8 +46,6 @@ struct LedgerUsage<'v> {
     view: &'v View,
     /// By node.
     used_and_reserved: Vec<(ResourceList<'static>, ResourceList<'static>)>,
-    /// Kinds that cannot be counted, and why.
-    lost: BTreeMap<String, String>,
 }
 
 /// The ledger that charges a quota, and the quota's node there.
@@ -57,16 +55,6 @@ struct ChargedNode<'c> {
     node: usize,
 }
 
-impl<'c> ChargedNode<'c> {
-    /// The kinds of the quota that cannot be counted. Other quotas of the ledger are of other tenants.
-    fn lost(self) -> BTreeMap<&'c String, &'c String> {
-        let LedgerUsage { view, lost, .. } = self.ledger;
-        let Some(node) = view.plan.nodes.get(self.node).filter(|_| !lost.is_empty()) else { return BTreeMap::new() };
-        let kinds = node.watched_kinds();
-        lost.iter().filter(|(kind, _)| kinds.contains(*kind)).collect()
-    }
-}
-
 async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashMap<String, Instant>) {
     written.retain(|_, at| at.elapsed() < USAGE_INTERVAL);
     let quotas = replica.tenants.quotas();
@@ -74,11 +62,7 @@ async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashM
     let mut views = replica.ledgers.views();
     views.retain(|view| namespace_of(&view.ledger).is_none());
     // Computed once for each ledger, not for each of its quotas.
-    let ledgers = views.iter().map(|view| LedgerUsage {
-        view,
-        used_and_reserved: view.used_and_reserved(),
-        lost: replica.counter.lost(&view.plan.watched_kinds()),
-    });
+    let ledgers = views.iter().map(|view| LedgerUsage { view, used_and_reserved: view.used_and_reserved() });
     let ledgers: Vec<LedgerUsage> = ledgers.collect();
     replica.metrics.set_quotas(samples(&ledgers));
     let places = ledgers.iter().flat_map(|ledger| {
@@ -105,7 +89,12 @@ async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashM
         let known = object.pointer("/status/conditions").cloned().unwrap_or_default();
         // Conditions that somebody else wrote in another form are replaced.
         let known: Vec<Condition> = serde_json::from_value(known).unwrap_or_default();
-        let conditions = conditions(generation, charged, &problem, &known);
+        // The kinds of the quota that cannot be counted. Other quotas of the ledger are of other tenants.
+        let lost = |place: ChargedNode| {
+            let node = place.ledger.view.plan.nodes.get(place.node);
+            node.map(|node| replica.counter.lost(&node.watched_kinds())).unwrap_or_default()
+        };
+        let conditions = conditions(generation, charged, &charged.map(lost).unwrap_or_default(), &problem, &known);
         let news = news(&known, &conditions);
         status.conditions = Some(conditions);
         let before = object.get("status").cloned().unwrap_or_default();
@@ -225,16 +214,16 @@ fn weight(used: &ResourceList<'static>, hard: &ResourceList<'static>) -> u64 {
 fn conditions(
     generation: Option<i64>,
     charged: Option<ChargedNode>,
+    lost: &BTreeMap<String, String>,
     problem: &str,
     before: &[Condition],
 ) -> Vec<Condition> {
     let over: Vec<String> = charged.map(|place| over(place.ledger.view, place.node)).unwrap_or_default();
     let node = charged.and_then(|place| place.ledger.view.plan.nodes.get(place.node));
-    let lost = charged.map(|place| place.lost()).unwrap_or_default();
     let ready = if charged.is_none() {
         (false, "NotInForce", "no ledger charges this quota yet".to_owned())
     } else if !lost.is_empty() {
-        let lost: Vec<String> = lost.into_iter().map(|(kind, problem)| format!("{kind}: {problem}")).collect();
+        let lost: Vec<String> = lost.iter().map(|(kind, problem)| format!("{kind}: {problem}")).collect();
         (false, "NotCounted", format!("cannot count {}", lost.join("; ")))
     } else if node.is_some_and(|node| node.is_suspended) {
         (false, "Suspended", "suspended: usage is counted, but nothing is rejected".to_owned())
