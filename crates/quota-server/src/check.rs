@@ -9,7 +9,7 @@ use headroom_quota_protocol::{Cache, Plan};
 use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Collection, stored};
 use crate::objects::{NAMESPACES, RESOURCE_QUOTAS, TENANT_QUOTAS, ledgers, namespace_of, read_named};
-use crate::tenants::Tenants;
+use crate::tenants::{Kind, Tenants};
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_api_server::watch::WatchUpdate;
@@ -46,8 +46,8 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     let listed = api.list(&path, ListOptions::WHOLE, read_named).await.map_err(|failure| unlisted(&path, failure))?;
     cache.take(WatchUpdate::Listed(listed.0, listed.1));
     let tenants = Tenants::new(namespace, exempt);
-    tenants.take_quotas(list(&TENANT_QUOTAS).await?);
-    tenants.take_namespaces(list(&NAMESPACES).await?);
+    tenants.take(Kind::TenantQuota, list(&TENANT_QUOTAS).await?);
+    tenants.take(Kind::Namespace, list(&NAMESPACES).await?);
     let mut report = LedgerCheck::default();
     for (ledger, problem) in cache.broken() {
         report.problems.push(format!("ledger {ledger} cannot be read: {problem}"));
@@ -82,7 +82,7 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     }
     let plain: Vec<(&View, &str)> = views.iter().filter_map(|view| Some((view, namespace_of(&view.ledger)?))).collect();
     if !plain.is_empty() {
-        tenants.take_resource_quotas(list(&RESOURCE_QUOTAS).await?);
+        tenants.take(Kind::ResourceQuota, list(&RESOURCE_QUOTAS).await?);
         let quotas = tenants.resource_quotas();
         for (view, namespace) in plain {
             let quotas = quotas.get(namespace).map(Vec::as_slice).unwrap_or_default();

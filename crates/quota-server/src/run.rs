@@ -9,11 +9,11 @@ use headroom_api_server::api_client::{ListOptions, value};
 use headroom_api_server::parts::{BRIEF, UNBOUNDED};
 use headroom_api_server::watch::{OLD, WatchUpdate, follow};
 use headroom_api_server::{ApiPath, probes};
-use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::replica::Replica;
+use crate::tenants::Kind;
 use crate::{leader, objects, serve, tls, webhook_config};
 
 /// The pause after a certificate was not found or could not be read.
@@ -66,13 +66,14 @@ impl Replica {
         let read = move |object: Node<'_>| known.read(object);
         let path = objects::ledgers(&self.options.namespace);
         self.watch("watch of ledgers", path, read, move |seen| ledgers.take(seen));
-        let tenants = || Arc::clone(&self.tenants);
-        let (quotas, namespaces, resource_quotas) = (tenants(), tenants(), tenants());
-        self.watch("watch of TenantQuotas", objects::TENANT_QUOTAS, value, move |seen| quotas.take_quotas(seen));
-        self.watch("watch of Namespaces", objects::NAMESPACES, value, move |seen| namespaces.take_namespaces(seen));
+        let of_tenants = |part: &str, path: ApiPath, kind: Kind| {
+            let tenants = Arc::clone(&self.tenants);
+            self.watch(part, path, value, move |seen| tenants.take(kind, seen));
+        };
+        of_tenants("watch of TenantQuotas", objects::TENANT_QUOTAS, Kind::TenantQuota);
+        of_tenants("watch of Namespaces", objects::NAMESPACES, Kind::Namespace);
         if self.options.resource_quotas {
-            let take = move |seen: WatchUpdate<Value>| resource_quotas.take_resource_quotas(seen);
-            self.watch("watch of ResourceQuotas", objects::RESOURCE_QUOTAS, value, take);
+            of_tenants("watch of ResourceQuotas", objects::RESOURCE_QUOTAS, Kind::ResourceQuota);
         }
     }
 

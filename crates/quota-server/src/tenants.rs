@@ -24,14 +24,20 @@ pub struct Tenants {
     pub changes: watch::Sender<()>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    TenantQuota,
+    Namespace,
+    ResourceQuota,
+}
+
 #[derive(Debug, Default)]
 struct TenantObjects {
     quotas: BTreeMap<String, ParsedQuota<TenantQuota<'static>>>,
     namespaces: BTreeMap<String, Labels>,
     /// By namespace and name; empty if the ledger does not enforce ResourceQuotas.
     resource_quotas: BTreeMap<String, BTreeMap<String, ParsedQuota<ResourceQuota<'static>>>>,
-    has_quotas: bool,
-    has_namespaces: bool,
+    listed: BTreeSet<Kind>,
 }
 
 /// A quota, read once. In large clusters thousands of quotas are asked for every second.
@@ -46,11 +52,45 @@ pub struct ParsedQuota<Q> {
 impl<Q> ParsedQuota<Q> {
     /// Puts a quota in the place of the one of its name. Returns false if it asks for the same: a changed status needs no new
     /// plan, and every quota's status changes with each pod.
-    fn put(quotas: &mut BTreeMap<String, Self>, object: Value, quota: Result<Q, String>) -> bool {
-        let name = metadata(&object, "name").to_owned();
+    fn put(quotas: &mut BTreeMap<String, Self>, name: String, object: Value, quota: Result<Q, String>) -> bool {
         let is_same = quotas.get(&name).is_some_and(|known| known.object.get("spec") == object.get("spec"));
         quotas.insert(name, Self { object: Arc::new(object), quota: quota.map(Arc::new) });
         !is_same
+    }
+}
+
+impl TenantObjects {
+    /// Puts an object that is there, or takes it out. Returns true if plans may depend on the change.
+    fn take(&mut self, kind: Kind, object: Value, is_there: bool) -> bool {
+        let [namespace, name] = ["namespace", "name"].map(|field| metadata(&object, field).to_owned());
+        match (kind, is_there) {
+            (Kind::TenantQuota, true) => {
+                let quota = read_quota(&object);
+                ParsedQuota::put(&mut self.quotas, name, object, quota)
+            }
+            (Kind::TenantQuota, false) => self.quotas.remove(&name).is_some(),
+            (Kind::Namespace, true) => {
+                let labels = labels_of(&object);
+                self.namespaces.insert(name, labels.clone()).is_none_or(|old| old != labels)
+            }
+            (Kind::Namespace, false) => self.namespaces.remove(&name).is_some(),
+            (Kind::ResourceQuota, true) => {
+                let quota = read_resource_quota(&object);
+                if let Err(problem) = &quota {
+                    tracing::warn!(namespace, name, problem, "a ResourceQuota cannot be read");
+                }
+                ParsedQuota::put(self.resource_quotas.entry(namespace).or_default(), name, object, quota)
+            }
+            (Kind::ResourceQuota, false) => {
+                if let Some(quotas) = self.resource_quotas.get_mut(&namespace) {
+                    quotas.remove(&name);
+                    if quotas.is_empty() {
+                        self.resource_quotas.remove(&namespace);
+                    }
+                }
+                true
+            }
+        }
     }
 }
 
@@ -66,7 +106,7 @@ impl Tenants {
 
     pub fn is_listed(&self) -> bool {
         let inner = self.inner();
-        inner.has_quotas && inner.has_namespaces
+        [Kind::TenantQuota, Kind::Namespace].iter().all(|kind| inner.listed.contains(kind))
     }
 
     pub fn is_exempt(&self, namespace: &str) -> bool {
@@ -127,84 +167,24 @@ impl Tenants {
         Consumers { namespaces: list("/status/namespaces"), children: list("/status/children") }
     }
 
-    pub fn take_quotas(&self, seen: WatchUpdate) {
-        self.take(
-            seen,
-            |inner, object, is_there| match is_there {
-                true => {
-                    let quota = read_quota(&object);
-                    ParsedQuota::put(&mut inner.quotas, object, quota)
-                }
-                false => inner.quotas.remove(metadata(&object, "name")).is_some(),
-            },
-            |inner| inner.quotas.clear(),
-            |inner| Some(&mut inner.has_quotas),
-        );
-    }
-
-    pub fn take_namespaces(&self, seen: WatchUpdate) {
-        self.take(
-            seen,
-            |inner, object, is_there| match (metadata(&object, "name"), is_there) {
-                (name, true) => {
-                    let labels = labels_of(&object);
-                    inner.namespaces.insert(name.to_owned(), labels.clone()).is_none_or(|old| old != labels)
-                }
-                (name, false) => inner.namespaces.remove(name).is_some(),
-            },
-            |inner| inner.namespaces.clear(),
-            |inner| Some(&mut inner.has_namespaces),
-        );
-    }
-
-    pub fn take_resource_quotas(&self, seen: WatchUpdate) {
-        self.take(
-            seen,
-            |inner, object, is_there| match (metadata(&object, "namespace"), is_there) {
-                (namespace, true) => {
-                    let quota = read_resource_quota(&object);
-                    if let Err(problem) = &quota {
-                        let name = metadata(&object, "name");
-                        tracing::warn!(namespace, name, problem, "a ResourceQuota cannot be read");
-                    }
-                    ParsedQuota::put(inner.resource_quotas.entry(namespace.to_owned()).or_default(), object, quota)
-                }
-                (namespace, false) => {
-                    if let Some(quotas) = inner.resource_quotas.get_mut(namespace) {
-                        quotas.remove(metadata(&object, "name"));
-                        if quotas.is_empty() {
-                            inner.resource_quotas.remove(namespace);
-                        }
-                    }
-                    true
-                }
-            },
-            |inner| inner.resource_quotas.clear(),
-            |_| None,
-        );
-    }
-
-    /// `put` puts an object that is there, or takes it out, and returns true if plans may depend on the change.
-    fn take(
-        &self,
-        seen: WatchUpdate,
-        put: impl Fn(&mut TenantObjects, Value, bool) -> bool,
-        clear: fn(&mut TenantObjects),
-        is_listed: fn(&mut TenantObjects) -> Option<&mut bool>,
-    ) {
+    pub fn take(&self, kind: Kind, seen: WatchUpdate) {
         let mut inner = self.inner();
         let is_new = match seen {
             WatchUpdate::Listed(_, objects) => {
-                clear(&mut inner);
-                is_listed(&mut inner).into_iter().for_each(|is_listed| *is_listed = true);
-                objects.into_iter().for_each(|object| _ = put(&mut inner, object, true));
+                match kind {
+                    Kind::TenantQuota => inner.quotas.clear(),
+                    Kind::Namespace => inner.namespaces.clear(),
+                    Kind::ResourceQuota => inner.resource_quotas.clear(),
+                }
+                inner.listed.insert(kind);
+                objects.into_iter().for_each(|object| _ = inner.take(kind, object, true));
                 true
             }
-            WatchUpdate::Stored(object) => put(&mut inner, object, true),
-            WatchUpdate::Deleted(object) => put(&mut inner, object, false),
+            WatchUpdate::Stored(object) => inner.take(kind, object, true),
+            WatchUpdate::Deleted(object) => inner.take(kind, object, false),
             // Plans stay as they are, and no review is answered, until it is listed again.
             WatchUpdate::Lost(_) => {
-                is_listed(&mut inner).into_iter().for_each(|is_listed| *is_listed = false);
+                inner.listed.remove(&kind);
                 false
             }
             WatchUpdate::UpTo(_) => false,
@@ -253,7 +233,7 @@ mod tests {
             (WatchUpdate::Listed(8, vec![quota(2, 1)]), true),
             (WatchUpdate::Deleted(quota(2, 1)), true),
         ] {
-            tenants.take_quotas(seen);
+            tenants.take(Kind::TenantQuota, seen);
             assert_eq!(is_woken(), expected);
         }
         assert!(tenants.quotas().is_empty());
@@ -263,7 +243,7 @@ mod tests {
             (namespace("a", "Terminating"), false),
             (namespace("b", "Terminating"), true),
         ] {
-            tenants.take_namespaces(WatchUpdate::Stored(namespace));
+            tenants.take(Kind::Namespace, WatchUpdate::Stored(namespace));
             assert_eq!(is_woken(), expected);
         }
         assert_eq!(tenants.labels("shop").unwrap()["team"], "b");
