@@ -51,7 +51,7 @@ pub fn plans(
     let homes = homes(trees, &existing);
     let mut members: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for (at, tree) in trees.iter().enumerate() {
-        let Some(home) = homes.get(at) else { continue };
+        let Some(home) = homes.get(&at) else { continue };
         members.entry(home.clone()).or_default().insert(at);
         if !is_settled(home, tree) {
             for ledger in existing.charging(tree) {
@@ -107,7 +107,7 @@ fn number_of(ledger: &str) -> Option<usize> {
 }
 
 /// The name of the ledger of each tree.
-fn homes(trees: &[Plan], existing: &ExistingLedgers<'_>) -> Vec<String> {
+fn homes(trees: &[Plan], existing: &ExistingLedgers<'_>) -> BTreeMap<usize, String> {
     let sizes: Vec<Size> = trees.iter().map(Size::of).collect();
     let size = |at: usize| sizes.get(at).copied().unwrap_or_default();
     let mut places: BTreeMap<usize, Place> = BTreeMap::new();
@@ -139,15 +139,10 @@ fn homes(trees: &[Plan], existing: &ExistingLedgers<'_>) -> Vec<String> {
         let Some(number) = begun.or_else(open).or_else(|| free.next()) else { break };
         places.entry(number).or_default().add(at, size);
     }
-    let mut homes = vec![String::new(); trees.len()];
-    for (number, place) in places {
-        for at in place.trees {
-            if let Some(home) = homes.get_mut(at) {
-                *home = format!("{PREFIX}{number}");
-            }
-        }
-    }
-    homes
+    let homes = places
+        .into_iter()
+        .flat_map(|(number, place)| place.trees.into_iter().map(move |tree| (tree, format!("{PREFIX}{number}"))));
+    homes.collect()
 }
 
 #[cfg(test)]

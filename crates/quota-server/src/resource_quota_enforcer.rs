@@ -63,26 +63,25 @@ pub async fn keep(replica: Arc<Replica>) {
 
 /// Probes the API server. Returns when to probe again.
 async fn ask(replica: &Replica) -> Duration {
-    let found = has_plugin(replica).await;
-    let (is_ours, after) = match &found {
-        Ok(has_plugin) => (Some(!has_plugin), ASKED_AGAIN),
-        // Keep the last known answer.
-        Err(_) => (replica.enforces_resource_quotas(), RETRY),
+    let is_ours = match has_plugin(replica).await {
+        Ok(has_plugin) => !has_plugin,
+        Err(failure) => {
+            tracing::warn!(%failure, "cannot find out whether the API server enforces ResourceQuotas");
+            return RETRY;
+        }
     };
-    let before = std::mem::replace(&mut locked(&replica.resource_quotas).is_ours, is_ours);
-    match found {
-        Ok(true) if before != is_ours => tracing::warn!(
-            "the API server enforces ResourceQuotas itself: --resource-quotas does nothing (switch the plugin off with \
-             --disable-admission-plugins=ResourceQuota)"
-        ),
-        Ok(false) if before != is_ours => tracing::info!("enforcing ResourceQuotas"),
-        Ok(_) => {}
-        Err(failure) => tracing::warn!(%failure, "cannot find out whether the API server enforces ResourceQuotas"),
-    }
-    if before != is_ours {
+    if locked(&replica.resource_quotas).is_ours.replace(is_ours) != Some(is_ours) {
+        if is_ours {
+            tracing::info!("enforcing ResourceQuotas");
+        } else {
+            tracing::warn!(
+                "the API server enforces ResourceQuotas itself: --resource-quotas does nothing (switch the plugin off with \
+                 --disable-admission-plugins=ResourceQuota)"
+            );
+        }
         replica.tenants.changes.send_replace(());
     }
-    after
+    ASKED_AGAIN
 }
 
 const PROBE: &str = "headroom-probe";
