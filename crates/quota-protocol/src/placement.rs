@@ -48,16 +48,15 @@ pub fn plans(
     is_settled: &dyn Fn(&str, &Plan) -> bool,
 ) -> BTreeMap<String, Plan> {
     let existing = ExistingLedgers::of(present);
-    let homes = homes(trees, &existing);
     let mut members: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
-    for (at, tree) in trees.iter().enumerate() {
-        let Some(home) = homes.get(&at) else { continue };
-        members.entry(home.clone()).or_default().insert(at);
-        if !is_settled(home, tree) {
+    for (at, home) in homes(trees, &existing) {
+        let Some(tree) = trees.get(at) else { continue };
+        if !is_settled(&home, tree) {
             for ledger in existing.charging(tree) {
                 members.entry(ledger.to_owned()).or_default().insert(at);
             }
         }
+        members.entry(home).or_default().insert(at);
     }
     let plan = |members: BTreeSet<usize>| Plan::joined(members.iter().filter_map(|at| trees.get(*at)));
     members.into_iter().map(|(ledger, members)| (ledger, plan(members))).collect()
@@ -139,10 +138,10 @@ fn homes(trees: &[Plan], existing: &ExistingLedgers<'_>) -> BTreeMap<usize, Stri
         let Some(number) = begun.or_else(open).or_else(|| free.next()) else { break };
         places.entry(number).or_default().add(at, size);
     }
-    let homes = places
+    places
         .into_iter()
-        .flat_map(|(number, place)| place.trees.into_iter().map(move |tree| (tree, format!("{PREFIX}{number}"))));
-    homes.collect()
+        .flat_map(|(number, place)| place.trees.into_iter().map(move |tree| (tree, format!("{PREFIX}{number}"))))
+        .collect()
 }
 
 #[cfg(test)]
