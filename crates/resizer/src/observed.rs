@@ -106,10 +106,8 @@ fn container(
     let status = items(pod, "/status/containerStatuses").find(|status| at(status, "/name") == name);
     let status = status.unwrap_or(&Value::Null);
     let restarts_for = |resource: &str| {
-        let is_it = |policy: &Value| {
-            at(policy, "/resourceName") == resource && at(policy, "/restartPolicy") == "RestartContainer"
-        };
-        items(container, "/resizePolicy").any(is_it)
+        let mut policies = items(container, "/resizePolicy").filter(|of| at(of, "/resourceName") == resource);
+        policies.any(|of| at(of, "/restartPolicy") == "RestartContainer")
     };
     let ContainerFacts { mut wanted, author, is_evident, days, floor, used, is_scaled_by } = facts_of(name);
     let size = size(container).map_err(|error| format!("container {name}: {error}"))?;
@@ -131,8 +129,10 @@ fn container(
             .max(),
         runs_with: runs_with(status).map_err(|error| format!("container {name}: {error}"))?,
         restarts: at(status, "/restartCount").as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
-        restarts_for: Marked { cpu: restarts_for("cpu"), memory: restarts_for("memory") },
-        is_scaled_by,
+        is_left: Marked {
+            cpu: is_scaled_by.cpu || restarts_for("cpu"),
+            memory: is_scaled_by.memory || restarts_for("memory"),
+        },
         scales: author.filter(|_| at(pod, "/metadata/annotations").get(LIMITS).is_some_and(|of| of == SCALE)),
     })
 }

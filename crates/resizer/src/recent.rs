@@ -60,8 +60,7 @@ mod tests {
         let (mut recent, mut mean) = (Recent::default(), None);
         for (at, cpu) in samples.iter().copied() {
             let amounts = Amounts { cpu: Some(cpu), memory: None };
-            let used = Used { at, amounts, mean_cpu: None, stalled_percent: None };
-            let mut usage = Usage::from([(place(), used)]);
+            let mut usage = Usage::from([(place(), Used { at, amounts, ..Used::default() })]);
             recent.add("shop", &mut usage);
             mean = usage.into_values().next().and_then(|used| used.mean_cpu);
         }

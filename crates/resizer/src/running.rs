@@ -255,13 +255,8 @@ pub fn usage(measured: &[Value], now: Time) -> Usage {
         let Some(time) = time.map(|time| time.unix_seconds()).filter(|time| *time <= now) else { continue };
         for container in items(pod, "/containers") {
             let place = (metadata(pod, "name").to_owned(), text(container, "/name").to_owned());
-            let used = Used {
-                at: time,
-                amounts: amounts(at(container, "/usage")).unwrap_or_default(),
-                mean_cpu: None,
-                stalled_percent: None,
-            };
-            usage.insert(place, used);
+            let amounts = amounts(at(container, "/usage")).unwrap_or_default();
+            usage.insert(place, Used { at: time, amounts, ..Used::default() });
         }
     }
     usage

@@ -28,12 +28,8 @@ fn container() -> ObservedContainer {
         days: 30,
         floor: amounts(0, 90),
         used: Some(Used { at: NOW - 30, amounts: amounts(80, 80), mean_cpu: Some(80), stalled_percent: Some(1) }),
-        killed: None,
         runs_with: Some(800 * MI),
-        restarts: 0,
-        restarts_for: Marked::default(),
-        is_scaled_by: Marked::default(),
-        scales: None,
+        ..ObservedContainer::default()
     }
 }
 
@@ -115,8 +111,8 @@ fn nothing_is_lowered_without_knowledge() {
 #[test]
 fn what_others_own_is_left() {
     let memory = Marked { cpu: false, memory: true };
-    check(|of| (of.wanted, of.restarts_for) = (amounts(100, 100), memory), (335, 400, 800));
-    check(|of| (of.wanted, of.is_scaled_by) = (amounts(900, 900), memory), (900, 400, 800));
+    check(|of| (of.wanted, of.is_left) = (amounts(100, 100), memory), (335, 400, 800));
+    check(|of| (of.wanted, of.is_left) = (amounts(900, 900), memory), (900, 400, 800));
     // Guaranteed: without the author's leave no limit moves, and the class stays.
     let size = ContainerSize { requests: amounts(500, 400), limits: amounts(500, 400) };
     check(|of| (of.size, of.wanted) = (size, amounts(100, 100)), None);
@@ -139,7 +135,7 @@ fn a_kill_raises_the_memory_limit() {
     check(|of| of.killed = Some(NOW - 10), (500, 400, 960));
     check(|of| of.killed = Some(NOW - 2 * HOUR), None);
     check(|of| of.killed = Some(NOW + 600), None);
-    check(|of| (of.killed, of.restarts_for.memory) = (Some(NOW - 10), true), None);
+    check(|of| (of.killed, of.is_left.memory) = (Some(NOW - 10), true), None);
     // The CPU request equals its limit, too.
     check(|of| (of.killed, of.size.limits) = (Some(NOW - 10), of.size.requests), (500, 500, 500));
 }

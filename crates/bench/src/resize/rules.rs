@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headroom_resizer::decision::{
-    Amounts, ContainerSize, Event, Kubelet, Marked, Mode, ObservedContainer, ObservedPod, Readiness, Record, Rules,
-    Used, Workload, decide,
+    Amounts, ContainerSize, Event, Kubelet, Mode, ObservedContainer, ObservedPod, Readiness, Record, Rules, Used,
+    Workload, decide,
 };
 use headroom_usage::DAY;
 
@@ -215,14 +215,13 @@ impl Rule for Loop {
                         at: running.last.at,
                         amounts: running.last.used,
                         mean_cpu: running.mean_cpu(),
-                        stalled_percent: None,
+                        ..Used::default()
                     }),
                     killed: running.killed,
                     runs_with: running.size.limits.memory,
                     restarts: running.restarts,
-                    restarts_for: Marked::default(),
-                    is_scaled_by: Marked::default(),
                     scales: self.scales_limits.then_some(running.first),
+                    ..ObservedContainer::default()
                 }],
             });
             let workload = Workload { pods: pods.collect(), is_rolling_out: false, objective_is_met: None };

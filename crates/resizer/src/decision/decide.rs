@@ -84,7 +84,9 @@ impl DecisionStep<'_> {
     fn advance_begun(&mut self, mut change: PodChange, pod: &ObservedPod) {
         let is_withheld = matches!(change.phase, Phase::Withheld { .. });
         if change.is_at(pod, |of| of.to) {
-            if is_withheld && self.record.was_undone(&change, self.now) && !change.raises_limit() {
+            let harm = |of: &Resized| self.record.harm(&of.name, change.direction, self.now);
+            let was_undone = change.containers.iter().any(|of| harm(of) == Some(&Harm::Undone));
+            if is_withheld && was_undone && !change.raises_limit() {
                 return self.take_back(change, pod, Harm::Undone);
             }
             change.phase = Phase::Watched { since: self.now };
@@ -185,7 +187,7 @@ impl DecisionStep<'_> {
         let is_allowed = pod.left_alone.is_none() && allows(pod.mode, change.why);
         let is_enough = |of: &Resized| {
             let container = pod.containers.iter().find(|container| container.name == of.name);
-            let container = container.filter(|of| !self.record.is_left_alone(&of.name, change.direction, self.now));
+            let container = container.filter(|of| self.record.harm(&of.name, change.direction, self.now).is_none());
             container.is_some_and(|container| is_enough(container, of, self.now, self.rules))
         };
         is_allowed
@@ -282,9 +284,7 @@ impl DecisionStep<'_> {
     fn begin(&mut self, free: usize, fits: Fits<'_>) {
         let mut wanted: Vec<(&ObservedPod, PodChange)> =
             self.workload.pods.iter().filter_map(|pod| Some((pod, self.change(pod)?))).collect();
-        wanted.sort_by(|(_, one), (_, other)| {
-            (one.direction, one.why, &one.uid).cmp(&(other.direction, other.why, &other.uid))
-        });
+        wanted.sort_by_cached_key(|(_, change)| (change.direction, change.why, change.uid.clone()));
         let is_full = self.record.all_past().count() >= self.rules.most_past;
         let quiet = [Direction::Up, Direction::Down].map(|direction| self.quiet(direction));
         for (pod, change) in wanted {
@@ -317,11 +317,8 @@ impl DecisionStep<'_> {
             self.note(pod, Event::Begun { why: change.why, containers: change.containers.clone() });
             self.resizes.push(resize(pod, change.containers.clone()));
             // A raise takes the place of a decrease that was not made: both are sent on condition of the same version.
-            if let Some(again) =
-                self.record.change_of(&pod.uid).filter(|of| of.containers == change.containers).cloned()
-            {
-                self.record.forget(&again);
-            }
+            let again = self.record.change_of(&pod.uid).filter(|of| of.containers == change.containers);
+            again.cloned().into_iter().for_each(|again| self.record.forget(&again));
             self.record.changes = others;
             self.record.begin(change);
         }
@@ -369,7 +366,7 @@ impl DecisionStep<'_> {
             limit_raises: past().filter(|past| past.raises_limit).count(),
         };
         let is_free = |container: &&ObservedContainer, direction| {
-            !self.record.is_left_alone(&container.name, direction, self.now)
+            self.record.harm(&container.name, direction, self.now).is_none()
         };
         let up = || pod.containers.iter().filter(|container| is_free(container, Direction::Up));
         let killed =

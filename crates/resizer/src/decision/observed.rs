@@ -56,7 +56,7 @@ pub enum Kubelet {
     Infeasible,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ObservedContainer {
     pub name: String,
     /// The size in the spec.
@@ -74,15 +74,13 @@ pub struct ObservedContainer {
     /// The memory limit that it runs with; none while it does not run. The kubelet reports what it has set only for what runs.
     pub runs_with: Option<u64>,
     pub restarts: u32,
-    /// The resources for which its `resizePolicy` is `RestartContainer`.
-    pub restarts_for: Marked,
-    /// The resources that a HorizontalPodAutoscaler scales by.
-    pub is_scaled_by: Marked,
+    /// The resources for which its `resizePolicy` is `RestartContainer`, or that a HorizontalPodAutoscaler scales by.
+    pub is_left: Marked,
     /// The author's size, where the author allows limits to move with requests: in its proportion.
     pub scales: Option<ContainerSize>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Used {
     pub at: Time,
     pub amounts: Amounts,

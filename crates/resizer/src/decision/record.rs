@@ -188,20 +188,10 @@ impl Record {
         }
     }
 
-    pub(crate) fn is_left_alone(&self, container: &str, direction: Direction, now: Time) -> bool {
-        let is_it = |left: &LeftAlone| left.container == container && left.direction == direction && now < left.until;
-        self.left_alone.iter().any(is_it)
-    }
-
-    /// Returns true if a person has taken such a change back.
-    pub(crate) fn was_undone(&self, change: &PodChange, now: Time) -> bool {
-        let is_undone = |left: &LeftAlone| {
-            left.direction == change.direction
-                && left.harm == Harm::Undone
-                && now < left.until
-                && change.containers.iter().any(|of| of.name == left.container)
-        };
-        self.left_alone.iter().any(is_undone)
+    /// The last harm by which a container is still left alone.
+    pub(crate) fn harm(&self, container: &str, direction: Direction, now: Time) -> Option<&Harm> {
+        let is_it = |left: &&LeftAlone| left.container == container && left.direction == direction && now < left.until;
+        self.left_alone.iter().find(is_it).map(|left| &left.harm)
     }
 
     pub(crate) fn begin(&mut self, change: PodChange) {

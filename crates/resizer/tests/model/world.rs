@@ -49,6 +49,15 @@ pub struct Scenario {
     pub bound: u64,
     /// The levels that usage of any pod may rise to, in this order.
     pub rises: Vec<u64>,
+    /// True if the author allows limits to move with requests.
+    pub scales: bool,
+    pub leaders: usize,
+    pub left: Left,
+}
+
+/// The number of times that something may still happen.
+#[derive(Debug, Clone, Copy, Default, Hash)]
+pub struct Left {
     /// The number of resizes that the kubelet may defer; it always defers those of the first pod, if it is `u8::MAX`.
     pub defers: u8,
     pub refusals: u8,
@@ -60,9 +69,6 @@ pub struct Scenario {
     /// The number of times that a quarter of an hour passes, and a day.
     pub quarters: u8,
     pub days: u8,
-    /// True if the author allows limits to move with requests.
-    pub scales: bool,
-    pub leaders: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -109,13 +115,7 @@ pub struct World {
     record: (u16, Record),
     leaders: Vec<Leader>,
     rises: usize,
-    defers: u8,
-    refusals: u8,
-    deletions: u8,
-    silences: u8,
-    undos: u8,
-    quarters: u8,
-    days: u8,
+    left: Left,
     violated: Option<&'static str>,
 }
 
@@ -161,13 +161,7 @@ impl Space for Model<'_> {
             record: (1, Record::default()),
             leaders: vec![Leader::Idle; self.scenario.leaders],
             rises: 0,
-            defers: self.scenario.defers,
-            refusals: self.scenario.refusals,
-            deletions: self.scenario.deletions,
-            silences: self.scenario.silences,
-            undos: self.scenario.undos,
-            quarters: self.scenario.quarters,
-            days: self.scenario.days,
+            left: self.scenario.left,
             violated: None,
         }
     }
@@ -185,14 +179,15 @@ impl Space for Model<'_> {
             measure(&mut after);
             next.push((Step("metrics", 0, "arrive"), after));
         }
-        for (what, left, seconds) in [("a quarter", world.quarters, QUARTER), ("a day", world.days, DAY + 1)] {
+        let Left { quarters, days, .. } = world.left;
+        for (what, left, seconds) in [("a quarter", quarters, QUARTER), ("a day", days, DAY + 1)] {
             if left > 0 {
                 let mut after = world.clone();
                 after.now += seconds;
                 if seconds == QUARTER {
-                    after.quarters -= 1;
+                    after.left.quarters -= 1;
                 } else {
-                    after.days -= 1;
+                    after.left.days -= 1;
                     // Nobody sends what was decided yesterday.
                     after.leaders.fill(Leader::Idle);
                 }
@@ -219,17 +214,7 @@ impl Space for Model<'_> {
     fn fingerprint(&self, world: &World) -> u128 {
         // It makes no difference which leader is which.
         let leaders = world.leaders.iter().map(fingerprint).fold(0, u128::wrapping_add);
-        let limits = (world.refusals, world.deletions, world.silences, world.undos, world.quarters, world.days);
-        fingerprint((
-            leaders,
-            &world.now,
-            &world.pods,
-            &world.record,
-            world.rises,
-            world.defers,
-            world.violated,
-            limits,
-        ))
+        fingerprint((leaders, &world.now, &world.pods, &world.record, world.rises, world.left, world.violated))
     }
 }
 
@@ -255,10 +240,8 @@ impl Model<'_> {
     fn observed(&self, pods: &[PodState]) -> Workload {
         let pod = |(place, pod): (usize, &PodState)| {
             let memory = |amount: u64| Amounts { cpu: None, memory: Some(amount) };
-            let author = |place: usize| {
-                let (request, limit) = self.scenario.pods[place];
-                ContainerSize { requests: memory(request), limits: memory(limit) }
-            };
+            let size = |request, limit| ContainerSize { requests: memory(request), limits: memory(limit) };
+            let (request, limit) = self.scenario.pods[place];
             let (at, used, peak) = pod.in_store;
             ObservedPod {
                 uid: place.to_string(),
@@ -274,17 +257,16 @@ impl Model<'_> {
                 kubelet: pod.kubelet,
                 containers: vec![ObservedContainer {
                     name: "web".to_owned(),
-                    size: ContainerSize { requests: memory(pod.request), limits: memory(pod.limit) },
+                    size: size(pod.request, pod.limit),
                     wanted: memory(self.scenario.wanted),
                     days: 30,
                     floor: memory(if self.flaw == Flaw::BelowPeak { 0 } else { peak }),
-                    used: Some(Used { at, amounts: memory(used), mean_cpu: None, stalled_percent: None }),
+                    used: Some(Used { at, amounts: memory(used), ..Used::default() }),
                     killed: pod.killed,
                     runs_with: Some(pod.limit),
                     restarts: pod.restarts,
-                    restarts_for: Default::default(),
-                    is_scaled_by: Default::default(),
-                    scales: self.scenario.scales.then_some(author(place)),
+                    scales: self.scenario.scales.then_some(size(request, limit)),
+                    ..ObservedContainer::default()
                 }],
             }
         };
@@ -352,11 +334,11 @@ impl Model<'_> {
             Leader::Saw(pods) => step("decides", becomes(decided(world.record.0, &world.record.1, pods))),
             Leader::Read(version, record) => {
                 step("decides", becomes(decided(*version, record, &world.pods)));
-                if world.undos > 0 {
+                if world.left.undos > 0 {
                     let mut decision = undo(&self.observed(&world.pods), record, world.now, &self.rules());
                     decision.notes.clear();
                     let mut after = becomes(Leader::Decided(*version, decision, usage_seen(&world.pods)));
-                    after.undos -= 1;
+                    after.left.undos -= 1;
                     step("undoes at a person's request", after);
                 }
             }
@@ -388,14 +370,14 @@ impl Model<'_> {
                 let mut after = becomes(left.clone());
                 self.land(&mut after, resize, seen, false);
                 step("sends a resize", after);
-                if world.defers > 0 {
+                if world.left.defers > 0 {
                     let mut after = becomes(left.clone());
                     self.land(&mut after, resize, seen, true);
                     step("sends a resize, and the kubelet defers it", after);
                 }
-                if world.refusals > 0 {
+                if world.left.refusals > 0 {
                     let mut after = becomes(left);
-                    after.refusals -= 1;
+                    after.left.refusals -= 1;
                     let (version, mut record) = world.record.clone();
                     record.refuse(&resize.uid, &resize.version, "no", world.now, &self.rules());
                     after.record = (version + 1, record);
@@ -458,7 +440,7 @@ impl Model<'_> {
             () if is_deferred && !is_back => Kubelet::Deferred,
             () => Kubelet::Done,
         };
-        world.defers -= u8::from(is_deferred && world.defers != u8::MAX);
+        world.left.defers -= u8::from(is_deferred && world.left.defers != u8::MAX);
     }
 
     fn pod_steps(&self, world: &World, place: usize, next: &mut Vec<(Step, World)>) {
@@ -478,15 +460,15 @@ impl Model<'_> {
                 let pod = &mut after.pods[place];
                 (pod.is_away, pod.kubelet) = (false, Kubelet::Done);
             });
-        } else if world.silences > 0 {
+        } else if world.left.silences > 0 {
             step("is not heard of", &|after| {
-                after.silences -= 1;
+                after.left.silences -= 1;
                 after.pods[place].is_away = true;
             });
         }
-        if world.deletions > 0 {
+        if world.left.deletions > 0 {
             step("is deleted", &|after| {
-                after.deletions -= 1;
+                after.left.deletions -= 1;
                 after.pods[place].exists = false;
             });
         }
@@ -499,24 +481,19 @@ impl Model<'_> {
             return None;
         }
         let mut world = world.clone();
-        world.refusals = 0;
+        world.left.refusals = 0;
         let mut made_last = world.now;
-        for round in 0..if self.scenario.undos > 0 { 42 } else { 30 } {
+        for round in 0..if self.scenario.left.undos > 0 { 42 } else { 30 } {
             measure(&mut world);
             for _ in 0..3 {
                 let decision = self.decide(&world.pods, &world.record.1, world.now);
                 world.record.1 = decision.record;
                 let seen = world.pods.clone();
                 for resize in &decision.resizes {
-                    let always = self.scenario.defers == u8::MAX && resize.uid == "0";
+                    let always = self.scenario.left.defers == u8::MAX && resize.uid == "0";
                     self.land(&mut world, resize, &usage_seen(&seen), always);
                 }
-                if world
-                    .pods
-                    .iter()
-                    .zip(&seen)
-                    .any(|(pod, seen)| (pod.request, pod.limit) != (seen.request, seen.limit))
-                {
+                if world.pods.iter().zip(&seen).any(|(pod, seen)| pod.version != seen.version) {
                     made_last = world.now;
                 }
             }
@@ -528,7 +505,7 @@ impl Model<'_> {
         let is_free = |pod: &PodState| {
             // A pod that lacks room for its use may be kept from it by the bound, its limit, or the kubelet.
             let asked: u64 = exist().map(|pod| pod.request).sum();
-            self.scenario.defers != u8::MAX
+            self.scenario.left.defers != u8::MAX
                 && !pod.is_away
                 && asked + 3 < self.scenario.bound
                 && pod.request < pod.limit

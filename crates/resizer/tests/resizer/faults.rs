@@ -69,7 +69,7 @@ async fn round_measured(api: &ApiClient, now: Time, measured: Time) -> Result<Ro
         is_evident: Marked { cpu: true, memory: true },
         days: 30,
         floor: amounts(0, 310),
-        used: Some(Used { at: measured, amounts: amounts(100, 250), mean_cpu: None, stalled_percent: None }),
+        used: Some(Used { at: measured, amounts: amounts(100, 250), ..Used::default() }),
         ..ContainerFacts::default()
     };
     let read = async || {

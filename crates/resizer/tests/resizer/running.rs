@@ -89,7 +89,7 @@ fn rollouts_and_autoscalers_are_seen() {
     let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}});
     let horizontal = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "hpa", "namespace": "shop"},
         "spec": {"scaleTargetRef": target, "metrics": [metric]}});
-    let scaled = observed(|_| {}, &[horizontal]).unwrap().0[0].containers[0].is_scaled_by;
+    let scaled = observed(|_| {}, &[horizontal]).unwrap().0[0].containers[0].is_left;
     assert!(scaled.cpu && !scaled.memory);
 }
 
