@@ -11,8 +11,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease as LeaseObject, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::ObjectMeta;
-use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -110,19 +108,17 @@ impl Lease {
     /// Takes the Lease if it is free, was held by this process, or has expired since the first `observation`.
     pub async fn try_take(&self, observation: &mut Observation) -> LeaseResult<Turn> {
         loop {
-            let Some(lease) = self.get().await? else {
-                match self.create().await {
-                    Err(ApiError::Conflict { .. }) => continue,
-                    created => return created.map(|()| Turn::Ours).map_err(LeaseError::of("create")),
-                }
-            };
-            if !self.may_take(&lease) && !self.has_expired(&lease, observation) {
-                let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-                return Ok(Turn::Theirs { holder: holder_of(&lease).to_owned(), renewed: renewed.map(|at| at.0) });
+            let lease = self.get().await?;
+            if let Some(lease) = &lease
+                && !self.may_take(lease)
+                && !self.has_expired(lease, observation)
+            {
+                return Ok(Turn::Theirs { holder: holder_of(lease).to_owned(), renewed: renewed_at(lease) });
             }
-            match self.replace(lease, Some(&self.holder.name)).await {
+            let verb = if lease.is_some() { "update" } else { "create" };
+            match self.write(lease, Some(&self.holder.name)).await {
                 Err(ApiError::Conflict { .. }) => {}
-                replaced => return replaced.map(|()| Turn::Ours).map_err(LeaseError::of("update")),
+                written => return written.map(|()| Turn::Ours).map_err(LeaseError::of(verb)),
             }
         }
     }
@@ -173,10 +169,10 @@ impl Lease {
                 let Some(lease) = self.get().await?.filter(|lease| holder_of(lease) == self.holder.name) else {
                     return Ok(());
                 };
-                match self.replace(lease, None).await {
+                match self.write(Some(lease), None).await {
                     // A renewal that was under way came first.
                     Err(ApiError::Conflict { .. }) => {}
-                    replaced => return replaced.map_err(LeaseError::of("update")),
+                    released => return released.map_err(LeaseError::of("update")),
                 }
             }
         };
@@ -189,8 +185,7 @@ impl Lease {
     fn may_take(&self, lease: &LeaseObject) -> bool {
         let holder = holder_of(lease);
         let is_dead = |after: Duration| {
-            let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-            let since = renewed.map(|renewed| (self.clock)().saturating_sub(renewed.0.as_second()));
+            let since = renewed_at(lease).map(|renewed| (self.clock)().saturating_sub(renewed.as_second()));
             since.is_none_or(|since| since > i64::try_from(after.as_secs()).unwrap_or(i64::MAX))
         };
         holder.is_empty() || holder.ends_with(&self.holder.suffix) || self.holder.is_dead_after.is_some_and(is_dead)
@@ -219,9 +214,9 @@ impl Lease {
         let Some(lease) = self.get().await?.filter(|lease| holder_of(lease) == self.holder.name) else {
             return Ok(false);
         };
-        match self.replace(lease, Some(&self.holder.name)).await {
+        match self.write(Some(lease), Some(&self.holder.name)).await {
             Err(ApiError::Conflict { .. }) => Ok(false),
-            replaced => replaced.map(|()| true).map_err(LeaseError::of("update")),
+            renewed => renewed.map(|()| true).map_err(LeaseError::of("update")),
         }
     }
 
@@ -236,21 +231,18 @@ impl Lease {
         lease.map_err(LeaseError::of("get"))
     }
 
-    async fn create(&self) -> ApiResult<()> {
-        let name = Some(self.name.to_owned());
-        let metadata = ObjectMeta { name, namespace: Some(self.namespace.clone()), ..ObjectMeta::default() };
-        let lease = LeaseObject { metadata, spec: Some(self.spec(Some(&self.holder.name), None)) };
-        let asked = Instant::now();
-        self.api.create(&self.path(), &json(&lease)?).await?;
-        *locked(&self.renewed) = Some(asked);
-        Ok(())
-    }
-
-    /// Writes a Lease that was read, with another holder. Fails with a conflict if it was changed meanwhile.
-    async fn replace(&self, mut lease: LeaseObject, holder: Option<&str>) -> ApiResult<()> {
+    /// Writes a Lease that was read, or the first one, with this holder. Fails with a conflict if it was changed meanwhile.
+    async fn write(&self, read: Option<LeaseObject>, holder: Option<&str>) -> ApiResult<()> {
+        let (is_first, mut lease) = (read.is_none(), read.unwrap_or_default());
+        lease.metadata.name = Some(self.name.to_owned());
+        lease.metadata.namespace = Some(self.namespace.clone());
         lease.spec = Some(self.spec(holder, lease.spec.as_ref()));
+        let lease = serde_json::to_value(&lease).map_err(|error| ApiError::Other(error.to_string()))?;
         let asked = Instant::now();
-        self.api.replace(&self.path().at(self.name), &json(&lease)?).await?;
+        match is_first {
+            true => self.api.create(&self.path(), &lease).await?,
+            false => self.api.replace(&self.path().at(self.name), &lease).await?,
+        };
         *locked(&self.renewed) = holder.map(|_| asked);
         Ok(())
     }
@@ -314,8 +306,8 @@ pub fn host_name(default: &str) -> String {
     host.map(|host| host.trim().to_owned()).filter(|host| !host.is_empty()).unwrap_or_else(|| default.to_owned())
 }
 
-fn json(lease: &LeaseObject) -> ApiResult<Value> {
-    serde_json::to_value(lease).map_err(|error| ApiError::Other(error.to_string()))
+fn renewed_at(lease: &LeaseObject) -> Option<Timestamp> {
+    Some(lease.spec.as_ref()?.renew_time.as_ref()?.0)
 }
 
 fn holder_of(lease: &LeaseObject) -> &str {

@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -32,15 +32,11 @@ pub struct Families<'r>(pub &'r mut Registry);
 
 impl Families<'_> {
     pub fn counter(&mut self, name: &str, help: &str) -> Counter {
-        let counter = Counter::default();
-        self.0.register(name, help, counter.clone());
-        counter
+        self.add(name, help, Counter::default())
     }
 
     pub fn gauge(&mut self, name: &str, help: &str) -> Gauge {
-        let gauge = Gauge::default();
-        self.0.register(name, help, gauge.clone());
-        gauge
+        self.add(name, help, Gauge::default())
     }
 
     /// An amount for each set of labels.
@@ -48,15 +44,12 @@ impl Families<'_> {
     where
         L: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static,
     {
-        let amounts = Family::default();
-        self.0.register(name, help, amounts.clone());
-        amounts
+        self.add(name, help, Family::default())
     }
 
     /// Registers a counter by result. All results are exported from the start, so that rates can be computed.
     pub fn endings(&mut self, name: &str, help: &str, results: &[&'static str]) -> Endings {
-        let endings = Endings::default();
-        self.0.register(name, help, endings.clone());
+        let endings = self.add(name, help, Endings::default());
         for result in results {
             drop(endings.get_or_create(&Ending { result }));
         }
@@ -64,9 +57,12 @@ impl Families<'_> {
     }
 
     pub fn histogram(&mut self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
-        let histogram = Histogram::new(buckets.iter().copied());
-        self.0.register(name, help, histogram.clone());
-        histogram
+        self.add(name, help, Histogram::new(buckets.iter().copied()))
+    }
+
+    fn add<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
+        self.0.register(name, help, metric.clone());
+        metric
     }
 }
 

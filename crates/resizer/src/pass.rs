@@ -283,12 +283,11 @@ impl Resizer {
         under_way.0.remove(workload);
         let free = under_way.free(workload, &self.rules);
         let (count, ended, notes) = match self.round_if_needed(running, record, found, free) {
-            Ok((None, notes)) => (record.under_way(), None, notes),
-            Ok((Some(RoundOutcome::Done { under_way, .. }), notes)) => {
+            Ok((RoundOutcome::Done { under_way, notes }, has_run)) => {
                 notes.iter().for_each(|note| metrics.noted(&note.event));
-                (under_way, Some("done"), notes)
+                (under_way, has_run.then_some("done"), notes)
             }
-            Ok((Some(RoundOutcome::Overtaken), notes)) => (0, Some("overtaken"), notes),
+            Ok((RoundOutcome::Overtaken, _)) => (0, Some("overtaken"), Vec::new()),
             Err(error) => {
                 if self.now().is_ok() {
                     tracing::warn!(workload = workload.path(), %error, "a round failed; the pods are left to the next one");
@@ -301,14 +300,15 @@ impl Resizer {
         notes
     }
 
-    /// Decides about what was read. If that changes anything, or a change is under way, runs a round with fresh pods.
+    /// Decides about what was read. If that changes anything, or a change is under way, runs a round with fresh pods, and
+    /// returns true.
     fn round_if_needed(
         &self,
         running: &RunningWorkload,
         record: &Record,
         found: &Found,
         free: usize,
-    ) -> Result<(Option<RoundOutcome>, Vec<Note>), RoundError> {
+    ) -> Result<(RoundOutcome, bool), RoundError> {
         let pods = running.observed(&running.pods, running.object.as_ref(), &found.usage, None);
         let namespace = &running.workload.namespace;
         let decision = decide(&pods, record, found.at, &self.rules, free, &mut |_, change, _| {
@@ -316,11 +316,9 @@ impl Resizer {
         });
         // What is under way is watched with fresh pods and all signals.
         if decision.resizes.is_empty() && decision.record == *record && record.changes.is_empty() {
-            return Ok((None, decision.notes));
+            return Ok((RoundOutcome::Done { notes: decision.notes, under_way: 0 }, false));
         }
-        let outcome = self.round(running, &found.usage, free, false)?;
-        let notes = if let RoundOutcome::Done { notes, .. } = &outcome { notes.clone() } else { Vec::new() };
-        Ok((Some(outcome), notes))
+        Ok((self.round(running, &found.usage, free, false)?, true))
     }
 
     /// Runs a round with fresh pods, to go on or to take back.

@@ -56,8 +56,8 @@ pub enum RoundError {
     Api { doing: &'static str, error: ApiError },
     #[error("the API server has no pods/resize: it is older than Kubernetes 1.33")]
     NoResize,
-    #[error("ConfigMap {name}: {fault}")]
-    Record { name: String, fault: String },
+    #[error("ConfigMap {0}")]
+    Record(String),
 }
 
 impl RoundError {
@@ -100,26 +100,19 @@ impl Round<'_> {
         read: impl AsyncFn() -> Result<crate::decision::Workload, ApiError>,
         fits: Fits<'_>,
     ) -> Result<RoundOutcome, RoundError> {
-        let (name, stored) = self.stored().await?;
-        let record = stored.as_ref().map_or_else(|| Ok(Record::default()), record_in).map_err(|error| {
-            let (name, fault) = (name.clone(), format!("its record cannot be read: {error}"));
-            RoundError::Record { name, fault }
-        })?;
+        let (name, mut stored) = self.stored().await?;
+        let record = stored.as_ref().map_or_else(|| Ok(Record::default()), record_in);
+        let record =
+            record.map_err(|error| RoundError::Record(format!("{name}: its record cannot be read: {error}")))?;
         let pods = read().await.map_err(RoundError::of("read the pods"))?;
         let decision = match undoes {
             true => undo(&pods, &record, self.now, self.rules),
             false => decide(&pods, &record, self.now, self.rules, self.free, fits),
         };
-        let mut stored = stored;
         if decision.record != record {
-            if let Some(stored) = stored.as_ref().filter(|_| decision.record.is_empty()) {
-                return self.forget(&name, stored, decision.notes).await;
-            }
-            match self.store(&name, stored.as_ref(), &decision.record).await {
-                Ok(object) => stored = Some(object),
-                Err(ApiError::Conflict { .. }) => return Ok(RoundOutcome::Overtaken),
-                Err(error) => return Err(RoundError::of("store the record")(error)),
-            }
+            let object = self.store(&name, stored.as_ref(), &decision.record).await?;
+            let Some(object) = object else { return Ok(RoundOutcome::Overtaken) };
+            stored = Some(object);
         }
         let (mut record, mut notes) = (decision.record, decision.notes);
         for resize in &decision.resizes {
@@ -136,11 +129,9 @@ impl Round<'_> {
                     let is_over = record.refuse(&resize.uid, &resize.version, &message, self.now, self.rules);
                     let event = if is_over == Some(true) { Event::GivenUp(message) } else { Event::Refused(message) };
                     notes.extend(is_over.map(|_| Note { pod: resize.pod.clone(), event }));
-                    match self.store(&name, stored.as_ref(), &record).await {
-                        Ok(object) => stored = Some(object),
-                        Err(ApiError::Conflict { .. }) => return Ok(RoundOutcome::Overtaken),
-                        Err(error) => return Err(RoundError::of("store the record")(error)),
-                    }
+                    let object = self.store(&name, stored.as_ref(), &record).await?;
+                    let Some(object) = object else { return Ok(RoundOutcome::Overtaken) };
+                    stored = Some(object);
                 }
                 Err(error) if undoes => return Err(RoundError::of("take a resize back")(error)),
                 // The next round finds whether it was made.
@@ -148,15 +139,6 @@ impl Round<'_> {
             }
         }
         Ok(RoundOutcome::Done { notes, under_way: record.under_way() })
-    }
-
-    /// Deletes a record that has nothing left in it.
-    async fn forget(&self, name: &str, stored: &Value, notes: Vec<Note>) -> Result<RoundOutcome, RoundError> {
-        match self.api.delete_unchanged(&config_maps(self.records).at(name), stored).await {
-            Ok(_) => Ok(RoundOutcome::Done { notes, under_way: 0 }),
-            Err(ApiError::Conflict { .. }) => Ok(RoundOutcome::Overtaken),
-            Err(error) => Err(RoundError::of("delete the record")(error)),
-        }
     }
 
     async fn send(&self, resize: &Resize) -> Result<(), ApiError> {
@@ -181,12 +163,12 @@ impl Round<'_> {
                 Err(error) => return Err(RoundError::of("read the record")(error)),
             }
         }
-        let (name, fault) = (path, "all names of its record are taken by other objects".to_owned());
-        Err(RoundError::Record { name, fault })
+        Err(RoundError::Record(format!("{path}: all names of its record are taken by other objects")))
     }
 
-    async fn store(&self, name: &str, stored: Option<&Value>, record: &Record) -> Result<Value, ApiError> {
-        let text = serde_json::to_string(record).map_err(|error| ApiError::Other(error.to_string()))?;
+    /// Stores a record, or deletes it if it has nothing left in it. Returns none if another process has changed it.
+    async fn store(&self, name: &str, stored: Option<&Value>, record: &Record) -> Result<Option<Value>, RoundError> {
+        let text = serde_json::to_string(record).map_err(|error| RoundError::Record(format!("{name}: {error}")))?;
         let mut object = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -197,16 +179,27 @@ impl Round<'_> {
             },
             "data": {WORKLOAD: self.workload.path(), RECORD: text},
         });
+        let (all, doing) = (config_maps(self.records), "store the record");
         match stored {
-            None => self.api.create(&config_maps(self.records), &object).await,
+            None => unless_overtaken(doing, self.api.create(&all, &object).await),
+            Some(stored) if record.is_empty() => {
+                unless_overtaken("delete the record", self.api.delete_unchanged(&all.at(name), stored).await)
+            }
             Some(stored) => {
                 if let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
                     let version = at(stored, "/metadata/resourceVersion").clone();
                     metadata.insert("resourceVersion".to_owned(), version);
                 }
-                self.api.replace(&config_maps(self.records).at(name), &object).await
+                unless_overtaken(doing, self.api.replace(&all.at(name), &object).await)
             }
         }
+    }
+}
+
+fn unless_overtaken(doing: &'static str, answer: Result<Value, ApiError>) -> Result<Option<Value>, RoundError> {
+    match answer {
+        Err(ApiError::Conflict { .. }) => Ok(None),
+        answer => answer.map(Some).map_err(RoundError::of(doing)),
     }
 }
 
