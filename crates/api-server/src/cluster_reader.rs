@@ -112,7 +112,7 @@ impl LiveCluster {
     ) -> Result<(), ReadError> {
         let each = |object: Node<'_>| value(object).into_iter().for_each(&mut *each);
         let listed = self.runtime.block_on(self.api.for_each(&path_of(kind, namespace), options, each));
-        listed.map(drop).map_err(|error| problem(error, &in_scope(&kind.qualified(), kind, namespace), kind))
+        listed.map(drop).map_err(|error| problem(error, &kind.qualified(), kind, namespace))
     }
 
     /// Asks the API server for its version. So there is one error, and not one for each read, if it does not answer.
@@ -200,7 +200,6 @@ impl LiveCluster {
 
     fn get_anew(&mut self, (api_version, kind, namespace): List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
         let api_kind = self.kind(api_version, kind);
-        let what = in_scope(&api_kind.object_name(name), &api_kind, namespace);
         let path = path_of(&api_kind, namespace).at(name);
         let read = async {
             match is_confidential(kind) {
@@ -211,7 +210,7 @@ impl LiveCluster {
         match self.runtime.block_on(read) {
             Ok(object) => Ok(Some(typed(object, api_version, kind))),
             Err(ApiError::NotFound(Missing::Object | Missing::Namespace)) => Ok(None),
-            Err(error) => Err(problem(error, &what, &api_kind)),
+            Err(error) => Err(problem(error, &api_kind.object_name(name), &api_kind, namespace)),
         }
     }
 }
@@ -354,8 +353,7 @@ async fn pages(
         object.into_iter().for_each(&mut *each);
     };
     let listed = api.for_each(&path_of(resource, namespace), options, each).await;
-    let what = || in_scope(&resource.qualified(), resource, namespace);
-    listed.map(|listed| listed.next).map_err(|error| problem(error, &what(), resource))
+    listed.map(|listed| listed.next).map_err(|error| problem(error, &resource.qualified(), resource, namespace))
 }
 
 /// Takes a list as it is now from those that are kept.
@@ -372,7 +370,7 @@ async fn take_current(
         (["namespace", "name"].map(name), object)
     };
     let taken = lists.take_current(api, &path_of(resource, namespace), options_of(kind), &read).await;
-    taken.map_err(|error| problem(error, &in_scope(&resource.qualified(), resource, namespace), resource))
+    taken.map_err(|error| problem(error, &resource.qualified(), resource, namespace))
 }
 
 fn options_of(kind: &str) -> ListOptions<'static> {
@@ -399,7 +397,8 @@ fn path_of(kind: &ApiKind, namespace: Option<&str>) -> ApiPath {
     ApiPath::of_version(&kind.api_version()).collection(namespace, &kind.plural)
 }
 
-fn problem(error: ApiError, what: &str, kind: &ApiKind) -> ReadError {
+fn problem(error: ApiError, what: &str, kind: &ApiKind, namespace: Option<&str>) -> ReadError {
+    let what = in_scope(what, kind, namespace);
     match error {
         ApiError::NotFound(_) => unknown_kind(&kind.api_version(), &kind.kind),
         ApiError::Conflict { message } => ReadError::Failed(format!("cannot read {what}: {message}")),

@@ -80,44 +80,34 @@ impl Recommender {
         }
     }
 
-    fn weight(&self, at: f64) -> f64 {
-        ((at - self.began) / DAY).exp2()
-    }
-
     /// A sample weighs as much as its container requests.
     pub fn add_cpu(&mut self, at: i64, used: f64, request: f64) {
-        let weight = self.weight(at as f64) * request.max(100.0);
-        self.cpu.add(used, weight);
+        let weight = ((at as f64 - self.began) / DAY).exp2();
+        self.cpu.add(used, weight * request.max(100.0));
         self.last = self.last.max(at as f64);
     }
 
     /// Only the largest amount of a day counts.
     pub fn add_memory(&mut self, at: i64, used: f64) {
         let day = self.day(at);
-        let weight = self.weight_of(day);
         if self.peak.0 == day {
             if used <= self.peak.1 {
                 return;
             }
-            self.memory.add(self.peak.1, -weight);
+            self.memory.add(self.peak.1, -(day as f64).exp2());
         }
-        self.memory.add(used, weight);
+        self.add_peak(at, used);
         self.peak = (day, used);
-        self.last = self.last.max(at as f64);
     }
 
     /// Adds the largest amount of a pod on the day of a moment.
     pub fn add_peak(&mut self, at: i64, used: f64) {
-        self.memory.add(used, self.weight_of(self.day(at)));
+        self.memory.add(used, (self.day(at) as f64).exp2());
         self.last = self.last.max(at as f64);
     }
 
     fn day(&self, at: i64) -> i64 {
         (at - self.began as i64).div_euclid(DAY as i64)
-    }
-
-    fn weight_of(&self, day: i64) -> f64 {
-        self.weight(self.began + day as f64 * DAY)
     }
 
     pub fn cpu(&self) -> Recommendation {

@@ -142,11 +142,11 @@ impl Resizer {
         let is_served = |of: &Value| metadata(of, "name") <= self.memory.last.as_str();
         let served = namespaces.iter().take_while(|of| is_served(of)).count();
         namespaces.rotate_left(served);
-        let records = self.records().map_err(|error| format!("cannot list the records: {error}"))?;
+        // In the end those of workloads that are gone.
+        let mut records = self.records().map_err(|error| format!("cannot list the records: {error}"))?;
         let mut under_way = UnderWay::default();
         records.iter().for_each(|(key, record)| under_way.add(key, record.under_way()));
-        let (mut seen, mut unseen) = (PassCounts::default(), records.keys().cloned().collect::<BTreeSet<_>>());
-        let mut is_done = true;
+        let (mut seen, mut is_done) = (PassCounts::default(), true);
         for namespace in namespaces {
             let name = metadata(&namespace, "name");
             if !goes_on() {
@@ -156,7 +156,7 @@ impl Resizer {
             let of_namespace = self.memory.namespaces.entry(name.to_owned()).or_default();
             if of_namespace.rests_until.is_some_and(|until| Instant::now() < until) {
                 is_done = false;
-                unseen.retain(|of| of.namespace != name);
+                records.retain(|of, _| of.namespace != name);
                 continue;
             }
             let begun = Instant::now();
@@ -169,19 +169,25 @@ impl Resizer {
                     self.now().map_err(|error| error.to_string())?;
                     tracing::warn!(namespace = name, error, "the pods of a namespace are left as they are");
                     metrics.ended("failed");
-                    unseen.retain(|of| of.namespace != name);
+                    records.retain(|of, _| of.namespace != name);
                     self.end_turn(name, begun, is_exempt);
                     continue;
                 }
             };
-            let workloads = self.in_order(name, std::mem::take(&mut found.workloads), &records);
+            // Those with a change under way come first, then those that the last turn of the namespace did not come to.
+            let last = self.memory.namespaces.get(name).and_then(|of| of.next.as_ref());
+            let mut workloads = std::mem::take(&mut found.workloads);
+            workloads.sort_by_key(|running| {
+                let is_under_way = records.get(&running.workload).is_some_and(|record| !record.changes.is_empty());
+                (!is_under_way, last.is_some_and(|last| running.workload < *last))
+            });
             let measured: BTreeSet<&str> = found.usage.keys().map(|(pod, _)| pod.as_str()).collect();
             let (turn, mut next) = (Instant::now(), None);
             for mut running in workloads {
                 if !goes_on() {
                     return Ok(false);
                 }
-                unseen.remove(&running.workload);
+                let record = records.remove(&running.workload).unwrap_or_default();
                 let is_measured = |pod: &&Value| measured.contains(metadata(pod, "name"));
                 seen.pods += running.pods.len() as u64;
                 seen.measured += running.pods.iter().filter(is_measured).count() as u64;
@@ -190,7 +196,6 @@ impl Resizer {
                     continue;
                 }
                 running.learn(found.bytes_of_rules, &admission, &mut self.cluster);
-                let record = records.get(&running.workload).cloned().unwrap_or_default();
                 let notes = self.look(&running, &record, &found, &mut under_way, metrics);
                 seen.add(&notes);
                 self.write_events(&running, &notes);
@@ -199,15 +204,13 @@ impl Resizer {
             self.memory.namespaces.entry(name.to_owned()).or_default().next = next;
             self.end_turn(name, begun, is_exempt);
         }
-        // Records of workloads that are gone end.
         let nothing = Found { at: self.now().map_err(|error| error.to_string())?, ..Found::default() };
         self.memory.recent.forget_old(nothing.at);
         locked(&self.memory.unfit).forget_old();
-        for workload in unseen {
+        for (workload, record) in records {
             if !goes_on() {
                 return Ok(false);
             }
-            let record = records.get(&workload).cloned().unwrap_or_default();
             let gone = RunningWorkload::gone(workload, self.modes);
             self.look(&gone, &record, &nothing, &mut under_way, metrics);
         }
@@ -218,21 +221,6 @@ impl Resizer {
         metrics.seen(&seen);
         metrics.last_pass.set(headroom_api_server::clock::now());
         Ok(is_done)
-    }
-
-    /// The workloads with a change under way first, then those that the last turn of the namespace did not come to.
-    fn in_order(
-        &self,
-        name: &str,
-        mut workloads: Vec<RunningWorkload>,
-        records: &BTreeMap<WorkloadRef, Record>,
-    ) -> Vec<RunningWorkload> {
-        let next = self.memory.namespaces.get(name).and_then(|of| of.next.as_ref());
-        workloads.sort_by_key(|running| {
-            let is_under_way = records.get(&running.workload).is_some_and(|record| !record.changes.is_empty());
-            (!is_under_way, next.is_some_and(|next| running.workload < *next))
-        });
-        workloads
     }
 
     /// Drops what was read in a namespace. One that took longer than its turn rests for as long, so that others have their share.
