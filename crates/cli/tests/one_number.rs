@@ -211,7 +211,8 @@ fn recommended(usage: UsageSource<'_>, kind: &Kind, cluster: &mut Overlay) -> St
 
 fn resized(kind: &Kind, cluster: &mut Overlay) -> String {
     let admission = Admission::of_settings(&settings("ifNotSet"));
-    let facts = facts::of_template(&workload(kind.name, kind.pods, &json!({})), 0, &admission, cluster).unwrap()["a"];
+    let facts =
+        facts::of_template(&workload(kind.name, kind.pods, &json!({})), 0, &admission, cluster).unwrap()["a"].clone();
     let more = |amount: Option<u64>| amount.unwrap() * 14 / 10;
     let (cpu, memory) = (more(facts.wanted.cpu), more(facts.wanted.memory));
     let mut pod = pod(kind.name, &json!({"requests": {"cpu": format!("{cpu}m"), "memory": memory.to_string()}}));
@@ -219,7 +220,7 @@ fn resized(kind: &Kind, cluster: &mut Overlay) -> String {
     pod["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
     let amounts = Amounts { cpu: Some(1), memory: Some(1) };
     let used = Some(Used { at: NOW, amounts, mean_cpu: Some(1), stalled_percent: None });
-    let pod = observed(&pod, Mode::On, &|_| ContainerFacts { days: 30, used, ..facts });
+    let pod = observed(&pod, Mode::On, &|_| ContainerFacts { days: 30, used, ..facts.clone() });
     let workload = Workload { pods: vec![pod], is_rolling_out: false, objective_is_met: None };
     let decision = decide(&workload, &Record::default(), NOW, &Rules::default(), 1, &mut |_, _, _| Ok(()));
     let to = decision.resizes[0].containers[0].to.requests;
@@ -260,7 +261,7 @@ fn no_running_pod_is_lowered_below_what_its_program_is_told() {
         let container = object["spec"]["template"]["spec"]["containers"][0].as_object_mut().unwrap();
         container.extend(fields.as_object().unwrap().clone());
         let admission = Admission::of_settings(&settings("ifNotSet"));
-        let facts = facts::of_template(&object, 0, &admission, &mut published()).unwrap()["a"];
+        let facts = facts::of_template(&object, 0, &admission, &mut published()).unwrap()["a"].clone();
         assert_eq!(facts.floor.memory.map(|floor| floor >> 20), expected, "{fields}");
     };
     check(json!({}), Some(400));

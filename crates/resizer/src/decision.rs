@@ -25,7 +25,7 @@ mod sizing;
 
 mod decide;
 
-pub use amounts::{Amounts, ComputeResource, ContainerSize, Marked};
+pub use amounts::{Amounts, ComputeResource, ContainerSize};
 pub use decide::{Decision, Fits, Resize, Unfit, decide, undo};
 pub use note::{Event, Note};
 pub use observed::{Kubelet, Mode, ObservedContainer, ObservedPod, Readiness, Used, Workload};

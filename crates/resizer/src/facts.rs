@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::decision::{ComputeResource, Marked};
+use crate::decision::ComputeResource;
 use headroom_admission::cluster::usage::{Resource as Measured, Window};
 use headroom_admission::estimate::Sources;
 use headroom_admission::image::ImageName;
@@ -54,9 +54,7 @@ pub fn of_template(
             let notes = &mut Vec::new();
             let sources =
                 image.as_ref().map(|image| Sources::find(image, workload, context, &settings.estimates, notes));
-            for (resource, measured) in
-                [(ComputeResource::Cpu, Measured::Cpu), (ComputeResource::Memory, Measured::Memory)]
-            {
+            for (resource, measured) in ComputeResource::ALL.into_iter().zip(Measured::ALL) {
                 let request = container.resources.requests.get(measured.name());
                 if let Some(request) = request {
                     found.wanted.set(resource, amount(&request.quantity, resource));
@@ -66,10 +64,7 @@ pub fn of_template(
                     .and_then(|sources| sources.choose(measured, &settings.estimates, &mut Vec::new()).0);
                 let Some(own) = chosen.filter(|chosen| chosen.is_of_workload) else { continue };
                 let is_estimate = request.is_some_and(|request| matches!(request.origin, ValueOrigin::Estimate(_)));
-                match resource {
-                    ComputeResource::Cpu => found.is_evident.cpu = is_estimate,
-                    ComputeResource::Memory => found.is_evident.memory = is_estimate,
-                }
+                found.is_evident.extend(is_estimate.then_some(resource));
                 let month = own.history.observed(Window::Month, measured).ok().flatten().unwrap_or(own.observed);
                 if let (Ok(peak), Ok(Some(days))) = (month.peak(), own.history.days()) {
                     found
@@ -97,8 +92,8 @@ pub fn mark_scaled(facts: &mut Facts, owners: [&WorkloadRef; 2], autoscalers: &A
     let targets: Vec<_> =
         owners.into_iter().flat_map(|of| autoscalers.horizontal(of)).flat_map(|of| &of.by_utilization).collect();
     for (container, found) in facts {
-        let is_scaled = |by: Measured| targets.iter().any(|target| target.is_about(container, by.name()));
-        found.is_scaled_by = Marked { cpu: is_scaled(Measured::Cpu), memory: is_scaled(Measured::Memory) };
+        let is_scaled = |by: &ComputeResource| targets.iter().any(|target| target.is_about(container, by.name()));
+        found.is_scaled_by = ComputeResource::ALL.into_iter().filter(is_scaled).collect();
     }
 }
 

@@ -1,7 +1,7 @@
 //! A pod as it is decided about.
 
 use crate::decision::{
-    Amounts, ComputeResource, ContainerSize, Kubelet, Marked, Mode, ObservedContainer, ObservedPod, Readiness, Used,
+    Amounts, ComputeResource, ContainerSize, Kubelet, Mode, ObservedContainer, ObservedPod, Readiness, Used,
 };
 use headroom_admission::amount::Quantity;
 use headroom_admission::estimate::replace::{LIMITS, SCALE};
@@ -17,7 +17,7 @@ pub(crate) const ALERT: &str = "headroom.dev/resize-alert";
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The facts about a container that are not in its pod's object.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct ContainerFacts {
     /// The requests that admission gives today.
     pub wanted: Amounts,
@@ -25,12 +25,12 @@ pub struct ContainerFacts {
     pub author: Option<ContainerSize>,
     /// The resources for which that is an estimate from its own history. Any other value raises no running pod: authors' values
     /// come back when the history or the policy cannot be read.
-    pub is_evident: Marked,
+    pub is_evident: Vec<ComputeResource>,
     pub days: u64,
     /// As in [`ObservedContainer`].
     pub floor: Amounts,
     pub used: Option<Used>,
-    pub is_scaled_by: Marked,
+    pub is_scaled_by: Vec<ComputeResource>,
 }
 
 /// Reads a pod. One with an amount that cannot be read is left alone.
@@ -105,13 +105,13 @@ fn container(
     let name = at(container, "/name").as_str().ok_or("a container has no name")?;
     let status = items(pod, "/status/containerStatuses").find(|status| at(status, "/name") == name);
     let status = status.unwrap_or(&Value::Null);
-    let restarts_for = |resource: &str| {
-        let mut policies = items(container, "/resizePolicy").filter(|of| at(of, "/resourceName") == resource);
-        policies.any(|of| at(of, "/restartPolicy") == "RestartContainer")
-    };
     let ContainerFacts { mut wanted, author, is_evident, days, floor, used, is_scaled_by } = facts_of(name);
+    let is_left = |resource: &ComputeResource| {
+        let mut policies = items(container, "/resizePolicy").filter(|of| at(of, "/resourceName") == resource.name());
+        is_scaled_by.contains(resource) || policies.any(|of| at(of, "/restartPolicy") == "RestartContainer")
+    };
     let size = size(container).map_err(|error| format!("container {name}: {error}"))?;
-    for resource in ComputeResource::ALL.into_iter().filter(|resource| !is_evident.is(*resource)) {
+    for resource in ComputeResource::ALL.into_iter().filter(|resource| !is_evident.contains(resource)) {
         if let (Some(amount), Some(request)) = (wanted.of(resource), size.requests.of(resource)) {
             wanted.set(resource, amount.min(request));
         }
@@ -129,10 +129,7 @@ fn container(
             .max(),
         runs_with: runs_with(status).map_err(|error| format!("container {name}: {error}"))?,
         restarts: at(status, "/restartCount").as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
-        is_left: Marked {
-            cpu: is_scaled_by.cpu || restarts_for("cpu"),
-            memory: is_scaled_by.memory || restarts_for("memory"),
-        },
+        is_left: ComputeResource::ALL.into_iter().filter(is_left).collect(),
         scales: author.filter(|_| at(pod, "/metadata/annotations").get(LIMITS).is_some_and(|of| of == SCALE)),
     })
 }

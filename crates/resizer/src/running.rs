@@ -130,7 +130,7 @@ impl RunningWorkload {
             });
             let facts = self.facts.entry(WorkloadRef::of(&owner)).or_default();
             for (name, found) in learned.unwrap_or_default() {
-                let is_scaled_by = facts.get(&name).map(|of| of.is_scaled_by).unwrap_or_default();
+                let is_scaled_by = facts.get(&name).map(|of| of.is_scaled_by.clone()).unwrap_or_default();
                 facts.insert(name, ContainerFacts { is_scaled_by, ..found });
             }
         }
@@ -150,7 +150,7 @@ impl RunningWorkload {
             let Some(mode) = asked(pod).into_iter().chain([self.mode]).min().flatten() else { continue };
             let facts = self.facts.get(&WorkloadRef::maker_of(pod));
             let facts_of = |container: &str| {
-                let in_template = facts.and_then(|facts| facts.get(container)).copied().unwrap_or_default();
+                let in_template = facts.and_then(|facts| facts.get(container)).cloned().unwrap_or_default();
                 let place = (metadata(pod, "name").to_owned(), container.to_owned());
                 ContainerFacts { used: usage.get(&place).copied(), ..in_template }
             };

@@ -75,22 +75,6 @@ impl Amounts {
     }
 }
 
-/// The resources that something holds for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Marked {
-    pub cpu: bool,
-    pub memory: bool,
-}
-
-impl Marked {
-    pub fn is(self, resource: ComputeResource) -> bool {
-        match resource {
-            ComputeResource::Cpu => self.cpu,
-            ComputeResource::Memory => self.memory,
-        }
-    }
-}
-
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContainerSize {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{Amounts, ComputeResource, ContainerSize, Marked, Rules, Time};
+use crate::decision::{Amounts, ComputeResource, ContainerSize, Rules, Time};
 
 /// The changes that the loop may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ pub struct ObservedContainer {
     pub runs_with: Option<u64>,
     pub restarts: u32,
     /// The resources for which its `resizePolicy` is `RestartContainer`, or that a HorizontalPodAutoscaler scales by.
-    pub is_left: Marked,
+    pub is_left: Vec<ComputeResource>,
     /// The author's size, where the author allows limits to move with requests: in its proportion.
     pub scales: Option<ContainerSize>,
 }

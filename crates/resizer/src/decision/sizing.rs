@@ -39,7 +39,7 @@ fn more(
     rules: &Rules,
 ) -> Option<(u64, Option<u64>, ResizeReason)> {
     let (request, limit) = (size.requests.of(resource)?, size.limits.of(resource));
-    if container.is_left.is(resource) {
+    if container.is_left.contains(&resource) {
         return None;
     }
     // Limits move where their author allows it, and were not raised too often already.
@@ -85,7 +85,7 @@ pub fn after_kill(container: &ObservedContainer, before: &Before, rules: &Rules)
         0 => true,
         raises => raises < rules.limit_raises_a_week && container.runs_with == Some(limit),
     };
-    if container.is_left.memory || !may_raise || !container.killed.is_some_and(is_reason) {
+    if container.is_left.contains(&ComputeResource::Memory) || !may_raise || !container.killed.is_some_and(is_reason) {
         return None;
     }
     let to = rules.after_kill(limit);
@@ -109,7 +109,7 @@ pub fn lowered(container: &ObservedContainer, now: Time, rules: &Rules) -> Optio
         };
         let (Some(floor), Some(used)) = (container.floor.of(resource), used.amounts.of(resource)) else { continue };
         let to = wanted.max(rules.rounded(resource, percent(request, rules.least_left_percent).max(floor).max(used)));
-        if container.is_left.is(resource) || to >= request || !rules.is_worth(resource, request, to) {
+        if container.is_left.contains(&resource) || to >= request || !rules.is_worth(resource, request, to) {
             continue;
         }
         if size.limits.of(resource) == Some(request) {

@@ -7,9 +7,10 @@ use std::fmt;
 
 use headroom_fixtures::search::{Space, fingerprint};
 use headroom_resizer::decision::{
-    Amounts, AtOnce, ContainerSize, Decision, Direction, Harm, Kubelet, Mode, ObservedContainer, ObservedPod, Past,
-    Phase, PodChange, Readiness, Record, Resize, ResizeReason, Rules, Time, Unfit, Used, Workload, decide, undo,
+    Amounts, AtOnce, ContainerSize, Decision, Harm, Kubelet, Mode, ObservedContainer, ObservedPod, Past, Phase,
+    PodChange, Readiness, Record, Resize, Rules, Time, Unfit, Used, Workload, decide, undo,
 };
+use serde_json::json;
 
 const DAY: Time = 86_400;
 /// A tick in which changes settle.
@@ -288,15 +289,8 @@ impl Model<'_> {
         };
         let mut record = record.clone();
         if self.flaw == Flaw::NoCanary {
-            let quiet = Past {
-                begun: now,
-                direction: Direction::Down,
-                why: ResizeReason::Admission,
-                quiet: true,
-                raises_limit: false,
-                made: None,
-                containers: Vec::new(),
-            };
+            let quiet = json!({"begun": now, "direction": "down", "why": "admission", "quiet": true});
+            let quiet: Past = serde_json::from_value(quiet).unwrap();
             record.past.insert("x".to_owned(), vec![quiet.clone(), quiet]);
         }
         let mut decision = decide(&workload, &record, now, &self.rules(), usize::MAX, &mut fits);

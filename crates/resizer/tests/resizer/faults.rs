@@ -8,7 +8,7 @@ use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::api_path::ApiPath;
 use headroom_api_server::derived_name::derived_name;
 use headroom_fixtures::api_server::{ApiServer, Kubelet, Outcome, status};
-use headroom_resizer::decision::{Amounts, Marked, Mode, Readiness, Rules, Time, Used, Workload};
+use headroom_resizer::decision::{Amounts, ComputeResource, Mode, Readiness, Rules, Time, Used, Workload};
 use headroom_resizer::{ContainerFacts, Round, RoundError, RoundOutcome, observed};
 use headroom_workloads::WorkloadRef;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ async fn round_measured(api: &ApiClient, now: Time, measured: Time) -> Result<Ro
     let amounts = |cpu, memory: u64| Amounts { cpu: Some(cpu), memory: Some(memory * MI) };
     let known = |_: &str| ContainerFacts {
         wanted: amounts(200, 300),
-        is_evident: Marked { cpu: true, memory: true },
+        is_evident: ComputeResource::ALL.to_vec(),
         days: 30,
         floor: amounts(0, 310),
         used: Some(Used { at: measured, amounts: amounts(100, 250), ..Used::default() }),

@@ -5,7 +5,7 @@
 use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::Admission;
 use headroom_objects::cluster_reader::Folder;
-use headroom_resizer::decision::{Mode, ObservedPod};
+use headroom_resizer::decision::{ComputeResource, Mode, ObservedPod};
 use headroom_resizer::facts::bytes_of_rules;
 use headroom_resizer::running::{Modes, Usage, read, usage};
 use serde_json::{Value, json};
@@ -89,8 +89,7 @@ fn rollouts_and_autoscalers_are_seen() {
     let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}});
     let horizontal = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "hpa", "namespace": "shop"},
         "spec": {"scaleTargetRef": target, "metrics": [metric]}});
-    let scaled = observed(|_| {}, &[horizontal]).unwrap().0[0].containers[0].is_left;
-    assert!(scaled.cpu && !scaled.memory);
+    assert_eq!(observed(|_| {}, &[horizontal]).unwrap().0[0].containers[0].is_left, [ComputeResource::Cpu]);
 }
 
 #[test]
