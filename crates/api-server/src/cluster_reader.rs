@@ -201,13 +201,12 @@ impl LiveCluster {
     fn get_anew(&mut self, (api_version, kind, namespace): List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
         let api_kind = self.kind(api_version, kind);
         let path = path_of(&api_kind, namespace).at(name);
-        let read = async {
-            match is_confidential(kind) {
-                true => self.api.get_metadata(&path).await,
-                false => self.api.get(&path).await,
-            }
+        let read = match is_confidential(kind) {
+            true => self.runtime.block_on(self.api.get_metadata(&path)),
+            false => self.runtime.block_on(self.api.get(&path)),
         };
-        match self.runtime.block_on(read) {
+        match read {
+            // Metadata alone says that it is metadata.
             Ok(object) => Ok(Some(typed(object, api_version, kind))),
             Err(ApiError::NotFound(Missing::Object | Missing::Namespace)) => Ok(None),
             Err(error) => Err(problem(error, &api_kind.object_name(name), &api_kind, namespace)),
@@ -423,7 +422,6 @@ fn is_confidential(kind: &str) -> bool {
     matches!(kind, "Secret" | "ConfigMap")
 }
 
-/// The items of a list leave out what the list says already; metadata alone says that it is metadata.
 fn typed(mut object: Value, api_version: &str, kind: &str) -> Value {
     if let Value::Object(fields) = &mut object {
         fields.insert("apiVersion".to_owned(), json!(api_version));

@@ -16,7 +16,6 @@ use tower::{BoxError, Layer, Service};
 /// The most bytes of an error: a Status of Kubernetes has some hundred, and whatever stands behind a proxy may go on for ever.
 const LONGEST_ERROR: usize = 1 << 20;
 
-/// Stands for a credential.
 const CONCEALED: &str = "***";
 
 type Answer = Response<Box<DynBody>>;

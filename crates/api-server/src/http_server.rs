@@ -190,7 +190,6 @@ async fn answer_requests<R>(
     }
 }
 
-/// A whole answer of this type.
 pub fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;

@@ -275,7 +275,6 @@ impl RenewedLease {
         Self { lease: Arc::new(lease), parts: parts.clone(), renewals: Mutex::default() }
     }
 
-    /// Takes the Lease, or names its holder. Waits until it is known whether a holder still renews it.
     pub async fn take(&self) -> LeaseResult<Turn> {
         if self.is_ours() {
             return Ok(Turn::Ours);

@@ -24,12 +24,10 @@ pub fn setting(name: &str, default: u64) -> Result<u64> {
     }
 }
 
-/// The time and memory that a program took.
 pub struct Cost {
     pub time: Duration,
     /// Its own processor time.
     pub processor_seconds: f64,
-    /// The peak of its resident memory.
     pub peak_kib: u64,
 }
 

@@ -17,7 +17,6 @@ use serde_json::Value;
 
 use crate::observed::{ContainerFacts, amount, at, size};
 
-/// The facts about containers, by their names.
 pub type Facts = BTreeMap<String, ContainerFacts>;
 
 /// A template is not evaluated if the product of its containers and the bytes of LimitRanges and quotas is larger: a tenant chooses

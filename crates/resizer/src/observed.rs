@@ -134,7 +134,6 @@ fn container(
     })
 }
 
-/// The size of a container in a pod or a template.
 pub(crate) fn size(container: &Value) -> Result<ContainerSize, String> {
     let amounts = |kind: &str| amounts(at(container, kind));
     Ok(ContainerSize { requests: amounts("/resources/requests")?, limits: amounts("/resources/limits")? })

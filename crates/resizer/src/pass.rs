@@ -333,10 +333,10 @@ impl Resizer {
             let mut usage = usage.clone();
             let (namespace, alert) = (&running.workload.namespace, running.annotation(ALERT));
             let signalled = self.signals.as_ref().map(|signals| signals.look(namespace, alert, &mut usage));
-            let is_met = signalled.and_then(|signalled| signalled.objective_is_met);
+            let (is_met, is_waiting) = signalled.unwrap_or_default();
             let mut observed = running.observed(&pods, object.as_ref(), &usage, is_met);
             // Nothing is lowered before it is known how it was.
-            observed.is_rolling_out |= signalled.is_some_and(|signalled| signalled.is_waiting);
+            observed.is_rolling_out |= is_waiting;
             *locked(&fresh) = pods;
             unfit.store(0, Relaxed);
             Ok(observed)

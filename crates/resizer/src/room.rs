@@ -28,7 +28,6 @@ const FRESH: Duration = Duration::from_secs(10);
 pub struct Rooms(Mutex<HashMap<String, (Instant, Amounts)>>);
 
 impl Rooms {
-    /// Returns why a change of a pod is not begun. `others` may be made any moment.
     pub async fn fits(
         &self,
         api: &ApiClient,
@@ -52,7 +51,6 @@ impl Rooms {
         }
     }
 
-    /// Compares what a node has left with the changes.
     async fn fits_node(
         &self,
         api: &ApiClient,

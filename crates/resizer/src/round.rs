@@ -13,9 +13,8 @@ use serde_json::{Map, Value, json};
 
 use crate::observed::at;
 
-/// The key of a ConfigMap's data with the record.
+/// The keys of a ConfigMap's data: with the record, and the workload that it is about.
 const RECORD: &str = "record";
-/// The key of a ConfigMap's data with the workload that the record is about.
 const WORKLOAD: &str = "workload";
 
 /// A round reads the pods so often, if they change between read and resize, as one does that is killed again and again.
@@ -31,7 +30,6 @@ pub struct Round<'a> {
     pub records: &'a str,
     pub workload: &'a WorkloadRef,
     pub rules: &'a Rules,
-    /// The API server's time.
     pub now: Time,
     /// The number of its pods that may be changed at once, for the namespace and the cluster.
     pub free: usize,

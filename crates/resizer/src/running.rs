@@ -227,7 +227,6 @@ fn find(
     Ok(by_kind.get(kind).and_then(|of_kind| of_kind.get(name)).cloned())
 }
 
-/// True while pods of two templates run, or fewer than wanted.
 fn is_rolling_out(object: Option<&Value>, pods: &[Value]) -> bool {
     let staying = pods.iter().filter(|pod| at(pod, "/metadata/deletionTimestamp").is_null());
     let template = |pod: &Value| {

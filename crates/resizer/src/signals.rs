@@ -36,14 +36,6 @@ pub struct Signals {
     namespaces: Arc<Mutex<BTreeMap<String, Questions>>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Signalled {
-    /// False if the expression of its team has a result; none if nobody knows.
-    pub objective_is_met: Option<bool>,
-    /// True until everything was asked once.
-    pub is_waiting: bool,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Question {
     Stalled,
@@ -70,8 +62,9 @@ impl Signals {
         Self { store, parts: parts.clone(), at_once, namespaces: Arc::default() }
     }
 
-    /// Adds the time that containers wait for CPU or are throttled, and says what the team's alert does. Must be called in a runtime.
-    pub fn look(&self, namespace: &str, alert: Option<&str>, usage: &mut Usage) -> Signalled {
+    /// Adds the time that containers wait for CPU or are throttled. Returns false if the expression of the team has a result, none
+    /// if nobody knows; and true until everything was asked once. Must be called in a runtime.
+    pub fn look(&self, namespace: &str, alert: Option<&str>, usage: &mut Usage) -> (Option<bool>, bool) {
         let stalled = self.answer(namespace, Question::Stalled);
         for (place, percent) in stalled.iter().flatten().flatten() {
             usage.entry(place.clone()).and_modify(|used| used.stalled_percent = Some(*percent));
@@ -81,10 +74,8 @@ impl Signals {
         }
         let alert = alert.filter(|alert| alert.len() <= LONGEST);
         let alert = alert.map(|alert| self.answer(namespace, Question::Alert(alert.to_owned())));
-        Signalled {
-            objective_is_met: alert.iter().flatten().flatten().next().map(Rows::is_empty),
-            is_waiting: stalled.is_none() || alert.is_some_and(|alert| alert.is_none()),
-        }
+        let is_met = alert.iter().flatten().flatten().next().map(Rows::is_empty);
+        (is_met, stalled.is_none() || alert.is_some_and(|alert| alert.is_none()))
     }
 
     /// The last answer, which is none inside where the store gives none; none while it is waited for.

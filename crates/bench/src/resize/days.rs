@@ -9,13 +9,11 @@ use crate::Result;
 use crate::replay::public::write;
 use crate::replay::traces::{Set, time};
 
-/// The usage of a pod.
 pub struct Pod {
     pub image: String,
     pub samples: Vec<Sample>,
 }
 
-/// The usage at one time.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
     pub at: i64,
