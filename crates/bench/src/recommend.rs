@@ -36,7 +36,7 @@ pub fn run() -> Result<()> {
     let to = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() / 300 * 300;
     let mut rules: [(&str, Accuracy); 4] =
         ["headroom", "flags for KRR", "krr simple", "vpa"].map(|name| (name, Accuracy::default()));
-    let mut flags: BTreeMap<&str, [Vec<String>; 3]> = BTreeMap::new();
+    let mut flags = truth::Flags::new();
     let first = setting("HEADROOM_BENCH_FIRST_SEED", 1)?;
     for seed in first..first + setting("HEADROOM_BENCH_SEEDS", 3)? {
         let is_first = seed == first;
@@ -51,9 +51,7 @@ pub fn run() -> Result<()> {
             }
         }
         let found = workloads.iter().map(|of| (of, ours.get(&of.name).map_or("", |(_, flags)| flags)));
-        for (flag, counted) in truth::flags(found) {
-            flags.entry(flag).or_default().iter_mut().zip(counted).for_each(|(all, of)| all.extend(of));
-        }
+        truth::count_flags(found, &mut flags);
     }
     println!(
         "\n{:24}{:>9}{:>10}{:>11}{:>12}{:>11}{:>10}{:>10}",

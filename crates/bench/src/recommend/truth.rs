@@ -481,9 +481,10 @@ pub fn advice(report: &Value) -> BTreeMap<String, (Advice, String)> {
     found
 }
 
-/// For each flag: how many workloads have it rightly, wrongly, and lack it.
-pub fn flags<'w>(found: impl Iterator<Item = (&'w Workload, &'w str)>) -> BTreeMap<&'static str, [Vec<String>; 3]> {
-    let mut counted: BTreeMap<&str, [Vec<String>; 3]> = BTreeMap::new();
+/// For each flag: the workloads that have it rightly, wrongly, and lack it.
+pub type Flags = BTreeMap<&'static str, [Vec<String>; 3]>;
+
+pub fn count_flags<'w>(found: impl Iterator<Item = (&'w Workload, &'w str)>, counted: &mut Flags) {
     for (of, flags) in found {
         for flag in SHAPES.iter().map(|(_, flag)| *flag).filter(|flag| !flag.is_empty()).collect::<BTreeSet<_>>() {
             let [right, wrong, missing] = counted.entry(flag).or_default();
@@ -495,5 +496,4 @@ pub fn flags<'w>(found: impl Iterator<Item = (&'w Workload, &'w str)>) -> BTreeM
             }
         }
     }
-    counted
 }

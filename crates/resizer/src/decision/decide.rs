@@ -288,38 +288,32 @@ impl DecisionStep<'_> {
         let is_full = self.record.all_past().count() >= self.rules.most_past;
         let quiet = [Direction::Up, Direction::Down].map(|direction| self.quiet(direction));
         for (pod, change) in wanted {
-            if !allows(pod.mode, change.why) {
-                self.note(pod, Event::Would { why: change.why, containers: change.containers });
+            let of_today = self.record.past_of(&pod.uid).filter(|past| self.now - past.begun < DAY).count();
+            let others = || self.record.changes.iter().filter(|of| of.uid != pod.uid).cloned().collect::<Vec<_>>();
+            let (why, containers) = (change.why, change.containers.clone());
+            let event = match () {
+                () if !allows(pod.mode, why) => Event::Would { why, containers },
+                () if of_today >= self.rules.changes_a_day => Event::Waits("the pod was changed often enough today"),
+                () if is_full => Event::Waits("too many pods were changed lately to remember more"),
+                () if self.record.under_way() >= self.at_once(&change, quiet).min(free) => {
+                    Event::Waits("other pods come first")
+                }
+                () => match fits(pod, &change, &others()) {
+                    Ok(()) => Event::Begun { why, containers },
+                    Err(Unfit::Refused(why)) => Event::DoesNotFit(why),
+                    Err(Unfit::Changed) => Event::Later,
+                },
+            };
+            let is_begun = matches!(event, Event::Begun { .. });
+            self.note(pod, event);
+            if !is_begun {
                 continue;
             }
-            let of_today = self.record.past_of(&pod.uid).filter(|past| self.now - past.begun < DAY);
-            if of_today.count() >= self.rules.changes_a_day {
-                self.note(pod, Event::Waits("the pod was changed often enough today"));
-                continue;
-            }
-            if is_full {
-                self.note(pod, Event::Waits("too many pods were changed lately to remember more"));
-                continue;
-            }
-            if self.record.under_way() >= self.at_once(&change, quiet).min(free) {
-                self.note(pod, Event::Waits("other pods come first"));
-                continue;
-            }
-            let others: Vec<PodChange> = self.record.changes.iter().filter(|of| of.uid != pod.uid).cloned().collect();
-            if let Err(unfit) = fits(pod, &change, &others) {
-                let event = match unfit {
-                    Unfit::Refused(why) => Event::DoesNotFit(why),
-                    Unfit::Changed => Event::Later,
-                };
-                self.note(pod, event);
-                continue;
-            }
-            self.note(pod, Event::Begun { why: change.why, containers: change.containers.clone() });
             self.resizes.push(resize(pod, change.containers.clone()));
             // A raise takes the place of a decrease that was not made: both are sent on condition of the same version.
             let again = self.record.change_of(&pod.uid).filter(|of| of.containers == change.containers);
             again.cloned().into_iter().for_each(|again| self.record.forget(&again));
-            self.record.changes = others;
+            self.record.changes.retain(|of| of.uid != pod.uid);
             self.record.begin(change);
         }
     }
