@@ -258,7 +258,8 @@ fn harm(later: impl Fn(&mut Workload)) -> String {
 
 #[test]
 fn what_gets_worse_is_taken_back() {
-    let rows: [(fn(&mut ObservedPod), &str); 8] = [
+    type Change = fn(&mut ObservedPod);
+    let rows: [(Change, &str); 8] = [
         (|_| {}, ""),
         (|pod| pod.containers[0].killed = Some(NOW + 20), "a container was killed for memory"),
         (|pod| pod.containers[0].restarts = 1, "a container restarted"),
