@@ -211,7 +211,7 @@ impl Resizer {
             if !goes_on() {
                 return Ok(false);
             }
-            let gone = RunningWorkload::gone(workload, self.modes);
+            let gone = RunningWorkload::without_pods(workload, self.modes);
             self.look(&gone, &record, &nothing, &mut under_way, metrics);
         }
         if seen.pods > 0 && seen.measured == 0 {

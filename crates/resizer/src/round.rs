@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::decision::{
-    Amounts, ComputeResource, Event, Fits, Note, Record, Resize, Resized, Rules, Time, decide, undo,
-};
+use crate::decision::{Amounts, ComputeResource, Event, Fits, Note, Record, Resized, Rules, Time, decide, undo};
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use headroom_api_server::api_path::ApiPath;
 use headroom_api_server::derived_name::derived_name;
@@ -113,9 +111,11 @@ impl Round<'_> {
             stored = Some(object);
         }
         let (mut record, mut notes) = (decision.record, decision.notes);
+        let path = ApiPath::of_version("v1").collection(Some(&self.workload.namespace), "pods");
         for resize in &decision.resizes {
-            match self.send(resize).await {
-                Ok(()) => {}
+            let patch = patch(&resize.uid, &resize.version, &resize.containers);
+            match self.api.resize(&path.at(&resize.pod).at("resize"), &patch).await {
+                Ok(_) => {}
                 Err(ApiError::NotFound(Missing::Kind)) => return Err(RoundError::NoResize),
                 Err(ApiError::Conflict { .. }) => {
                     notes.retain(|note| note.pod != resize.pod || !matches!(note.event, Event::Begun { .. }));
@@ -137,12 +137,6 @@ impl Round<'_> {
             }
         }
         Ok(RoundOutcome::Done { notes, under_way: record.under_way() })
-    }
-
-    async fn send(&self, resize: &Resize) -> Result<(), ApiError> {
-        let path = ApiPath::of_version("v1").collection(Some(&self.workload.namespace), "pods").at(&resize.pod);
-        let patch = patch(&resize.uid, &resize.version, &resize.containers);
-        self.api.resize(&path.at("resize"), &patch).await.map(|_| ())
     }
 
     /// The name of the record, and its object if there is one. An object of the name that is no record of the workload is passed

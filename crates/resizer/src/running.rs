@@ -53,7 +53,7 @@ pub struct RunningWorkload {
 /// Reads the workloads of a namespace. Nothing is known of any of them if one list cannot be read. [`RunningWorkload::learn`] comes after.
 pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) -> Result<Vec<RunningWorkload>, String> {
     let name = metadata(namespace, "name");
-    let mode_of_namespace = asked(namespace).into_iter().min();
+    let mode_of_namespace = asked(namespace);
     if mode_of_namespace == Some(None) {
         return Ok(Vec::new());
     }
@@ -88,17 +88,13 @@ pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) ->
     let mut workloads = Vec::new();
     for (workload, pods) in by_workload {
         let object = find(&workload, &mut objects, cluster)?;
-        let asked = object.as_ref().map(asked).unwrap_or_default();
+        let asked = object.as_ref().and_then(asked).into_iter().chain(mode_of_namespace).min();
         let acting = autoscalers.acting(&workload);
         let mut running = RunningWorkload {
             left_alone: acting.map(|vpa| format!("VerticalPodAutoscaler {} acts on it", vpa.name)),
-            mode: asked.into_iter().chain(mode_of_namespace).min().unwrap_or(Some(modes.unasked)),
+            mode: asked.unwrap_or(Some(modes.unasked)),
             object,
-            pods: Vec::new(),
-            facts: BTreeMap::new(),
-            unlearned: Vec::new(),
-            modes,
-            workload,
+            ..RunningWorkload::without_pods(workload, modes)
         };
         for (maker, pods) in pods {
             running.unlearned.extend(find(&maker, &mut objects, cluster)?);
@@ -116,7 +112,7 @@ pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) ->
 }
 
 impl RunningWorkload {
-    pub fn gone(workload: WorkloadRef, modes: Modes) -> Self {
+    pub fn without_pods(workload: WorkloadRef, modes: Modes) -> Self {
         let (pods, facts, unlearned) = (Vec::new(), BTreeMap::new(), Vec::new());
         Self { workload, object: None, pods, facts, unlearned, left_alone: None, mode: None, modes }
     }
@@ -182,20 +178,16 @@ impl RunningWorkload {
     }
 }
 
-/// The modes that an object asks for: the least counts, and none is to be left. An unknown word only lets observe.
-fn asked(object: &Value) -> Vec<Option<Mode>> {
+/// The least mode that an object asks for, which is none for `off`. An unknown word only lets observe.
+fn asked(object: &Value) -> Option<Option<Mode>> {
     let words = ["labels", "annotations"].map(|field| at(object, &format!("/metadata/{field}")).get(RESIZE)?.as_str());
-    words.into_iter().flatten().map(mode).collect()
-}
-
-/// None for `off`.
-fn mode(word: &str) -> Option<Mode> {
-    match word {
+    let modes = words.into_iter().flatten().map(|word| match word {
         "off" => None,
         "on" => Some(Mode::On),
         "afterOom" => Some(Mode::AfterOom),
         _ => Some(Mode::Observe),
-    }
+    });
+    modes.min()
 }
 
 /// The objects of a namespace by kind and name. Those that own no pods themselves are kept without their templates.

@@ -69,10 +69,6 @@ impl Amounts {
             ComputeResource::Memory => self.memory = Some(amount),
         }
     }
-
-    fn is_any_set(self) -> bool {
-        ComputeResource::ALL.into_iter().any(|resource| self.of(resource).is_some_and(|amount| amount > 0))
-    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,7 +89,8 @@ pub fn qos(sizes: impl Iterator<Item = ContainerSize> + Clone) -> &'static str {
             limit.is_some_and(|amount| amount > 0) && limit == size.requests.of(resource)
         })
     };
-    if !sizes.clone().any(|size| size.requests.is_any_set() || size.limits.is_any_set()) {
+    let is_any_set = |of: Amounts| [of.cpu, of.memory].into_iter().flatten().any(|amount| amount > 0);
+    if !sizes.clone().any(|size| is_any_set(size.requests) || is_any_set(size.limits)) {
         "BestEffort"
     } else if sizes.clone().all(is_guaranteed) {
         "Guaranteed"
