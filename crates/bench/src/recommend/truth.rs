@@ -149,17 +149,13 @@ pub struct Accuracy {
 }
 
 impl Workload {
-    /// Pods of a Job run one after the other, all others at the same time.
-    fn is_job(&self) -> bool {
-        self.kind == "CronJob"
-    }
-
-    /// The greatest share of a pod's minutes above an amount of CPU, in percent. The runs of a Job count as one pod.
+    /// The greatest share of a pod's minutes above an amount of CPU, in percent. The runs of a Job, one after the other, count as
+    /// one pod.
     fn starved(&self, cpu: f64, minutes: fn(&Pod) -> &[Minute]) -> u64 {
         let above = |pod: &Pod| minutes(pod).iter().filter(|(used, _)| f64::from(*used) > cpu).count();
         let counted = self.pods.iter().map(|pod| (above(pod), minutes(pod).len()));
         let share = |(above, all): (usize, usize)| (above * 1000).checked_div(all).unwrap_or(0) as u64;
-        match self.is_job() {
+        match self.kind == "CronJob" {
             true => share(counted.fold((0, 0), |sum, pod| (sum.0 + pod.0, sum.1 + pod.1))),
             false => counted.filter(|(_, all)| *all >= 60).map(share).max().unwrap_or(0),
         }
@@ -434,7 +430,7 @@ pub fn objects(workloads: &[Workload]) -> String {
             "Deployment" => (format!("{name}-6d4cf56db6"), "ReplicaSet"),
             kind => (name.clone(), kind),
         };
-        let runs = |pod: &&Pod| !of.is_job() && !pod.past().is_empty() && !pod.next().is_empty();
+        let runs = |pod: &&Pod| of.kind != "CronJob" && !pod.past().is_empty() && !pod.next().is_empty();
         for pod in of.pods.iter().filter(runs) {
             let _ = write!(
                 text,

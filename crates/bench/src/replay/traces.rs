@@ -13,7 +13,6 @@ use tempfile::TempDir;
 use super::public;
 use crate::Result;
 
-/// A set of recordings.
 pub struct Set {
     pub name: String,
     /// A file with a pod of each image.
@@ -68,8 +67,9 @@ impl Set {
             let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let day = file.strip_suffix(".gz").unwrap_or(&file).strip_suffix(".csv").map(str::to_owned);
             if let Some(day) = day {
-                let begins = midnight(&day)?.unix_seconds();
-                files.push(Recording { path, day, begins });
+                let midnight = format!("{day}T00:00:00Z").parse::<Timestamp>();
+                let midnight = midnight.map_err(|error| format!("the name of `{day}.csv` is not a day: {error}"))?;
+                files.push(Recording { path, day, begins: midnight.unix_seconds() });
             }
         }
         files.sort_by_key(|file| file.begins);
@@ -146,11 +146,6 @@ fn chooses(pod: &str) -> bool {
     let mut crc = flate2::Crc::new();
     crc.update(pod.as_bytes());
     crc.sum() & 1 == 0
-}
-
-fn midnight(day: &str) -> Result<Timestamp> {
-    let moment = format!("{day}T00:00:00Z").parse::<Timestamp>();
-    moment.map_err(|error| format!("the name of `{day}.csv` is not a day: {error}").into())
 }
 
 /// The time of a line, in Unix seconds.

@@ -14,7 +14,7 @@ pub struct Pod {
     pub samples: Vec<Sample>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Sample {
     pub at: i64,
     pub used: Amounts,

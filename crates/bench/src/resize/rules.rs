@@ -15,7 +15,7 @@ use crate::vpa::{Recommendation, Recommender};
 const QUARTER: i64 = 900;
 
 /// A pod while it runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Running {
     pub began: i64,
     pub first: ContainerSize,
@@ -31,17 +31,8 @@ pub struct Running {
 impl Running {
     pub fn new(at: i64, requests: Amounts, limit: Option<u64>) -> Self {
         let size = ContainerSize { requests, limits: Amounts { cpu: None, memory: limit } };
-        Self {
-            began: at,
-            first: size,
-            size,
-            highest_limit: limit.unwrap_or(u64::MAX),
-            killed: None,
-            restarts: 0,
-            version: 0,
-            last: Sample { at, used: Amounts::default() },
-            recent: VecDeque::new(),
-        }
+        let (highest_limit, last) = (limit.unwrap_or(u64::MAX), Sample { at, ..Sample::default() });
+        Self { began: at, first: size, size, highest_limit, last, ..Self::default() }
     }
 
     pub fn observe(&mut self, sample: Sample) {
