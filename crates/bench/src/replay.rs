@@ -19,8 +19,6 @@ mod rule;
 mod accuracy;
 pub mod product;
 
-mod table;
-
 use std::path::Path;
 
 use headroom_recommend::engine::memory_limit;
@@ -55,7 +53,7 @@ fn measured(set: &Set, others: &[&Requests]) -> Result<String> {
             set.used_after(resource)?.into_iter().partition(|one| one.chooses);
         for (half, used) in [("pods that choose defaults", choosing), ("pods that choose none", others)] {
             let name = format!("{} ({half})", set.name);
-            text.push_str(&table::text(&name, resource, &Accuracy::of(&used, &columns, resource)));
+            text.push_str(&Accuracy::of(&used, &columns, resource).table(&name, resource));
             if resource == ComputeResource::Memory {
                 text.push_str(&killed(&used, &ours));
             }

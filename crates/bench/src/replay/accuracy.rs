@@ -1,4 +1,4 @@
-//! Accuracy of requests, compared with later usage.
+//! Accuracy of requests, compared with later usage, and its table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,33 +7,33 @@ use headroom_resizer::decision::ComputeResource;
 use super::requests::Requests;
 use super::traces::Used;
 
+const HEADS: [&str; 9] = ["asked", "time>", "pods>", "busiest>", "peak>", "use>", "typical", "as risky", "+use"];
+
 /// The figures of each column of requests, for the pods with a request in every column.
-#[derive(Debug)]
 pub struct Accuracy {
-    pub pods: usize,
-    pub all_pods: usize,
+    pods: usize,
+    all_pods: usize,
     /// Images at a time, and those of them for which we have no request.
-    pub images: usize,
-    pub images_without: usize,
-    pub columns: Vec<(String, Figures)>,
+    images: usize,
+    images_without: usize,
+    columns: Vec<(String, Figures)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Figures {
+struct Figures {
     /// Requested over used, for all pods and all time.
-    pub asked: f64,
-    pub risk: Risk,
+    asked: f64,
+    risk: Risk,
     /// The share of images whose busiest pod is above it for more than a tenth of its time, in percent.
-    pub busiest_above: f64,
+    busiest_above: f64,
     /// The share of pods whose peak is more than a fifth above it, in percent.
-    pub peaks_above: f64,
+    peaks_above: f64,
     /// The median of requested over used, by pod.
-    pub typical: f64,
+    typical: f64,
     /// The sum of requests in percent of the yardstick's, after multiplying all requests by the factor that makes
     /// the risk in time and pods no larger than the yardstick's. None if there is no such factor.
-    pub as_risky: Option<f64>,
+    as_risky: Option<f64>,
     /// Likewise, including that in usage.
-    pub as_risky_with_use: Option<f64>,
+    as_risky_with_use: Option<f64>,
 }
 
 /// The amounts that one pod used, sorted.
@@ -52,14 +52,13 @@ struct Column<'a> {
 }
 
 /// Shares in percent.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Risk {
+struct Risk {
     /// Time with usage above the request.
-    pub time: f64,
+    time: f64,
     /// Pods above it for more than a twentieth of their time.
-    pub pods: f64,
+    pods: f64,
     /// Usage above the request.
-    pub used: f64,
+    used: f64,
 }
 
 impl Accuracy {
@@ -83,6 +82,35 @@ impl Accuracy {
         };
         let images_without = images.iter().filter(ours).count();
         Self { pods: pods.len(), all_pods: used.len(), images: images.len(), images_without, columns: compared }
+    }
+
+    /// Empty if no pod can be compared.
+    pub fn table(&self, set: &str, resource: ComputeResource) -> String {
+        let Self { pods, all_pods, images, images_without, columns } = self;
+        if *pods == 0 {
+            return String::new();
+        }
+        let mut text = format!(
+            "\n{set} {}: {pods} of {all_pods} pods have a request; headroom has none for \
+             {images_without} of {images} images\n{:16}",
+            resource.name(),
+            ""
+        );
+        HEADS.iter().for_each(|head| text.push_str(&format!("{head:>10}")));
+        text.push('\n');
+        for (name, of) in columns {
+            let Risk { time, pods, used } = of.risk;
+            text.push_str(&format!("{name:16}"));
+            for figure in [of.asked, time, pods, of.busiest_above, of.peaks_above, used, of.typical] {
+                text.push_str(&format!("{figure:10.2}"));
+            }
+            for percent in [of.as_risky, of.as_risky_with_use] {
+                let percent = percent.map_or_else(|| "never".to_owned(), |percent| format!("{percent:.1}"));
+                text.push_str(&format!("{percent:>10}"));
+            }
+            text.push('\n');
+        }
+        text
     }
 }
 

@@ -29,8 +29,8 @@ vpa                   1.33     12.50     50.00    100.00     50.00     25.00    
 twice                 2.67     12.50     50.00    100.00     50.00      8.33      3.00      50.0     100.0
 none                  0.00    100.00    100.00    100.00    100.00     99.93      0.00     never     never
 ";
-    assert_eq!(table::text("set", ComputeResource::Cpu, &measured), expected);
-    assert_eq!(table::text("set", ComputeResource::Memory, &Accuracy::of(&[], &[], ComputeResource::Memory)), "");
+    assert_eq!(measured.table("set", ComputeResource::Cpu), expected);
+    assert_eq!(Accuracy::of(&[], &[], ComputeResource::Memory).table("set", ComputeResource::Memory), "");
 }
 
 #[test]
