@@ -25,7 +25,6 @@ use headroom_recommend::engine::memory_limit;
 use headroom_resizer::decision::ComputeResource;
 
 use crate::Result;
-use accuracy::Accuracy;
 use product::Ours;
 use requests::Requests;
 use traces::{Set, Used};
@@ -53,7 +52,7 @@ fn measured(set: &Set, others: &[&Requests]) -> Result<String> {
             set.used_after(resource)?.into_iter().partition(|one| one.chooses);
         for (half, used) in [("pods that choose defaults", choosing), ("pods that choose none", others)] {
             let name = format!("{} ({half})", set.name);
-            text.push_str(&Accuracy::of(&used, &columns, resource).table(&name, resource));
+            text.push_str(&accuracy::table(&name, &used, &columns, resource));
             if resource == ComputeResource::Memory {
                 text.push_str(&killed(&used, &ours));
             }

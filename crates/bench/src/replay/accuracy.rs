@@ -9,16 +9,6 @@ use super::traces::Used;
 
 const HEADS: [&str; 9] = ["asked", "time>", "pods>", "busiest>", "peak>", "use>", "typical", "as risky", "+use"];
 
-/// The figures of each column of requests, for the pods with a request in every column.
-pub struct Accuracy {
-    pods: usize,
-    all_pods: usize,
-    /// Images at a time, and those of them for which we have no request.
-    images: usize,
-    images_without: usize,
-    columns: Vec<(String, Figures)>,
-}
-
 struct Figures {
     /// Requested over used, for all pods and all time.
     asked: f64,
@@ -61,57 +51,48 @@ struct Risk {
     used: f64,
 }
 
-impl Accuracy {
-    /// The first of the columns is the yardstick, the last ours.
-    pub fn of(used: &[Used], columns: &[&Requests], resource: ComputeResource) -> Self {
-        let mut pods = Vec::new();
-        let mut requests: Vec<Vec<f64>> = columns.iter().map(|_| Vec::new()).collect();
-        for one in used {
-            let wanted = columns.iter().map(|column| column.of(&one.moment, &one.image, resource));
-            let Some(wanted) = wanted.collect::<Option<Vec<f64>>>() else { continue };
-            pods.push(Pod::of(one));
-            requests.iter_mut().zip(wanted).for_each(|(requests, wanted)| requests.push(wanted));
-        }
-        let measured: Vec<Column<'_>> = requests.into_iter().map(|requests| Column { pods: &pods, requests }).collect();
-        let figures = measured.first().map(|yardstick| measured.iter().map(|column| column.figures(yardstick)));
-        let names = columns.iter().map(|column| column.name.clone());
-        let compared = figures.into_iter().flatten().zip(names).map(|(figures, name)| (name, figures)).collect();
-        let images: BTreeSet<(&str, &str)> = used.iter().map(|one| (one.moment.as_str(), one.image.as_str())).collect();
-        let ours = |(moment, image): &&(&str, &str)| {
-            columns.last().is_some_and(|ours| ours.of(moment, image, resource).is_none())
-        };
-        let images_without = images.iter().filter(ours).count();
-        Self { pods: pods.len(), all_pods: used.len(), images: images.len(), images_without, columns: compared }
+/// The figures of each column of requests, for the pods with a request in every column; empty if there are none. The first of the
+/// columns is the yardstick, the last ours.
+pub fn table(set: &str, used: &[Used], columns: &[&Requests], resource: ComputeResource) -> String {
+    let mut pods = Vec::new();
+    let mut requests: Vec<Vec<f64>> = columns.iter().map(|_| Vec::new()).collect();
+    for one in used {
+        let wanted = columns.iter().map(|column| column.of(&one.moment, &one.image, resource));
+        let Some(wanted) = wanted.collect::<Option<Vec<f64>>>() else { continue };
+        pods.push(Pod::of(one));
+        requests.iter_mut().zip(wanted).for_each(|(requests, wanted)| requests.push(wanted));
     }
-
-    /// Empty if no pod can be compared.
-    pub fn table(&self, set: &str, resource: ComputeResource) -> String {
-        let Self { pods, all_pods, images, images_without, columns } = self;
-        if *pods == 0 {
-            return String::new();
+    let measured: Vec<Column<'_>> = requests.into_iter().map(|requests| Column { pods: &pods, requests }).collect();
+    let Some(yardstick) = measured.first().filter(|_| !pods.is_empty()) else { return String::new() };
+    // At a time.
+    let images: BTreeSet<(&str, &str)> = used.iter().map(|one| (one.moment.as_str(), one.image.as_str())).collect();
+    let is_without =
+        |(moment, image): &&(&str, &str)| columns.last().is_some_and(|ours| ours.of(moment, image, resource).is_none());
+    let mut text = format!(
+        "\n{set} {}: {} of {} pods have a request; headroom has none for {} of {} images\n{:16}",
+        resource.name(),
+        pods.len(),
+        used.len(),
+        images.iter().filter(is_without).count(),
+        images.len(),
+        ""
+    );
+    HEADS.iter().for_each(|head| text.push_str(&format!("{head:>10}")));
+    text.push('\n');
+    for (column, requests) in columns.iter().zip(&measured) {
+        let of = requests.figures(yardstick);
+        let Risk { time, pods, used } = of.risk;
+        text.push_str(&format!("{:16}", column.name));
+        for figure in [of.asked, time, pods, of.busiest_above, of.peaks_above, used, of.typical] {
+            text.push_str(&format!("{figure:10.2}"));
         }
-        let mut text = format!(
-            "\n{set} {}: {pods} of {all_pods} pods have a request; headroom has none for \
-             {images_without} of {images} images\n{:16}",
-            resource.name(),
-            ""
-        );
-        HEADS.iter().for_each(|head| text.push_str(&format!("{head:>10}")));
+        for percent in [of.as_risky, of.as_risky_with_use] {
+            let percent = percent.map_or_else(|| "never".to_owned(), |percent| format!("{percent:.1}"));
+            text.push_str(&format!("{percent:>10}"));
+        }
         text.push('\n');
-        for (name, of) in columns {
-            let Risk { time, pods, used } = of.risk;
-            text.push_str(&format!("{name:16}"));
-            for figure in [of.asked, time, pods, of.busiest_above, of.peaks_above, used, of.typical] {
-                text.push_str(&format!("{figure:10.2}"));
-            }
-            for percent in [of.as_risky, of.as_risky_with_use] {
-                let percent = percent.map_or_else(|| "never".to_owned(), |percent| format!("{percent:.1}"));
-                text.push_str(&format!("{percent:>10}"));
-            }
-            text.push('\n');
-        }
-        text
     }
+    text
 }
 
 impl Pod {

@@ -20,7 +20,6 @@ fn used(image: &str, amounts: &[f64]) -> Used {
 fn requests_are_compared_with_later_usage() {
     let pods = [used("web", &[1.0, 1.0, 1.0, 5.0]), used("web", &[1.0, 1.0, 1.0, 1.0]), used("other", &[9.0])];
     let columns = [requests("vpa", 2.0), requests("twice", 4.0), requests("none", 0.001)];
-    let measured = Accuracy::of(&pods, &columns.each_ref(), ComputeResource::Cpu);
     // Computed by hand: one of eight amounts is above 2, by 3 of the 12 used in total. No factor makes the last as safe.
     let expected = "
 set cpu: 2 of 3 pods have a request; headroom has none for 1 of 2 images
@@ -29,8 +28,8 @@ vpa                   1.33     12.50     50.00    100.00     50.00     25.00    
 twice                 2.67     12.50     50.00    100.00     50.00      8.33      3.00      50.0     100.0
 none                  0.00    100.00    100.00    100.00    100.00     99.93      0.00     never     never
 ";
-    assert_eq!(measured.table("set", ComputeResource::Cpu), expected);
-    assert_eq!(Accuracy::of(&[], &[], ComputeResource::Memory).table("set", ComputeResource::Memory), "");
+    assert_eq!(accuracy::table("set", &pods, &columns.each_ref(), ComputeResource::Cpu), expected);
+    assert_eq!(accuracy::table("set", &[], &[], ComputeResource::Memory), "");
 }
 
 #[test]
