@@ -186,9 +186,8 @@ impl DecisionStep<'_> {
     fn is_still_right(&self, change: &PodChange, pod: &ObservedPod) -> bool {
         let is_allowed = pod.left_alone.is_none() && allows(pod.mode, change.why);
         let is_enough = |of: &Resized| {
-            let container = pod.containers.iter().find(|container| container.name == of.name);
-            let container = container.filter(|of| self.record.harm(&of.name, change.direction, self.now).is_none());
-            container.is_some_and(|container| is_enough(container, of, self.now, self.rules))
+            let is_free = self.record.harm(&of.name, change.direction, self.now).is_none();
+            is_free && pod.container(&of.name).is_some_and(|container| is_enough(container, of, self.now, self.rules))
         };
         is_allowed
             && (change.direction == Direction::Up
@@ -202,14 +201,14 @@ impl DecisionStep<'_> {
         let Phase::Watched { since } = change.phase else { return };
         let watched_for = self.now - since;
         let counts_after = self.note_new_limits(&change, pod);
-        let was_killed = |of: &Resized| is_killed_since(pod, &of.name, counts_after + 1);
-        if change.direction == Direction::Up && change.containers.iter().any(was_killed) {
+        let killed = change.containers.iter().filter_map(|of| pod.container(&of.name)?.killed).max();
+        if change.direction == Direction::Up && killed > Some(counts_after) {
             // It was not enough.
             return;
         }
         let is_measured = change.containers.iter().all(|of| {
-            let container = pod.containers.iter().find(|container| container.name == of.name);
-            container.and_then(|container| container.used(self.now, self.rules)).is_some_and(|used| used.at > since)
+            let used = pod.container(&of.name).and_then(|container| container.used(self.now, self.rules));
+            used.is_some_and(|used| used.at > since)
         });
         let is_seen = is_measured && pod.readiness == Readiness::Ready || change.direction == Direction::Up;
         let is_done = pod.kubelet == Kubelet::Done && is_seen;
@@ -226,12 +225,12 @@ impl DecisionStep<'_> {
     /// Notes in the record when the containers were first seen to run with their new memory limits. Returns the time
     /// after which kills are kills at these.
     fn note_new_limits(&mut self, change: &PodChange, pod: &ObservedPod) -> Time {
-        let of = |of: &Resized| pod.containers.iter().find(|container| container.name == of.name);
-        let runs =
-            |it: &Resized| of(it).is_some_and(|of| of.runs_with.is_some() && of.runs_with == it.to.limits.memory);
-        let is_made = change.containers.iter().all(runs);
+        let runs_with = |of: &Resized| pod.container(&of.name)?.runs_with;
+        let is_made =
+            change.containers.iter().all(|of| runs_with(of).is_some() && runs_with(of) == of.to.limits.memory);
         // A kill that is known already was at the limits of before, whatever the clock of the node says.
-        let made_at = change.containers.iter().filter_map(|it| of(it)?.killed).chain([self.now]).max();
+        let killed = change.containers.iter().filter_map(|of| pod.container(&of.name)?.killed);
+        let made_at = killed.chain([self.now]).max();
         let rules = self.rules;
         self.record.past_mut(change).map_or(change.begun, |past| {
             if past.raises_limit && is_made && past.made.is_none() {
@@ -252,8 +251,8 @@ impl DecisionStep<'_> {
             return None;
         }
         for of in &change.containers {
-            let Some(container) = pod.containers.iter().find(|container| container.name == of.name) else { continue };
-            if is_killed_since(pod, &of.name, change.begun) {
+            let Some(container) = pod.container(&of.name) else { continue };
+            if container.killed.is_some_and(|killed| killed >= change.begun) {
                 return Some(Harm::Killed);
             }
             if container.restarts > of.restarts {
@@ -445,11 +444,6 @@ fn is_enough(container: &ObservedContainer, of: &Resized, now: Time, rules: &Rul
             .iter()
             .all(|least| least.of(resource).is_some_and(|least| to >= least))
     })
-}
-
-fn is_killed_since(pod: &ObservedPod, container: &str, begun: Time) -> bool {
-    let container = pod.containers.iter().find(|of| of.name == container);
-    container.is_some_and(|container| container.killed.is_some_and(|killed| killed >= begun))
 }
 
 fn resize(pod: &ObservedPod, containers: Vec<Resized>) -> Resize {

@@ -91,6 +91,12 @@ pub struct Used {
     pub stalled_percent: Option<u32>,
 }
 
+impl ObservedPod {
+    pub(crate) fn container(&self, name: &str) -> Option<&ObservedContainer> {
+        self.containers.iter().find(|container| container.name == name)
+    }
+}
+
 impl ObservedContainer {
     /// The limit beside a request, in the author's proportion; none if limits stay.
     pub(crate) fn scaled_limit(&self, resource: ComputeResource, request: u64) -> Option<u64> {

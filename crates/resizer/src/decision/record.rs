@@ -281,9 +281,7 @@ impl PodChange {
 
     /// Returns true if the spec of the pod has the size from before the change, or after it.
     pub(crate) fn is_at(&self, pod: &ObservedPod, size: impl Fn(&Resized) -> ContainerSize) -> bool {
-        self.containers
-            .iter()
-            .all(|resized| pod.containers.iter().any(|of| of.name == resized.name && of.size == size(resized)))
+        self.containers.iter().all(|of| pod.container(&of.name).is_some_and(|container| container.size == size(of)))
     }
 
     /// Returns true if a request for the change may still be under way: the pod is as it was when the change was sent.
