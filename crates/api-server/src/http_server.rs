@@ -247,18 +247,16 @@ type Deadline = watch::Sender<Option<Instant>>;
 async fn passed(deadlines: &mut watch::Receiver<Option<Instant>>) {
     loop {
         let deadline = *deadlines.borrow_and_update();
-        let changed = async {
-            if deadlines.changed().await.is_err() {
-                std::future::pending::<()>().await;
+        let passed = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
             }
         };
-        match deadline {
-            None => changed.await,
-            Some(deadline) => {
-                if tokio::time::timeout_at(deadline, changed).await.is_err() {
-                    return;
-                }
-            }
+        tokio::select! {
+            biased;
+            Ok(()) = deadlines.changed() => {}
+            () = passed => return,
         }
     }
 }

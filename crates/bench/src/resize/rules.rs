@@ -84,11 +84,7 @@ pub struct Vpa(Option<Recommender>);
 
 impl Rule for Vpa {
     fn start(&self, estimate: Amounts) -> Amounts {
-        let Some(of) = &self.0 else { return estimate };
-        Amounts {
-            cpu: estimate.cpu.map(|_| of.cpu().target.ceil() as u64),
-            memory: estimate.memory.map(|_| of.memory().target.ceil() as u64),
-        }
+        self.0.as_ref().map_or(estimate, |of| targets(of.cpu(), of.memory(), estimate))
     }
 
     fn learn(&mut self, at: i64, sample: Sample, running: Option<&Running>) {
@@ -111,10 +107,7 @@ impl Rule for Vpa {
                 request.is_some_and(|request| is.changes(request as f64, age))
             };
             if changes(cpu, size.requests.cpu) || changes(memory, size.requests.memory) {
-                let requests = Amounts {
-                    cpu: size.requests.cpu.map(|_| cpu.target.ceil() as u64),
-                    memory: size.requests.memory.map(|_| memory.target.ceil() as u64),
-                };
+                let requests = targets(cpu, memory, size.requests);
                 let limits = Amounts { cpu: None, memory: requests.memory.map(|memory| memory * 2) };
                 running.resize(ContainerSize { requests, limits });
                 done.changes += 1;
@@ -127,6 +120,12 @@ impl Rule for Vpa {
             of.add_memory(at, (limit as f64 * 1.2).max(limit as f64 + 1e8));
         }
     }
+}
+
+/// The targets of what is requested.
+fn targets(cpu: Recommendation, memory: Recommendation, of: Amounts) -> Amounts {
+    let amount = |is: Recommendation| is.target.ceil() as u64;
+    Amounts { cpu: of.cpu.map(|_| amount(cpu)), memory: of.memory.map(|_| amount(memory)) }
 }
 
 /// A cluster without any tool: what the first pods request, all later ones do.
