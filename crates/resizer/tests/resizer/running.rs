@@ -14,28 +14,24 @@ const MODES: Modes = Modes { least: Mode::Observe, unasked: Mode::Observe, most:
 
 /// A Deployment with two pods of one template, changed by `change`, beside `others`, as it is observed.
 fn observed(change: impl Fn(&mut [Value; 5]), others: &[Value]) -> Option<(Vec<ObservedPod>, bool)> {
-    let owned =
-        |kind: &str, name: &str| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "controller": true}]);
-    let object = |kind: &str, name: &str, rest: Value| {
-        let api_version = if kind == "Pod" || kind == "Namespace" { "v1" } else { "apps/v1" };
-        let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "uid": name, "resourceVersion": "1"}});
-        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-        if kind != "Namespace" {
-            object["metadata"]["namespace"] = json!("shop");
-        }
-        object
+    let owned = |name: &str, kind: &str, owner: &str| {
+        let owner = json!({"apiVersion": "apps/v1", "kind": kind, "name": owner, "controller": true});
+        json!({"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1", "ownerReferences": [owner]})
     };
     let spec = json!({"containers": [{"name": "app", "image": "nginx", "resources": {"requests": {"cpu": "1"}}}]});
+    let pod = |name: &str| {
+        let metadata = owned(name, "ReplicaSet", "web-1");
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
+    };
     let mut objects = [
-        object("Namespace", "shop", json!({})),
-        object("Deployment", "web", json!({"spec": {"replicas": 2}, "status": {"replicas": 2, "updatedReplicas": 2}})),
-        object("ReplicaSet", "web-1", json!({"spec": {"template": {"spec": spec}}})),
-        object("Pod", "web-1-a", json!({"spec": spec, "status": {"phase": "Running"}})),
-        object("Pod", "web-1-b", json!({"spec": spec, "status": {"phase": "Running"}})),
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"replicas": 2}, "status": {"replicas": 2, "updatedReplicas": 2}}),
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": owned("web-1", "Deployment", "web"),
+            "spec": {"template": {"spec": spec}}}),
+        pod("web-1-a"),
+        pod("web-1-b"),
     ];
-    objects[2]["metadata"]["ownerReferences"] = owned("Deployment", "web");
-    objects[3]["metadata"]["ownerReferences"] = owned("ReplicaSet", "web-1");
-    objects[4]["metadata"]["ownerReferences"] = owned("ReplicaSet", "web-1");
     change(&mut objects);
     let mut folder = Folder::default();
     objects.iter().chain(others).for_each(|object| folder.put(object.clone()).unwrap());
