@@ -39,7 +39,7 @@ struct Sample {
 }
 
 /// The name of a public set and a folder with it in our format; none if the folder holds something else.
-pub fn converted(folder: &Path) -> Result<Option<(&'static str, TempDir)>> {
+pub fn converted(folder: &Path) -> Result<Option<(String, TempDir)>> {
     let (mut format, mut pods) = (None, Pods::new());
     for file in &files_below(folder)? {
         // Other files of the set may be anything.
@@ -54,7 +54,7 @@ pub fn converted(folder: &Path) -> Result<Option<(&'static str, TempDir)>> {
     let Some(format) = format else { return Ok(None) };
     let into = tempfile::tempdir()?;
     format.write(&pods, into.path())?;
-    Ok(Some((format.name(), into)))
+    Ok(Some((format!("{format:?}").to_lowercase(), into)))
 }
 
 impl Format {
@@ -66,14 +66,6 @@ impl Format {
             Some(Self::Nezha)
         } else {
             day_of(file).filter(|_| head.trim().parse::<u8>().is_ok()).map(|_| Self::PlanetLab)
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Bitbrains => "bitbrains",
-            Self::PlanetLab => "planetlab",
-            Self::Nezha => "nezha",
         }
     }
 

@@ -48,7 +48,7 @@ pub fn open(folder: &Path) -> Result<Vec<Set>> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_dir() && name != "pods" && name != "requests" {
             sets.push(match public::converted(&path)? {
-                Some((name, converted)) => Set::open(name.to_owned(), converted.path(), None)?.within(converted),
+                Some((name, converted)) => Set::open(name, converted.path(), None)?.within(converted),
                 None => Set::open(name.clone(), &path, Some(folder.join("pods").join(format!("{name}.yaml"))))?,
             });
         }

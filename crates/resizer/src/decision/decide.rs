@@ -313,7 +313,8 @@ impl DecisionStep<'_> {
             let again = self.record.change_of(&pod.uid).filter(|of| of.containers == change.containers);
             again.cloned().into_iter().for_each(|again| self.record.forget(&again));
             self.record.changes.retain(|of| of.uid != pod.uid);
-            self.record.begin(change);
+            self.record.remember(&change);
+            self.record.changes.push(change);
         }
     }
 

@@ -194,11 +194,6 @@ impl Record {
         self.left_alone.iter().find(is_it).map(|left| &left.harm)
     }
 
-    pub(crate) fn begin(&mut self, change: PodChange) {
-        self.remember(&change);
-        self.changes.push(change);
-    }
-
     pub(crate) fn remember(&mut self, change: &PodChange) {
         let raises_limit = change.raises_limit();
         let PodChange { uid, begun, direction, why, containers, .. } = change.clone();

@@ -104,21 +104,12 @@ impl Rules {
         }
     }
 
-    /// Returns true if the kernel is about to kill the container.
-    pub fn is_near_limit(&self, resource: ComputeResource, used: u64, limit: u64) -> bool {
-        resource == ComputeResource::Memory && used > percent(limit, self.near_limit_percent)
-    }
-
     /// An amount that people can read, and at least as much.
     pub fn rounded(&self, resource: ComputeResource, amount: u64) -> u64 {
         match resource {
             ComputeResource::Cpu => amount,
             ComputeResource::Memory => amount.checked_next_multiple_of(self.memory_step).unwrap_or(amount),
         }
-    }
-
-    pub fn after_kill(&self, limit: u64) -> u64 {
-        self.rounded(ComputeResource::Memory, percent(limit, 120).max(limit.saturating_add(self.kill_raise)))
     }
 }
 

@@ -47,8 +47,11 @@ fn more(
         let limit = container.scaled_limit(resource, to).filter(|_| before.limit_raises < rules.limit_raises_a_week)?;
         Some(if limit == to { to } else { rules.rounded(resource, limit) })
     };
-    let is_near_limit =
-        |used| scaled(used).is_some() && limit.is_some_and(|limit| rules.is_near_limit(resource, used, limit));
+    // The kernel is about to kill.
+    let is_near_limit = |used| {
+        let is_near = limit.is_some_and(|limit| used > percent(limit, rules.near_limit_percent));
+        resource == ComputeResource::Memory && is_near && scaled(used).is_some()
+    };
     // Usage from before the last change says nothing about the size of now.
     let used = container.used(before.now, rules).filter(|used| before.last_change.is_none_or(|last| last < used.at));
     let used = used.and_then(|used| match resource {
@@ -88,7 +91,8 @@ pub fn after_kill(container: &ObservedContainer, before: &Before, rules: &Rules)
     if container.is_left.contains(&ComputeResource::Memory) || !may_raise || !container.killed.is_some_and(is_reason) {
         return None;
     }
-    let to = rules.after_kill(limit);
+    let raised = percent(limit, 120).max(limit.saturating_add(rules.kill_raise));
+    let to = rules.rounded(ComputeResource::Memory, raised);
     size.limits.memory = Some(to);
     if size.requests.memory == Some(limit) {
         size.requests.memory = Some(to);
