@@ -38,7 +38,7 @@ pub struct PassCounts {
     would: u64,
     waits: u64,
     unfit: u64,
-    /// Requests that would be added and removed, in millicores and bytes.
+    /// Millicores and bytes, of each those that would be added and removed.
     more: [[u64; 2]; 2],
 }
 
@@ -77,8 +77,8 @@ impl ResizerMetrics {
         for (gauge, amount) in self.pods.iter().zip([pods, measured, under_way, would, waits, unfit]) {
             set(gauge, amount);
         }
-        for (direction, amounts) in ["up", "down"].into_iter().zip(more) {
-            for ((resource, unit), amount) in [("cpu", 1e3), ("memory", 1.0)].into_iter().zip(amounts) {
+        for ((resource, unit), amounts) in [("cpu", 1e3), ("memory", 1.0)].into_iter().zip(more) {
+            for (direction, amount) in ["up", "down"].into_iter().zip(amounts) {
                 self.would.get_or_create(&ResourceLabels { resource, direction }).set(amount as f64 / unit);
             }
         }
@@ -102,10 +102,8 @@ impl PassCounts {
             match event {
                 Event::Would { containers, .. } => {
                     self.would += 1;
-                    let [up, down] = &mut self.more;
                     for of in containers {
-                        let amounts = up.iter_mut().zip(&mut *down);
-                        for (resource, (up, down)) in ComputeResource::ALL.into_iter().zip(amounts) {
+                        for (resource, [up, down]) in ComputeResource::ALL.into_iter().zip(&mut self.more) {
                             let [from, to] = [of.from, of.to].map(|size| size.requests.of(resource).unwrap_or(0));
                             *up += to.saturating_sub(from);
                             *down += from.saturating_sub(to);
