@@ -1,6 +1,6 @@
 //! The workloads of a namespace, with what keeps their pods from being resized.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may stop")]
+#![expect(clippy::unwrap_used, reason = "tests may stop")]
 
 use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::Admission;
