@@ -17,9 +17,9 @@ fn command(finding: &Finding) -> String {
         FindingLevel::Note => "notice",
     };
     let mut properties = Vec::new();
-    if let Some(origin) = finding.origin.as_ref().filter(|origin| is_file(origin)) {
-        properties.push(format!("file={}", property(&origin.file.to_string_lossy())));
-        properties.push(format!("line={}", origin.line));
+    if is_file(&finding.origin) {
+        properties.push(format!("file={}", property(&finding.origin.file.to_string_lossy())));
+        properties.push(format!("line={}", finding.origin.line));
     }
     properties.push(format!("title={}", property(&format!("{}: {}", finding.subject, finding.rule.title))));
     format!("::{level} {}::{}", properties.join(","), message(&finding.text))

@@ -46,13 +46,11 @@ fn case_xml(case: &Case) -> String {
     }
     for finding in case.findings.iter().filter(|finding| finding.level == FindingLevel::Error) {
         let element = if case.is_error { "error" } else { "failure" };
-        let place = finding.origin.as_ref().map(|origin| format!("{origin}: ")).unwrap_or_default();
         xml.push_str(&format!(
-            "      <{element} type=\"{}\" message=\"{}\">{}{}</{element}>\n",
+            "      <{element} type=\"{}\" message=\"{}\">{}</{element}>\n",
             escaped(finding.rule.id),
             escaped(finding.rule.title),
-            escaped(&place),
-            escaped(&finding.text)
+            escaped(&format!("{}: {}", finding.origin, finding.text))
         ));
     }
     let notes: Vec<&str> = case

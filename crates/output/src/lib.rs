@@ -54,8 +54,7 @@ pub struct Finding {
     pub about: String,
     /// `pod/db-0` with its namespace in front.
     pub subject: String,
-    /// None for what came from no file.
-    pub origin: Option<Origin>,
+    pub origin: Origin,
 }
 
 /// The rule that findings are instances of.

@@ -49,9 +49,8 @@ fn described(rule: &FindingRule) -> Value {
 fn result(rules: &[&'static FindingRule], finding: &Finding, fingerprint: &str) -> Value {
     let mut location =
         json!({"logicalLocations": [{"fullyQualifiedName": visible(&finding.subject), "kind": "resource"}]});
-    if let (Some(origin), Value::Object(fields)) = (&finding.origin, &mut location)
-        && is_file(origin)
-    {
+    let origin = &finding.origin;
+    if let (true, Value::Object(fields)) = (is_file(origin), &mut location) {
         let physical = json!({"artifactLocation": {"uri": uri(&origin.file)}, "region": {"startLine": origin.line}});
         fields.insert("physicalLocation".to_owned(), physical);
     }
@@ -83,6 +82,8 @@ fn fingerprint(finding: &Finding) -> String {
 
 #[cfg(test)]
 mod tests {
+    use headroom_objects::manifest::Origin;
+
     use super::super::FindingLevel;
     use super::*;
 
@@ -95,7 +96,7 @@ mod tests {
             text: (*text).to_owned(),
             about: (*about).to_owned(),
             subject: (*subject).to_owned(),
-            origin: None,
+            origin: Origin { file: "-".into(), line: 1, document: 0 },
         };
         let findings: Vec<Finding> = findings.iter().map(finding).collect();
         log(&[&RULE], &findings, None)["runs"][0]["results"].as_array().unwrap().clone()

@@ -8,7 +8,7 @@ use headroom_dry_run::evaluate::{ObjectDecision, ResourceValue, Verdict};
 use headroom_objects::shell::ShellCommand;
 use headroom_output::junit::Case;
 use headroom_output::{Finding, FindingLevel, FindingRule, Page, Paint, Table, markdown_cell};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::entry::CheckedObject;
 use crate::command::decision;
@@ -50,63 +50,55 @@ pub static RULES: [&FindingRule; 6] = [&REJECTED, &PODS_BLOCKED, &INVALID, &ERRO
 /// The JSON and YAML output.
 #[derive(Debug, Serialize)]
 pub struct CheckReport<'e> {
-    summary: CheckSummary,
+    summary: CheckSummary<'e>,
     objects: &'e [CheckedObject],
 }
 
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct CheckSummary {
-    objects: usize,
-    errors: usize,
-    invalid: usize,
-    rejected: usize,
-    pods_blocked: usize,
-    changed: usize,
-    admitted: usize,
-    not_checked: usize,
-    /// Objects with warnings, whatever the verdict.
-    warned: usize,
-}
-
 pub fn report(entries: &[CheckedObject]) -> CheckReport<'_> {
-    CheckReport { summary: CheckSummary::of(entries), objects: entries }
+    CheckReport { summary: CheckSummary(entries), objects: entries }
 }
 
-impl CheckSummary {
-    fn of(entries: &[CheckedObject]) -> Self {
-        let count = |verdict| entries.iter().filter(|entry| entry.decision.verdict == verdict).count();
-        Self {
-            objects: entries.len(),
-            errors: count(Verdict::Error),
-            invalid: count(Verdict::Invalid),
-            rejected: count(Verdict::Rejected),
-            pods_blocked: count(Verdict::PodsBlocked),
-            changed: count(Verdict::Changed),
-            admitted: count(Verdict::Admitted),
-            not_checked: count(Verdict::NotChecked),
-            warned: entries.iter().filter(|entry| entry.warnings().next().is_some()).count(),
-        }
+/// The verdicts, the worst first, as they are counted for programs and for people.
+const COUNTED: [(Verdict, &str, &str); 7] = [
+    (Verdict::Error, "errors", "not evaluated"),
+    (Verdict::Invalid, "invalid", "invalid"),
+    (Verdict::Rejected, "rejected", "rejected"),
+    (Verdict::PodsBlocked, "podsBlocked", "with pods blocked"),
+    (Verdict::Changed, "changed", "changed"),
+    (Verdict::Admitted, "admitted", "admitted"),
+    (Verdict::NotChecked, "notChecked", "not checked"),
+];
+
+#[derive(Debug)]
+struct CheckSummary<'e>(&'e [CheckedObject]);
+
+impl CheckSummary<'_> {
+    fn count(&self, verdict: Verdict) -> usize {
+        self.0.iter().filter(|entry| entry.decision.verdict == verdict).count()
+    }
+
+    /// Objects with warnings, whatever the verdict.
+    fn warned(&self) -> usize {
+        self.0.iter().filter(|entry| entry.warnings().next().is_some()).count()
+    }
+}
+
+impl Serialize for CheckSummary<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let counts = COUNTED.map(|(verdict, field, _)| (field, self.count(verdict)));
+        let objects = [("objects", self.0.len())].into_iter();
+        serializer.collect_map(objects.chain(counts).chain([("warned", self.warned())]))
     }
 }
 
 /// `3 objects: 2 rejected, 1 admitted; 1 with warnings`
-impl fmt::Display for CheckSummary {
+impl fmt::Display for CheckSummary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The worst first.
-        let counts = [
-            (self.errors, "not evaluated"),
-            (self.invalid, Verdict::Invalid.name()),
-            (self.rejected, Verdict::Rejected.name()),
-            (self.pods_blocked, "with pods blocked"),
-            (self.changed, Verdict::Changed.name()),
-            (self.admitted, Verdict::Admitted.name()),
-            (self.not_checked, Verdict::NotChecked.name()),
-        ];
-        let counts = counts.iter().filter(|(count, _)| *count > 0);
-        let counts: Vec<String> = counts.map(|(count, verdict)| format!("{count} {verdict}")).collect();
-        write!(f, "{}: {}", count_of(self.objects as u64, "object"), counts.join(", "))?;
-        if self.warned > 0 { write!(f, "; {} with warnings", self.warned) } else { Ok(()) }
+        let counts = COUNTED.iter().map(|(verdict, _, name)| (self.count(*verdict), name));
+        let counts = counts.filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}"));
+        write!(f, "{}: {}", count_of(self.0.len() as u64, "object"), counts.collect::<Vec<_>>().join(", "))?;
+        let warned = self.warned();
+        if warned > 0 { write!(f, "; {warned} with warnings") } else { Ok(()) }
     }
 }
 
@@ -188,7 +180,7 @@ pub fn page(entries: &[CheckedObject], paint: Paint) -> Page {
         lines.chain(group.why().map(|command| format!("$ {command}"))).for_each(|line| table.detail(&line));
     }
     page.table(table);
-    writeln!(page, "\n{}", CheckSummary::of(entries));
+    writeln!(page, "\n{}", CheckSummary(entries));
     page
 }
 
@@ -214,7 +206,7 @@ fn changes(entry: &CheckedObject, paint: Paint) -> impl Iterator<Item = String> 
 
 /// The sum, and a table of the objects that have something to say.
 pub fn markdown(entries: &[CheckedObject]) -> String {
-    let mut text = format!("**{}**\n", CheckSummary::of(entries));
+    let mut text = format!("**{}**\n", CheckSummary(entries));
     let groups = groups(entries, |entry| details(entry, Paint::OFF));
     let mut speaking = groups.iter().filter(|group| !group.details.is_empty()).peekable();
     if speaking.peek().is_some() {
@@ -255,7 +247,7 @@ fn findings_of(entry: &CheckedObject) -> Vec<Finding> {
         text: text.to_owned(),
         about: about.to_owned(),
         subject: subject.clone(),
-        origin: Some(entry.origin.clone()),
+        origin: entry.origin.clone(),
     };
     let rule = match verdict {
         Verdict::Rejected => &REJECTED,
