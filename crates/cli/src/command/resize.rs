@@ -10,9 +10,9 @@ use headroom_admission::truncate::count_of;
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_api_server::cluster_reader::LiveCluster;
 use headroom_api_server::event::Recorder;
-use headroom_api_server::kubeconfig::{self, Chosen};
+use headroom_api_server::kubeconfig::Chosen;
 use headroom_api_server::shell::ShellCommand;
-use headroom_api_server::{ApiPath, clock, proxy};
+use headroom_api_server::{ApiPath, clock};
 use headroom_dry_run::evaluate::Admission;
 use headroom_dry_run::evaluate::admission::PolicySource;
 use headroom_objects::cluster_reader::ClusterReader;
@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 use self::changes::{COMPONENT, Resizes};
 use super::cluster_args::{connect, is_kind, named, one_by_one, profiles_namespace};
 use super::describe::DescribeOutput;
+use super::source::client;
 
 const EXAMPLES: &str = "Examples:
   # What was changed, taken back and refused in the whole cluster
@@ -110,9 +111,8 @@ type WorkloadNotes = Vec<(String, Vec<Note>)>;
 
 impl Args {
     fn show(&self) -> anyhow::Result<Exit> {
-        let (mut cluster, _) = LiveCluster::connect(&self.cluster).map_err(anyhow::Error::msg)?;
-        let namespaces =
-            |own: &str| (!self.all_namespaces).then(|| vec![self.namespace.clone().unwrap_or_else(|| own.to_owned())]);
+        let (mut cluster, own) = LiveCluster::connect(&self.cluster).map_err(anyhow::Error::msg)?;
+        let namespaces = (!self.all_namespaces).then(|| vec![self.namespace.clone().unwrap_or(own)]);
         let found = read_records(&self.cluster, namespaces, &home(&mut cluster))?;
         self.output.print(&found, || Ok(found.page()))
     }
@@ -255,16 +255,10 @@ fn home(cluster: &mut dyn ClusterReader) -> String {
     profiles_namespace(admission.settings().unwrap_or(&Value::Null))
 }
 
-/// Reads what is known about resizes in the namespaces that are chosen by the context's own; None is all of them.
-pub fn read_records(
-    cluster: &Chosen,
-    namespaces: impl FnOnce(&str) -> Option<Vec<String>>,
-    home: &str,
-) -> anyhow::Result<Resizes> {
+/// Reads what is known about resizes in these namespaces; None is all of them.
+pub fn read_records(cluster: &Chosen, namespaces: Option<Vec<String>>, home: &str) -> anyhow::Result<Resizes> {
     tokio::runtime::Runtime::new()?.block_on(async {
-        let config = kubeconfig::config(cluster).await.map_err(|problem| anyhow!(problem))?;
-        let namespaces = namespaces(&config.default_namespace);
-        let api = ApiClient::new(proxy::client(config).map_err(|problem| anyhow!(problem))?);
+        let api = ApiClient::new(client(cluster).await?);
         let unread = |error: ApiError| anyhow!("cannot list the records in namespace {home}: {error}");
         let records = headroom_resizer::records(&api, home).await.map_err(unread)?;
         let is_chosen = |of: &WorkloadRef| namespaces.as_ref().is_none_or(|all| all.contains(&of.namespace));

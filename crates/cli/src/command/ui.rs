@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufWriter, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -103,7 +104,7 @@ impl Reader {
     fn answer(
         &self,
         namespace: Option<String>,
-        make: impl FnOnce(KeptLists) -> anyhow::Result<Answered>,
+        make: impl FnOnce() -> anyhow::Result<Answered>,
     ) -> anyhow::Result<Answered> {
         let last = Arc::clone(locked(&self.answers).entry(namespace).or_default());
         // A panic leaves the last answer whole.
@@ -111,7 +112,7 @@ impl Reader {
         if let Some((_, answer)) = last.as_ref().filter(|(at, _)| at.elapsed() < ANSWER_AGE) {
             return Ok(answer.clone());
         }
-        let answer = make(self.kept.clone())?;
+        let answer = make()?;
         *last = Some((Instant::now(), answer.clone()));
         Ok(answer)
     }
@@ -159,27 +160,39 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Ok);
     }
     let answer = move |question| {
-        let with = |kept| TargetArgs { kept: Some(kept), ..target.clone() };
-        let read = |part, namespace| take(&with(reader.kept.clone()), part, namespace).map(Answered::gzip);
-        let answered = match question {
-            PageQuestion::Snapshot(namespace) => reader.answer(namespace.clone(), |kept| {
-                take(&with(kept), ClusterPart::Views(&sizing), namespace).map(Answered::gzip)
-            }),
+        let usage = &sizing.usage;
+        let read = |part, namespace| {
+            let target = TargetArgs { kept: Some(reader.kept.clone()), ..target.clone() };
+            take(&target, part, namespace).map(Answered::gzip)
+        };
+        let answered = || match question {
+            PageQuestion::Snapshot(namespace) => {
+                reader.answer(namespace.clone(), || read(ClusterPart::Views(&sizing), namespace))
+            }
             PageQuestion::Rows(None) if target.all_namespaces => {
                 first_of(&target).and_then(|first| take(&first, ClusterPart::Rows, None)).map(Answered::gzip)
             }
             // Without a store, they would be no sooner there than the rest.
-            PageQuestion::Rows(_) if !sizing.usage.names_store().unwrap_or_default() => Answered::json(&()),
+            PageQuestion::Rows(_) if !usage.names_store().unwrap_or_default() => Answered::json(&()),
             PageQuestion::Rows(namespace) => read(ClusterPart::Rows, namespace),
             PageQuestion::Tried(namespace, workload) => sizing.tried(&of(&target, namespace), &workload),
             PageQuestion::Objects(namespace) => read(ClusterPart::Objects, namespace),
-            PageQuestion::Bounds(namespace) => bounds(&target, &sizing.usage, namespace),
-            PageQuestion::Hours(workload, container) => hours(&target, &sizing.usage, &workload, &container),
-            PageQuestion::Why(workload) => why(&target, &sizing.usage, &workload),
+            // With each object as YAML to commit.
+            PageQuestion::Bounds(namespace) => {
+                Answered::json(&recommend::bounds_for_page(&of(&target, namespace), usage)?)
+            }
+            PageQuestion::Hours(workload, container) => {
+                let opened = in_namespaces(&target, slice::from_ref(&workload)).open()?;
+                Answered::json(&recommend::hours(usage, &target, &opened, &workload, &container)?)
+            }
+            PageQuestion::Why(workload) => {
+                let target = in_namespaces(&target, slice::from_ref(&workload));
+                Answered::json(&super::why::answers(&target, &[workload.to_string()], usage)?.pop())
+            }
             PageQuestion::Progress => Answered::json(&progress::shared()),
-            PageQuestion::Changes(form, workloads) => changes(&target, &sizing.usage, form, &workloads),
+            PageQuestion::Changes(form, workloads) => changes(&target, usage, form, &workloads),
         };
-        answered.map_err(|error| format!("{error:#}"))
+        answered().map_err(|error| format!("{error:#}"))
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let ended = runtime.block_on(serve(site, args.port, Box::new(answer)));
@@ -281,23 +294,6 @@ fn of(target: &TargetArgs, namespace: Option<String>) -> TargetArgs {
     }
 }
 
-/// The usage of a container by the hour, as JSON.
-fn hours(target: &TargetArgs, usage: &UsageArgs, workload: &WorkloadRef, container: &str) -> anyhow::Result<Answered> {
-    let opened = in_namespaces(target, std::iter::once(workload)).open()?;
-    Answered::json(&recommend::hours(usage, target, &opened, workload, container)?)
-}
-
-/// Answers what `kubectl headroom recommend bounds` prints, with each object as YAML to commit.
-fn bounds(target: &TargetArgs, usage: &UsageArgs, namespace: Option<String>) -> anyhow::Result<Answered> {
-    Answered::json(&recommend::bounds_for_page(&of(target, namespace), usage)?)
-}
-
-/// Answers what `kubectl headroom why` prints for a workload.
-fn why(target: &TargetArgs, usage: &UsageArgs, workload: &WorkloadRef) -> anyhow::Result<Answered> {
-    let target = in_namespaces(target, std::iter::once(workload));
-    Answered::json(&super::why::answers(&target, &[workload.to_string()], usage)?.pop())
-}
-
 /// The recommendations for some workloads, made anew as a text; as a string of JSON.
 fn changes(
     target: &TargetArgs,
@@ -305,7 +301,7 @@ fn changes(
     form: TextForm,
     workloads: &[WorkloadRef],
 ) -> anyhow::Result<Answered> {
-    let target = in_namespaces(target, workloads.iter());
+    let target = in_namespaces(target, workloads);
     let report = recommend::recommend_workloads(&target, usage, workloads)?;
     let text = match form {
         TextForm::Markdown => markdown::text(&report),
@@ -320,8 +316,8 @@ fn changes(
 }
 
 /// The same cluster, of which the namespaces of these workloads are read.
-fn in_namespaces<'w>(target: &TargetArgs, workloads: impl Iterator<Item = &'w WorkloadRef>) -> TargetArgs {
-    let namespaces = workloads.map(|workload| workload.namespace.clone()).collect::<BTreeSet<_>>();
+fn in_namespaces(target: &TargetArgs, workloads: &[WorkloadRef]) -> TargetArgs {
+    let namespaces = workloads.iter().map(|workload| workload.namespace.clone()).collect::<BTreeSet<_>>();
     TargetArgs { namespaces: namespaces.into_iter().collect(), all_namespaces: false, ..target.clone() }
 }
 
@@ -365,7 +361,7 @@ impl Sizing {
 
     /// Tries the changes in the namespace of a workload that somebody looks at, and answers with its rows.
     fn tried(&self, target: &TargetArgs, workload: &WorkloadRef) -> anyhow::Result<Answered> {
-        let mut opened = in_namespaces(target, std::iter::once(workload)).open()?;
+        let mut opened = in_namespaces(target, slice::from_ref(workload)).open()?;
         let read = Inventory::read(&mut opened.cluster, &opened.scope.parts(), |problem| problem.to_string());
         let entries = read.map_err(anyhow::Error::msg)?.entries;
         let mut all = self.last();
@@ -377,7 +373,7 @@ impl Sizing {
 
     /// Reads what the controller did and would do; none where it does not run, or this user may not see it.
     fn resizes(opened: &Opened, target: &TargetArgs) -> Option<Resizes> {
-        let namespaces = |_: &str| opened.scope.parts().into_iter().map(|of| of.map(str::to_owned)).collect();
+        let namespaces = opened.scope.parts().into_iter().map(|of| of.map(str::to_owned)).collect();
         let found = target
             .wants_cluster()
             .then(|| resize::read_records(&target.cluster, namespaces, &profiles_namespace(&opened.settings)))?;
