@@ -183,7 +183,8 @@ fn describe_quota(args: QuotaArgs) -> anyhow::Result<Exit> {
             bail!(not_there("ResourceQuota", name, &namespace, all.map(|quota| metadata(quota, "name"))));
         }
         let now = ParsedSettings::of(&opened.settings).now();
-        found.push(quotas_of(&namespace, now, &wanted, &mut opened.cluster).map_err(|problem| anyhow!(problem))?);
+        let described = quotas_of(&namespace, now, &wanted, &mut opened.cluster);
+        found.push(described.map_err(|malformed| anyhow!("{malformed}"))?);
     }
     let (charset, paint) = (Charset::of_stdout(), Paint::for_stdout());
     args.output.print(&Items { items: &found, tenant_quotas: tenants.objects() }, || {
@@ -273,7 +274,7 @@ fn quotas_of(
     now: Option<Timestamp>,
     quotas: &[&Value],
     around: &mut dyn ClusterReader,
-) -> Result<DescribedQuotas, String> {
+) -> Result<DescribedQuotas, Malformed> {
     let mut notes = Vec::new();
     let (kinds, uncounted) = kinds_of(quotas);
     if !uncounted.is_empty() {
@@ -297,18 +298,6 @@ fn quotas_of(
             Err(problem) => notes.push(format!("{qualified} are not recounted: {problem}")),
         }
     }
-    let mut found = read_quotas(namespace, now, quotas, &objects, cache).map_err(|malformed| malformed.to_string())?;
-    found.notes = notes;
-    Ok(found)
-}
-
-fn read_quotas(
-    namespace: &str,
-    now: Option<Timestamp>,
-    quotas: &[&Value],
-    objects: &[(String, Value)],
-    mut cache: Cache,
-) -> Result<DescribedQuotas, Malformed> {
     let quota_documents = quotas.iter().map(|quota| read(quota)).collect::<Result<Vec<_>, _>>()?;
     let mut quotas =
         quota_documents.iter().map(|document| ResourceQuota::read(document.root())).collect::<Result<Vec<_>, _>>()?;
@@ -332,7 +321,8 @@ fn read_quotas(
         footprint: cache.counted_of(key, &[]).unwrap_or_default(),
     });
     let owned: Vec<Owned<'_, '_>> = owned.collect();
-    Ok(Inventory { namespace, quotas: &quotas, objects: &owned, cache: &cache, now }.quotas())
+    let inventory = Inventory { namespace, quotas: &quotas, objects: &owned, cache: &cache, now };
+    Ok(DescribedQuotas { notes, ..inventory.quotas() })
 }
 
 fn read(object: &Value) -> Result<Document<'static>, Malformed> {

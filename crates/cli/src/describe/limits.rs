@@ -11,6 +11,7 @@ use headroom_admission::limit_rules::{self, Range};
 use headroom_admission::request::{Container, Requirement, Value};
 use headroom_admission::verdict::{Cause, ReviewWarning};
 use headroom_admission::{Context, Decision, Request, Settings};
+use headroom_dry_run::quota_levels::text;
 use headroom_output::{Page, Table};
 
 use serde::Serialize;
@@ -65,7 +66,8 @@ pub struct EffectiveBound {
     pub resource: String,
     /// `min`, `max` or `maxLimitRequestRatio`.
     pub bound: &'static str,
-    pub value: String,
+    #[serde(serialize_with = "text")]
+    pub value: Quantity,
     pub from: String,
 }
 
@@ -111,7 +113,7 @@ pub fn limits<'d>(
             .filter(|warning| !is_estimate(warning))
             .map(|warning| warning.text.clone())
             .collect(),
-        bounds: bounds.into_values().map(|bound| bound.effective).collect(),
+        bounds: bounds.into_values().collect(),
         notes,
     })
 }
@@ -129,15 +131,9 @@ fn defaults(container: &Container<'_>) -> Vec<Default> {
     names.into_iter().map(default).collect()
 }
 
-/// A bound in words and as an amount.
-struct Tightest {
-    amount: Quantity,
-    effective: EffectiveBound,
-}
-
 /// The tightest bound by the place of its kind among those of objects, its resource, and the place of its own kind: minimum,
 /// maximum and ratio.
-type Bounds = BTreeMap<(usize, String, usize), Tightest>;
+type Bounds = BTreeMap<(usize, String, usize), EffectiveBound>;
 
 /// The first of equals is kept.
 fn effective_bounds(ranges: &[Range<'_>], container: Option<&Container<'_>>) -> Bounds {
@@ -159,16 +155,16 @@ fn tighten(all: &mut Bounds, kind: usize, range: &Range<'_>, item: &Item<'_>) {
         for (resource, amount) in list.iter() {
             let key = (kind, resource.to_string(), place);
             let is_tighter =
-                |have: &Tightest| if bound == "min" { *amount > have.amount } else { *amount < have.amount };
+                |have: &EffectiveBound| if bound == "min" { *amount > have.value } else { *amount < have.value };
             if all.get(&key).is_none_or(is_tighter) {
                 let effective = EffectiveBound {
                     kind: item.kind.to_string(),
                     resource: resource.to_string(),
                     bound,
-                    value: amount.to_string(),
+                    value: amount.clone(),
                     from: range.name().to_string(),
                 };
-                all.insert(key, Tightest { amount: amount.clone(), effective });
+                all.insert(key, effective);
             }
         }
     }
@@ -178,8 +174,7 @@ fn tighten(all: &mut Bounds, kind: usize, range: &Range<'_>, item: &Item<'_>) {
 fn contradictions(bounds: &Bounds) -> Vec<String> {
     let mut found = Vec::new();
     for ((kind, resource, _), min) in bounds.iter().filter(|((_, _, bound), _)| *bound == 0) {
-        if let Some(max) = bounds.get(&(*kind, resource.clone(), 1)).filter(|max| max.amount < min.amount) {
-            let (min, max) = (&min.effective, &max.effective);
+        if let Some(max) = bounds.get(&(*kind, resource.clone(), 1)).filter(|max| max.value < min.value) {
             found.push(format!(
                 "no {} can be admitted that asks for {}: the min of {} is {}, and the max of {} is {}",
                 min.kind, min.resource, min.from, min.value, max.from, max.value
@@ -229,7 +224,8 @@ impl NamespaceLimits {
         if !self.bounds.is_empty() {
             let mut table = Table::new(&["TYPE", "RESOURCE", "BOUND", "VALUE", "FROM"]);
             for bound in &self.bounds {
-                table.row([&bound.kind, &bound.resource, bound.bound, &bound.value, &bound.from].map(str::to_owned));
+                let value = bound.value.to_string();
+                table.row([&bound.kind, &bound.resource, bound.bound, &value, &bound.from].map(str::to_owned));
             }
             section(&mut page, "Effective bounds:", table);
         }
