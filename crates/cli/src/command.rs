@@ -1,8 +1,9 @@
 //! One file a subcommand, of either program.
 
+use std::env;
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -45,7 +46,7 @@ pub mod ui;
 /// Parses the command line; wrong arguments exit with 2. One that begins with `-` and is the name of a file is refused:
 /// hooks, patterns and xargs pass on names that others chose, and a name must not act as an option.
 pub fn parse<C: Parser>() -> Result<C, ExitCode> {
-    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let arguments: Vec<OsString> = env::args_os().collect();
     let options = arguments.iter().take_while(|argument| *argument != "--");
     let is_file = |argument: &&OsString| {
         argument.as_encoded_bytes().starts_with(b"-") && Path::new(argument).symlink_metadata().is_ok()
@@ -66,6 +67,12 @@ fn seconds(text: &str) -> Result<i64, String> {
         Ok(duration) if duration.as_secs() > 0 => Ok(duration.as_secs()),
         _ => Err("expected a duration of at least a second, such as `90s`, `5m`, `1h`".to_owned()),
     }
+}
+
+/// The user's folder for the state of programs.
+fn state_folder() -> Option<PathBuf> {
+    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    env::var_os("XDG_STATE_HOME").map(PathBuf::from).or_else(home)
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {

@@ -21,7 +21,7 @@ use headroom_dry_run::evaluate::admission::{Description, PolicySource};
 use headroom_dry_run::evaluate::{Admission, Run};
 use headroom_dry_run::why::Suffixes;
 use headroom_dry_run::{Overlay, settings};
-use headroom_objects::cluster_reader::{ClusterReader, Folder, List, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader, Folder, List};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_output::progress::Progress;
 use headroom_output::{LONGEST_TEXT, Page, complain};
@@ -159,22 +159,6 @@ impl Scope {
             Self::All => vec![None],
             Self::In(namespaces) => namespaces.iter().map(|namespace| Some(namespace.as_str())).collect(),
         }
-    }
-
-    /// Calls `each` with all objects of a kind.
-    pub fn visit(
-        &self,
-        cluster: &mut dyn ClusterReader,
-        (api_version, kind): (&str, &str),
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
-        for namespace in self.parts() {
-            match namespace {
-                Some(_) => cluster.list((api_version, kind, namespace))?.into_iter().for_each(&mut *each),
-                None => cluster.visit((api_version, kind, namespace), each)?,
-            }
-        }
-        Ok(())
     }
 
     pub fn is_all(&self) -> bool {
@@ -426,7 +410,7 @@ pub fn one_by_one(typed: &[String], is_kind: impl Fn(&str) -> bool) -> Vec<Strin
 
 /// True if a word names a known kind.
 pub fn is_kind(word: &str) -> bool {
-    named(&format!("{word}/any")).is_ok()
+    kind_of(word).is_some()
 }
 
 /// The kinds that can be named beside those with pods, by the words for each.
@@ -436,17 +420,8 @@ const OTHERS: [(&str, &str, &[&str]); 3] = [
     ("argoproj.io/v1alpha1", "Rollout", &["rollout", "rollouts", "ro"]),
 ];
 
-/// The known kind that is nearest to a wrong word.
-pub fn meant_kind(word: &str) -> Option<String> {
-    // Almost any word is near to `job` and `pod`.
-    let names = POD_KINDS.iter().map(|kind| kind.kind.to_lowercase());
-    let names = names.chain(OTHERS.iter().map(|(_, kind, _)| kind.to_lowercase())).filter(|name| name.len() > 3);
-    let names: Vec<String> = names.collect();
-    nearest(&word.to_lowercase(), names.iter().map(String::as_str)).map(str::to_owned)
-}
-
 /// API version and kind for a word, which may have a group behind it.
-pub fn kind_of(word: &str) -> Option<(&'static str, &'static str)> {
+fn kind_of(word: &str) -> Option<(&'static str, &'static str)> {
     let word = word.split('.').next().unwrap_or_default().to_lowercase();
     let of_pods = kinds::named_by(&word).map(|kind| (kind.api_version, kind.kind));
     of_pods.or_else(|| {
@@ -462,7 +437,10 @@ pub fn named(text: &str) -> anyhow::Result<(ApiKind, String)> {
     }
     let (typed, name) = text.split_once('/').unwrap_or(("pod", text));
     let Some((api_version, kind)) = kind_of(typed) else {
-        match meant_kind(typed) {
+        let names = POD_KINDS.iter().map(|kind| kind.kind).chain(OTHERS.iter().map(|(_, kind, _)| *kind));
+        // Almost any word is near to `job` and `pod`.
+        let names: Vec<String> = names.map(str::to_lowercase).filter(|name| name.len() > 3).collect();
+        match nearest(&typed.to_lowercase(), names.iter().map(String::as_str)) {
             Some(meant) => bail!("`{typed}` is not a supported kind; did you mean {meant}/{name}?"),
             None => bail!("`{typed}` is not a supported kind: expected for example `pod/db-0` or `deployment/web`"),
         }

@@ -33,7 +33,7 @@ use headroom_usage::window_merge::DAYS_KEPT;
 use tokio_util::sync::CancellationToken;
 
 use super::source::SourceCommand;
-use super::{listen, run_program, seconds};
+use super::{listen, run_program, seconds, state_folder};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -222,11 +222,9 @@ async fn cluster_of(feed: &Feed, destination: &Destination) -> anyhow::Result<Cl
 
 /// The path of the store in the user's state folder: a file for each cluster and source.
 fn default_store(source: &str, cluster: &ClusterId) -> PathBuf {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
     let kind = source.split(' ').next().unwrap_or_default();
     let hash = cardinality::hash(cluster.uid.as_deref().unwrap_or_default(), source);
-    state.or_else(home).unwrap_or_default().join("headroom").join(format!("{kind}-{hash:08x}.redb"))
+    state_folder().unwrap_or_default().join("headroom").join(format!("{kind}-{hash:08x}.redb"))
 }
 
 impl From {

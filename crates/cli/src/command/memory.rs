@@ -12,6 +12,8 @@ use headroom_usage::{cardinality, day_of};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::state_folder;
+
 pub struct Memory(PathBuf);
 
 /// The [`Pairs`] of each container, as text: `shop/deployment/web/nginx`. Most stay as they are, and are not read.
@@ -38,10 +40,8 @@ pub struct ChangedRequest {
 impl Memory {
     /// None if there is no folder for the state of programs.
     pub fn of_cluster(cluster: &str) -> Option<Self> {
-        let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
         let name = format!("ui-{:08x}.json", cardinality::hash("", cluster));
-        Some(Self(state.or_else(home)?.join("headroom").join(name)))
+        Some(Self(state_folder()?.join("headroom").join(name)))
     }
 
     /// The changes since the last day before, and keeps what is new. Without a file that can be read or written, nothing is known.

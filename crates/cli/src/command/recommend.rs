@@ -2,7 +2,6 @@
 //! should request. The recommendations are made by `headroom_recommend`.
 
 mod kustomization;
-mod left_out;
 
 mod apply;
 mod past;
@@ -26,8 +25,8 @@ mod image;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use headroom_output::Exit;
 use headroom_output::progress::Progress;
+use headroom_output::{Exit, complain};
 use headroom_recommend::report::Order;
 use headroom_workloads::inventory::Inventory;
 
@@ -40,6 +39,17 @@ pub use self::run::{Recommended, recommend_inventory, recommend_what_is_known, r
 pub use self::store::hours;
 use super::source::{Address, client};
 use crate::manifest::ReadOptions;
+
+/// So many changes that are left out are named.
+const MAX_LEFT_OUT: usize = 20;
+
+/// Names the changes that are left out of what is written or patched.
+fn warn_of_left_out(changes: &[String]) {
+    changes.iter().take(MAX_LEFT_OUT).for_each(|text| complain!("warning: {text}"));
+    if let Some(more) = changes.len().checked_sub(MAX_LEFT_OUT).filter(|more| *more > 0) {
+        complain!("warning: left out: {more} more, as `kubectl headroom recommend -o json` tells");
+    }
+}
 
 pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     match args.of {

@@ -13,7 +13,6 @@ use headroom_api_server::kubeconfig::{self, Chosen};
 use headroom_api_server::lease::{Holder, Lease, RenewedLease, Timing, Turn, host_name};
 use headroom_api_server::parts::{Parts, UNBOUNDED, alive};
 use headroom_api_server::{clock, outage, probes, signals};
-use headroom_metrics_stores::http::Http;
 use headroom_metrics_stores::prometheus::Prometheus;
 use headroom_output::log;
 use headroom_output::progress::Progress;
@@ -26,7 +25,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::resize::changes::COMPONENT;
-use super::source::{Address, behind_service, options};
+use super::source::{Address, options};
 use super::source_file::SourceFlag;
 use super::{listen, run_program, seconds};
 
@@ -151,7 +150,7 @@ async fn serve(args: Args, chosen: Chosen, cluster: LiveCluster, parts: Parts) -
         records: args.namespace.clone(),
         modes: Modes { least: Mode::Observe, unasked: args.unasked.into(), most: args.most.into() },
         rules: Rules::default(),
-        signals: args.signals(&api, &parts).await?,
+        signals: args.signals(&chosen, &parts).await?,
         events: Recorder { api: api.clone(), component: COMPONENT, instance: name },
         memory: headroom_resizer::Memory::default(),
         api,
@@ -239,14 +238,11 @@ fn pass(resizer: &mut Resizer, exempt: &[String], metrics: &ResizerMetrics, goes
 }
 
 impl Args {
-    async fn signals(&self, api: &ApiClient, parts: &Parts) -> anyhow::Result<Option<Signals>> {
+    async fn signals(&self, chosen: &Chosen, parts: &Parts) -> anyhow::Result<Option<Signals>> {
         let file = self.source.file()?;
         let Some(address) = Address::of(self.prometheus.as_ref(), file)? else { return Ok(None) };
         let options = options(file, &address, 60)?;
-        let http = match address {
-            Address::Url(_) => Http::new(&options.endpoint)?,
-            Address::Service(target) => behind_service(api.client().clone(), target, &options.endpoint).await?,
-        };
+        let http = address.http(chosen, &options.endpoint).await?;
         Ok(Some(Signals::new(Prometheus::new(http, options), parts)))
     }
 }

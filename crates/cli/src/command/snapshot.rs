@@ -398,7 +398,12 @@ impl<W: Write> Snapshot<W> {
             (_, Scope::All) if self.written == SnapshotFields::ForViews && !VIEWED.contains(&name) => {
                 cluster.visit_compressed((api_version, name, None), &mut |_, _, _| self.left_out += 1)
             }
-            (_, scope) => scope.visit(cluster, kind, &mut |mut object| self.add(&mut object)),
+            (_, Scope::All) => cluster.visit((api_version, name, None), &mut |mut object| self.add(&mut object)),
+            (_, scope) => scope.parts().into_iter().try_for_each(|namespace| {
+                let found = cluster.list((api_version, name, namespace))?;
+                found.into_iter().for_each(|mut object| self.add(&mut object));
+                Ok(())
+            }),
         };
         self.miss(&read);
     }

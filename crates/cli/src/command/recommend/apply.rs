@@ -17,7 +17,7 @@ use headroom_recommend::report::Recommendations;
 use headroom_recommend::write::patches::{self, Patch, RecommendedChange};
 use kube::Client;
 
-use super::left_out;
+use super::warn_of_left_out;
 use crate::command::cluster_args::TargetArgs;
 
 /// The field manager of what is applied.
@@ -48,7 +48,7 @@ pub async fn run(
     let cluster = &target.cluster.described();
     let kubectl = kubectl(target);
     let (changes, left_out) = report.changes_of_cluster(&kubectl);
-    left_out::warn(&left_out);
+    warn_of_left_out(&left_out);
     report.beside_changes().iter().for_each(|line| complain!("note: {line}"));
     let exit_at_best = if report.leaves_out_blocked() { Exit::Refused } else { Exit::Ok };
     let patches: Vec<Patch> = changes.iter().flat_map(RecommendedChange::patches).collect();

@@ -59,7 +59,7 @@ pub async fn read(reader: &StoreReader, namespaces: &[String], wanted: PastOfQuo
 
 fn add(found: &mut Vec<Past>, [namespace, quota, name]: [String; 3], row: &AnswerSeries, is_peak: bool) {
     let Some(value) = row.value() else { return };
-    let is_it = |past: &&mut Past| past.namespace == namespace && past.quota == quota && past.name == name;
+    let is_it = |past: &Past| past.namespace == namespace && past.quota == quota && past.name == name;
     let unit = Unit::of(&name, []);
     // A float saturates.
     let amount = |value: f64| match unit {
@@ -67,14 +67,10 @@ fn add(found: &mut Vec<Past>, [namespace, quota, name]: [String; 3], row: &Answe
         Unit::MiB | Unit::GiB if value > 0.0 => Quantity::from_bytes(value.ceil() as u64),
         Unit::MiB | Unit::GiB | Unit::One => Quantity::from_milli((value * 1_000.0).round() as i64),
     };
-    let at = match found.iter_mut().position(|past| is_it(&past)) {
-        Some(at) => at,
-        None => {
-            let (peak, per_day) = (Quantity::ZERO, Quantity::ZERO);
-            found.push(Past { namespace, quota, name, peak, per_day });
-            found.len() - 1
-        }
-    };
+    let at = found.iter().position(is_it).unwrap_or_else(|| {
+        found.push(Past { namespace, quota, name, peak: Quantity::ZERO, per_day: Quantity::ZERO });
+        found.len() - 1
+    });
     if let Some(past) = found.get_mut(at) {
         if is_peak {
             past.peak = amount(value).max(past.peak.clone());

@@ -10,7 +10,7 @@ use headroom_recommend::write::patches;
 use headroom_recommend::write::patches::RecommendedChange;
 
 use super::arguments::{Args, RecommendFormat};
-use super::left_out;
+use super::warn_of_left_out;
 use crate::command::export;
 
 /// Prints the report; true if something in it is an error, or had to be left out of what is written.
@@ -45,7 +45,7 @@ pub fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
     headroom_output::print(&page)?;
     let is_written = matches!(args.output, RecommendFormat::Kustomize | RecommendFormat::Helm);
     if is_written {
-        left_out::warn(&left_out);
+        warn_of_left_out(&left_out);
     }
     if matches!(args.output, RecommendFormat::Csv | RecommendFormat::Kustomize | RecommendFormat::Helm) {
         // These formats have no place for notes, so they go to standard error.

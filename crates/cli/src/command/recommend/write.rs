@@ -18,7 +18,7 @@ use headroom_workloads::inventory::WorkloadEntry;
 use headroom_workloads::kinds;
 use serde_json::Value;
 
-use super::{kustomization, left_out};
+use super::{kustomization, warn_of_left_out};
 use crate::manifest::LONGEST_MANIFEST;
 
 /// An object of a file, in its namespace.
@@ -126,7 +126,7 @@ pub fn all(
     let by_hand = kustomization::operations_on(&changes, paths, is_recursive);
     by_hand.iter().for_each(|line| complain!("warning: {line}"));
     let left_out = report.left_out();
-    left_out::warn(&left_out);
+    warn_of_left_out(&left_out);
     report.beside_changes().iter().for_each(|line| complain!("note: {line}"));
     let exit = write(files)?;
     if exit == WriteOutcome::Nothing {
