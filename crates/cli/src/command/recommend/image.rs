@@ -25,13 +25,13 @@ use headroom_objects::document;
 use headroom_output::progress::Progress;
 use headroom_output::{Exit, Page, Table, complain};
 use headroom_recommend::bounds::manifest::{self, Reasons};
-use headroom_recommend::engine::by_image::{ImageAmounts, NodeCapacity, SizeByImage, UsageOfImage};
+use headroom_recommend::engine::by_image::{ImageAmounts, NodeCapacity, SizeByImage};
 use headroom_usage::profile::custom_resource::NAMESPACE;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use self::profile_reader::{Image, ProfileReader, Selection};
+use self::profile_reader::{NamespaceUsage, ProfileReader, Selection};
 use super::arguments::{BoundsFormat, ImageArgs};
 use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
 use crate::command::rbac_hint::advised;
@@ -43,9 +43,10 @@ const STEP: i64 = 60;
 /// One image in one namespace, or in all together.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ImageRow {
+pub struct ImageRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
+    /// As people write it: `nginx:1.27`, `nginx:*` for all tags together.
     image: String,
     pods: u64,
     oom_kills: usize,
@@ -67,8 +68,8 @@ pub fn run(args: ImageArgs) -> anyhow::Result<Exit> {
     };
     let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
     let read = |namespaces| {
-        let selection = Selection { namespaces, image: Some(&args.image) };
-        rows(&profiles, selection, now, node.as_ref())
+        let selection = Selection { namespaces, image: Some(&args.image), node: node.as_ref() };
+        rows(&profiles, selection, now)
     };
     let mut rows = read(namespaces)?;
     if rows.is_empty() && namespaces.is_some() {
@@ -146,21 +147,16 @@ impl ImageArgs {
 }
 
 /// A row for each image in each namespace, and in all together unless namespaces are selected.
-fn rows(
-    profiles: &[Value],
-    selection: Selection<'_>,
-    now: Timestamp,
-    node: Option<&NodeCapacity>,
-) -> anyhow::Result<Vec<ImageRow>> {
+fn rows(profiles: &[Value], selection: Selection<'_>, now: Timestamp) -> anyhow::Result<Vec<ImageRow>> {
     let mut reader = ProfileReader::new(selection, now);
     for object in profiles {
         let document = document(object).map_err(|problem| anyhow!(problem))?;
         reader.add(document.root()).map_err(|malformed| anyhow!("UsageProfile: {malformed}"))?;
     }
     let mut rows: Vec<ImageRow> = Vec::new();
-    for usage in reader.finish() {
-        rows.extend(usage.images.iter().map(|image| ImageRow::of(usage.namespace.as_deref(), image, node)));
-        usage.problems.iter().for_each(|problem| complain!("warning: {problem}"));
+    for NamespaceUsage { namespace, images, problems } in reader.finish() {
+        rows.extend(images.into_iter().map(|row| ImageRow { namespace: namespace.clone(), ..row }));
+        problems.iter().for_each(|problem| complain!("warning: {problem}"));
     }
     Ok(rows)
 }
@@ -180,25 +176,6 @@ fn node(opened: &mut Opened) -> Option<NodeCapacity> {
     nodes.sort_by(|a, b| (&a.memory, &a.cpu).cmp(&(&b.memory, &b.cpu)));
     let middle = nodes.len() / 2;
     nodes.into_iter().nth(middle)
-}
-
-impl ImageRow {
-    fn of(namespace: Option<&str>, image: &Image, node: Option<&NodeCapacity>) -> Self {
-        let usage = UsageOfImage {
-            pods: image.pods,
-            cpu: image.cpu.as_ref(),
-            memory: image.memory.as_ref(),
-            storage: image.storage.as_ref(),
-            killed_at: image.oom_kills.iter().max(),
-        };
-        Self {
-            namespace: namespace.map(str::to_owned),
-            image: image.image.clone(),
-            pods: image.pods,
-            oom_kills: image.oom_kills.len(),
-            size: SizeByImage::of(usage, node),
-        }
-    }
 }
 
 fn page(rows: &[ImageRow], node: Option<&NodeCapacity>) -> Page {

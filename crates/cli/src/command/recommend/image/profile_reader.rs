@@ -5,34 +5,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::read::{self as usage, Histories, HistoryNode, Observed};
 use headroom_admission::cluster::usage::{Percentile, ProfileKey, Resource, TagKey, Window};
 use headroom_admission::image::ImageName;
 use headroom_admission::json::{Malformed, Node};
 use headroom_admission::timestamp::Timestamp;
+use headroom_recommend::engine::by_image::{NodeCapacity, SizeByImage, UsageOfImage};
 use headroom_recommend::history::distribution::Distribution;
 
+use super::ImageRow;
+
 /// Usage in one namespace, or in all together.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct NamespaceUsage {
     /// None for all together.
     pub namespace: Option<String>,
-    pub images: Vec<Image>,
+    /// A row for each tag of an image, and for all of them.
+    pub images: Vec<ImageRow>,
     pub problems: Vec<String>,
-}
-
-/// One tag of an image, or all of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
-    /// As people write it: `nginx:1.27`, `nginx:*` for all tags together.
-    pub image: String,
-    pub pods: u64,
-    pub cpu: Option<Distribution>,
-    pub memory: Option<Distribution>,
-    pub storage: Option<Distribution>,
-    /// The memory of each container that was killed because it ran out.
-    pub oom_kills: Vec<Quantity>,
 }
 
 /// The rows to read.
@@ -42,6 +32,8 @@ pub struct Selection<'s> {
     pub namespaces: Option<&'s [String]>,
     /// Only images whose name contains this.
     pub image: Option<&'s str>,
+    /// The node on which pods of each are to fit.
+    pub node: Option<&'s NodeCapacity>,
 }
 
 /// Reads the content of profiles, by namespace; that of all together is last.
@@ -120,7 +112,7 @@ impl<'s> ProfileReader<'s> {
         image: &ImageName<'_>,
         node: Node<'_>,
         histories: Option<Histories<'_>>,
-    ) -> Result<Vec<Image>, Malformed> {
+    ) -> Result<Vec<ImageRow>, Malformed> {
         let Some(histories) = histories else { return Ok(Vec::new()) };
         // However old: it is what there is.
         usage::age(histories.collected_at, self.now, Duration::MAX)?;
@@ -148,7 +140,7 @@ impl<'s> ProfileReader<'s> {
         let mut rows = Vec::new();
         for (name, history) in named {
             if let Some(history) = history.filter(|_| self.selection.image.is_none_or(|wanted| name.contains(wanted))) {
-                rows.extend(row(name, history, histories.collected_at)?);
+                rows.extend(row(name, history, histories.collected_at, self.selection.node)?);
             }
         }
         Ok(rows)
@@ -156,7 +148,7 @@ impl<'s> ProfileReader<'s> {
 }
 
 impl NamespaceUsage {
-    fn add(&mut self, rows: Result<Vec<Image>, Malformed>) {
+    fn add(&mut self, rows: Result<Vec<ImageRow>, Malformed>) {
         match rows {
             Ok(rows) => self.images.extend(rows),
             Err(unusable) => self.add_problem(unusable.to_string()),
@@ -176,21 +168,27 @@ fn familiar(repository: &str) -> &str {
     name.strip_prefix("library/").unwrap_or(name)
 }
 
-fn row(image: String, history: HistoryNode<'_>, collected_at: Timestamp) -> Result<Option<Image>, Malformed> {
+fn row(
+    image: String,
+    history: HistoryNode<'_>,
+    collected_at: Timestamp,
+    node: Option<&NodeCapacity>,
+) -> Result<Option<ImageRow>, Malformed> {
     // Without figures where namespaces do not agree on any.
     let observed =
         |resource| Ok::<_, Malformed>(history.observed(Window::Month, resource)?.filter(|of| of.has(Percentile::PEAK)));
     let Some(any) = observed(Resource::Cpu)?.or(observed(Resource::Memory)?) else { return Ok(None) };
     let of = |resource| observed(resource)?.map(|observed| distribution(observed, resource)).transpose();
-    let kills = history.oom_kills(collected_at)?;
-    Ok(Some(Image {
-        image,
-        pods: any.pods()?,
-        cpu: of(Resource::Cpu)?,
-        memory: of(Resource::Memory)?,
-        storage: of(Resource::EphemeralStorage)?,
-        oom_kills: kills.iter().map(|kill| kill.memory.clone()).collect(),
-    }))
+    let (cpu, memory, storage) = (of(Resource::Cpu)?, of(Resource::Memory)?, of(Resource::EphemeralStorage)?);
+    let (pods, kills) = (any.pods()?, history.oom_kills(collected_at)?);
+    let usage = UsageOfImage {
+        pods,
+        cpu: cpu.as_ref(),
+        memory: memory.as_ref(),
+        storage: storage.as_ref(),
+        killed_at: kills.iter().map(|kill| &kill.memory).max(),
+    };
+    Ok(Some(ImageRow { namespace: None, image, pods, oom_kills: kills.len(), size: SizeByImage::of(usage, node) }))
 }
 
 fn distribution(observed: Observed<'_>, resource: Resource) -> Result<Distribution, Malformed> {
@@ -208,9 +206,10 @@ mod tests {
     use super::*;
 
     fn history(cpu: &str) -> Value {
-        let usage = json!({"samples": 60, "peak": cpu, "percentiles": Percentile::PUBLISHED.map(|_| cpu)});
+        let [cpu, memory] = [cpu, "8Mi"]
+            .map(|amount| json!({"samples": 60, "peak": amount, "percentiles": Percentile::PUBLISHED.map(|_| amount)}));
         json!({"lastSeen": "2026-11-20T00:00:00Z", "oomKills": [{"at": "2026-11-19T00:00:00Z", "memory": "64Mi"}],
-            "windows": {"30d": {"pods": 2, "namespaces": 1, "cpu": usage}}})
+            "windows": {"30d": {"pods": 5, "namespaces": 1, "cpu": cpu, "memory": memory}}})
     }
 
     fn object(tags: Value) -> Value {
@@ -226,7 +225,7 @@ mod tests {
         let now = "2027-11-20T00:00:00Z".parse().unwrap();
         let namespaces = namespace.map(|namespace| [namespace.to_owned()]);
         let namespaces = namespaces.as_ref().map(<[String; 1]>::as_slice);
-        let mut found = ProfileReader::new(Selection { namespaces, image }, now);
+        let mut found = ProfileReader::new(Selection { namespaces, image, node: None }, now);
         for object in objects {
             let text = object.to_string();
             found.add(Document::read(&text).unwrap().root()).unwrap();
@@ -266,8 +265,10 @@ mod tests {
 
     #[test]
     fn kills_are_read_with_usage() {
-        let usage = of_shop(&object(json!({"1,27": history("1")})), None);
-        assert_eq!((usage.images[0].pods, &usage.images[0].oom_kills[..]), (2, &[Quantity::from_bytes(64 << 20)][..]));
+        let ImageRow { pods, oom_kills, size, .. } =
+            of_shop(&object(json!({"1,27": history("1")})), None).images.remove(0);
+        let limit = size.unwrap().resources.limits.memory.unwrap();
+        assert_eq!((pods, oom_kills, limit.to_string().as_str()), (5, 1, "164Mi"), "100Mi above the kill");
     }
 
     #[test]
