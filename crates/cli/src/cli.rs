@@ -95,6 +95,10 @@ mod tests {
         lines.filter(is_ours).map(|line| words(&line)).collect()
     }
 
+    fn program(name: &str) -> clap::Command {
+        if name == "headroom-controller" { crate::controller::ControllerCli::command() } else { Cli::command() }
+    }
+
     /// The text files at these paths of the repository, and in the folders among them.
     fn texts(paths: &[&str]) -> Vec<(PathBuf, String)> {
         let places = paths.iter().map(|path| workspace_file(path));
@@ -111,9 +115,10 @@ mod tests {
             }
             for words in commands(&text) {
                 let of_controller = words[0] == "headroom-controller";
-                let program = if of_controller { crate::controller::ControllerCli::command() } else { Cli::command() };
                 let (page, typed) = (path.display(), words.join(" "));
-                program.try_get_matches_from(words).unwrap_or_else(|error| panic!("{page}: {typed}: {error}"));
+                program(&words[0])
+                    .try_get_matches_from(words)
+                    .unwrap_or_else(|error| panic!("{page}: {typed}: {error}"));
                 counts[usize::from(of_controller)] += 1;
             }
         }
@@ -126,16 +131,10 @@ mod tests {
             let typed: Vec<OsString> = old.split(' ').chain(["-n", "shop"]).map(OsString::from).collect();
             let expected = format!("`kubectl headroom {old}` is now `{new}`");
             assert_eq!(old_names::renamed(&typed), Some(expected));
-            let program = Cli::command();
-            assert!(old.split(' ').try_fold(&program, |of, word| of.find_subcommand(word)).is_none(), "{old} is there");
-            let (program, words) = match new.strip_prefix("kubectl headroom ") {
-                Some(words) => (Cli::command(), words),
-                None => {
-                    (crate::controller::ControllerCli::command(), new.strip_prefix("headroom-controller ").unwrap())
-                }
-            };
-            let name = words.split(' ').next().unwrap();
-            assert!(program.find_subcommand(name).is_some(), "{new}");
+            let ours = Cli::command();
+            assert!(old.split(' ').try_fold(&ours, |of, word| of.find_subcommand(word)).is_none(), "{old} is there");
+            let words = words(&new.replace("kubectl headroom", "kubectl-headroom"));
+            assert!(program(&words[0]).find_subcommand(&words[1]).is_some(), "{new}");
         }
         for typed in ["why explain", "recommend pod/quota", "check simulate", "", "recommend image explain"] {
             let typed: Vec<OsString> = typed.split(' ').map(OsString::from).collect();

@@ -18,10 +18,10 @@ use crate::describe::here;
 use crate::support::*;
 
 /// An API server, and a folder with a kubeconfig for it, a Pod in `app.yaml`, a LimitRange in `new.yaml`, and settings.
-struct Live {
-    server: Arc<ApiServer>,
+pub struct Live {
+    pub server: Arc<ApiServer>,
     url: String,
-    folder: TempDir,
+    pub folder: TempDir,
     /// The working folder of commands.
     place: PathBuf,
 }
@@ -51,7 +51,7 @@ fn documents(path: &str) -> Vec<Value> {
 }
 
 impl Live {
-    fn new(objects: impl IntoIterator<Item = Value>) -> Self {
+    pub fn new(objects: impl IntoIterator<Item = Value>) -> Self {
         let server = ApiServer::new();
         objects.into_iter().for_each(|object| server.put(object));
         let url = server.listen();
@@ -90,7 +90,11 @@ impl Live {
             _ => (program(&self.place), Some("--settings=settings.yaml")),
         };
         command.args(arguments.split_whitespace().chain(settings));
-        said(command.env("KUBECONFIG", self.folder.path().join("kubeconfig")))
+        said(command.env("KUBECONFIG", self.kubeconfig()))
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
     }
 
     /// The requested paths, in order.
@@ -408,7 +412,7 @@ fn contents_of_config_maps_are_requested_for_settings_of_programs_alone() {
     let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "shop"},
         "data": {"JAVA_OPTS": "-Xmx6g"}});
     let live = Live::new([config]);
-    let chosen = Chosen { kubeconfig: Some(live.folder.path().join("kubeconfig")), ..Chosen::default() };
+    let chosen = Chosen { kubeconfig: Some(live.kubeconfig()), ..Chosen::default() };
     let (mut cluster, _) = LiveCluster::connect(&chosen).unwrap();
     let (mut whole, mut counted) = (Vec::new(), Vec::new());
     cluster.visit_configs(Some("shop"), &mut |object| whole.push(object)).unwrap();
@@ -488,7 +492,7 @@ fn wrong_names_are_answered_with_the_nearest() {
 #[test]
 fn kept_lists_are_watched_for_what_has_changed_and_read_again_only_where_that_fails() {
     let live = Live::new([limits(), team("1")]);
-    let chosen = Chosen { kubeconfig: Some(live.folder.path().join("kubeconfig")), ..Chosen::default() };
+    let chosen = Chosen { kubeconfig: Some(live.kubeconfig()), ..Chosen::default() };
     let kept = KeptLists::new(|_, _| &LeftOut::Nothing);
     let check = |claim: &str, is_read_ahead: bool, expected: &[&str], is_watched: &[bool]| {
         live.server.take_requests();

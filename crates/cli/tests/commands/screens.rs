@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use headroom_fixtures::api_server::{ApiServer, kubeconfig};
 use headroom_fixtures::fake_prometheus::{self, MATRIX};
 use headroom_fixtures::http::answer;
 use serde_json::json;
 
+use crate::cluster::Live;
 use crate::describe::here;
 use crate::support::{controller, program, root, said, snapshot};
 
@@ -65,13 +65,9 @@ fn the_other_commands_fit_the_terminal() {
     let quota = |name: &str, spec| json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "TenantQuota", "metadata": {"name": name}, "spec": spec});
     let hard = json!({"hard": {"pods": "4"}});
     let good = json!({"namespaces": {"selector": {"matchLabels": {"team": "payments"}}}, "quota": hard});
-    let objects = [quota("payments", good), quota("invalid", json!({"hard": {"pods": "4"}}))];
-    let server = ApiServer::new();
-    server.serve("headroom.dev/v1alpha1", "QuotaLedger", true);
-    objects.into_iter().for_each(|object| server.put(object));
-    let kubeconfig = kubeconfig(&[("here", &server.listen(), "shop")]);
-    std::fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
-    check("ledger", folder.path(), "check-ledgers --kubeconfig kubeconfig", 1, str::to_owned);
+    let live = Live::new([quota("payments", good), quota("invalid", json!({"hard": {"pods": "4"}}))]);
+    live.server.serve("headroom.dev/v1alpha1", "QuotaLedger", true);
+    check("ledger", live.folder.path(), "check-ledgers --kubeconfig kubeconfig", 1, str::to_owned);
 
     // Its clock is that of another decade, so the seconds between have ten digits.
     let store = fake_prometheus::start(|| answer(200, MATRIX));

@@ -36,10 +36,8 @@ fn a_full_disk_is_named_and_overcome() {
 }
 
 fn import(csv: &Path, output: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headroom-controller"));
-    command.args(["collect", "--store"]).arg(output.with_extension("redb"));
-    command.arg("--output").arg(output).arg("files").args(files_below(csv).unwrap());
-    command.stderr(Stdio::null()).stdout(Stdio::null());
+    let mut command = crate::collect(output);
+    command.arg("files").args(files_below(csv).unwrap()).stderr(Stdio::null()).stdout(Stdio::null());
     command
 }
 
@@ -64,7 +62,7 @@ fn write_csv(folder: &Path, images: usize) {
 fn read_folder(folder: &Path) -> BTreeMap<String, String> {
     let mut histories = BTreeMap::new();
     let fields = |value: &Value| value.as_object().cloned().unwrap_or_default();
-    for path in files_below(&folder.join("headroom")).unwrap() {
+    for path in files_below(&folder.join("profiles/headroom")).unwrap() {
         let profile: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         let root: Vec<_> = path.file_stem().unwrap().to_str().unwrap().splitn(3, '-').take(2).collect();
         for (repository, image) in fields(&profile["spec"]["images"]) {

@@ -3,15 +3,15 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 
-use headroom_fixtures::api_server::{ApiServer, Outcome, Request, kubeconfig, status};
+use headroom_fixtures::api_server::{ApiServer, Outcome, Request, status};
 use headroom_fixtures::{files_below, servers};
 use serde_json::{Value, json};
 
 use super::{cluster, here, prometheus};
+use crate::cluster::Live;
 use crate::support::{Said, program, said};
 use crate::terminal::terminal;
 
@@ -28,12 +28,6 @@ struct Rules {
     has_metrics_api: bool,
     /// True if patches conflict unless forced.
     conflicts: bool,
-}
-
-struct Live {
-    kubeconfig: PathBuf,
-    folder: tempfile::TempDir,
-    server: Arc<ApiServer>,
 }
 
 fn documents() -> Vec<Value> {
@@ -64,14 +58,10 @@ impl Live {
         objects.extend(rules.has_service.then(|| service("monitoring", "prometheus-k8s", "web")));
         objects.extend(rules.has_hostile_service.then(|| service("evil", "thanos-query", "http")));
         objects.extend(rules.has_metrics_api.then(metrics));
-        let server = ApiServer::new();
-        objects.into_iter().for_each(|object| server.put(object));
-        let stored = Arc::clone(&server);
-        server.on_request(move |request| respond(&rules, &stored, request));
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("kubeconfig");
-        fs::write(&path, kubeconfig(&[("test", &server.listen(), "shop")])).unwrap();
-        Self { kubeconfig: path, folder, server }
+        let live = Self::new(objects);
+        let stored = Arc::clone(&live.server);
+        live.server.on_request(move |request| respond(&rules, &stored, request));
+        live
     }
 
     /// Recommends at the end of the tests' history.
@@ -81,7 +71,7 @@ impl Live {
 
     fn recommend_now(&self, arguments: &str) -> Said {
         let mut command = program(self.folder.path());
-        said(command.env("KUBECONFIG", &self.kubeconfig).arg("recommend").args(arguments.split_whitespace()))
+        said(command.env("KUBECONFIG", self.kubeconfig()).arg("recommend").args(arguments.split_whitespace()))
     }
 }
 
@@ -116,7 +106,7 @@ fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
     let typed = |answer: &str| {
         let arguments = format!("recommend -o csv --settings {}", settings.display());
         let mut script = terminal(&arguments, server.folder.path());
-        script.env("HOME", server.folder.path()).env_remove("XDG_CONFIG_HOME").env("KUBECONFIG", &server.kubeconfig);
+        script.env("HOME", server.folder.path()).env_remove("XDG_CONFIG_HOME").env("KUBECONFIG", server.kubeconfig());
         let mut running = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         running.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
         String::from_utf8(running.wait_with_output().unwrap().stdout).unwrap()
@@ -220,7 +210,7 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     let said = server.recommend(&format!("{STORE} statefulset/db --patch -o csv"));
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(
-        said.err.contains("1 object in context test (http://127.0.0.1:")
+        said.err.contains("1 object in context here (http://127.0.0.1:")
             && said.err.contains(") would be changed, and the API server would accept that: pass --yes"),
         "{}",
         said.err
@@ -250,9 +240,9 @@ fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     let rollback = rollbacks().remove(0);
     let text = fs::read_to_string(&rollback).unwrap();
     let back = r#"{"spec":{"template":{"spec":{"containers":[{"name":"postgres","resources":{"limits":{"memory":"256Mi"},"requests":{"cpu":"100m","memory":"256Mi"}}}]}}}}"#;
-    assert!(text.lines().any(|line| line.starts_with("# in context test (http://127.0.0.1:")), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("# in context here (http://127.0.0.1:")), "{text}");
     let command = format!(
-        "kubectl --context test patch statefulset.v1.apps/db --namespace shop --type strategic --patch '{back}'"
+        "kubectl --context here patch statefulset.v1.apps/db --namespace shop --type strategic --patch '{back}'"
     );
     assert_eq!(text.lines().last(), Some(command.as_str()));
     // The rollback file of an earlier run is never overwritten.
