@@ -12,7 +12,6 @@ use headroom_output::{complain, read_bounded, read_bounded_from};
 
 pub use headroom_objects::manifest::{Malformed, Manifest, Origin, documents, read_each, read_text};
 
-/// An error of reading manifests.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     #[error("{}", unreadable(.path, .cause))]
@@ -33,7 +32,6 @@ pub enum ManifestError {
     Malformed(#[from] Malformed),
 }
 
-/// Says that a file cannot be read.
 pub fn unreadable(path: &Path, cause: &std::io::Error) -> String {
     match cause.kind() {
         ErrorKind::NotFound => format!("`{}` does not exist", path.display()),
@@ -74,10 +72,8 @@ const LONGEST_SNAPSHOT: u64 = 8 << 30;
 /// The length of a file whose reading people notice.
 const LARGE: u64 = 16 << 20;
 
-/// The way to read files.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadOptions {
-    /// Read folders within folders too.
     recursive: bool,
     longest: u64,
 }

@@ -81,7 +81,6 @@ impl Paint {
     pub const OFF: Self = Self { is_on: false, has_links: false };
     pub const ON: Self = Self { is_on: true, has_links: true };
 
-    /// For standard output.
     pub fn for_stdout() -> Self {
         let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
         let choice = CHOSEN.get().copied().unwrap_or_default();

@@ -2,7 +2,6 @@
 
 use super::terminal;
 
-/// The characters that drawings may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Charset {
     Unicode,

@@ -23,7 +23,6 @@ impl WholeFile {
         Self::with_mode(path, 0o666)
     }
 
-    /// Creates a file that only its owner can read.
     pub fn create_private(path: &Path) -> io::Result<Self> {
         Self::with_mode(path, 0o600)
     }
@@ -105,7 +104,6 @@ pub fn read_bounded_from(from: &mut dyn Read, longest: u64) -> io::Result<String
     String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
 }
 
-/// Writes a file as a whole.
 pub fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let mut file = WholeFile::create(path)?;
     file.write_all(text.as_bytes())?;

@@ -2,7 +2,6 @@
 
 use super::{Finding, FindingLevel};
 
-/// An object and what was found about it.
 #[derive(Debug, Clone)]
 pub struct Case {
     /// `pod/db-0`

@@ -75,7 +75,6 @@ pub enum FindingLevel {
     Note,
 }
 
-/// The exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     Ok = 0,

@@ -72,7 +72,6 @@ impl Page {
         self.indented(table, 0);
     }
 
-    /// Adds a table below something else.
     pub fn indented(&mut self, table: Table, indent: usize) {
         self.blocks.push(Block::Table { table, indent });
     }
@@ -186,7 +185,6 @@ pub fn print(page: &Page) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a line to standard error.
 pub fn complain(line: fmt::Arguments<'_>) {
     let text = line.to_string();
     // Nobody is left to be told if this fails.

@@ -12,7 +12,6 @@ use super::terminal;
 
 /// The bar appears after this time.
 const DELAY: Duration = Duration::from_millis(300);
-/// The interval at which the spinner turns.
 const TURN: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone)]

@@ -37,7 +37,6 @@ impl Table {
         table
     }
 
-    /// Aligns these columns of numbers to the right.
     pub fn right(mut self, names: &[&str]) -> Self {
         self.right = self.places(names);
         self

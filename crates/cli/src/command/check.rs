@@ -317,7 +317,6 @@ fn defined_cluster_wide(manifest: &Manifest) -> Option<String> {
     is_it.then(|| Some(format!("{}.{}", text("/spec/names/kind")?, text("/spec/group")?)))?
 }
 
-/// The kinds that bound a namespace.
 const BOUNDS: [&str; 2] = ["LimitRange", "ResourceQuota"];
 
 /// As kubectl has it, -n is no way to move an object to another namespace.

@@ -81,7 +81,6 @@ pub async fn connect(cluster: &Chosen) -> Result<ApiClient, String> {
     Ok(api)
 }
 
-/// Reads an object.
 pub fn find(cluster: &mut Overlay, kind: &ApiKind, name: &str, namespace: &str) -> anyhow::Result<Value> {
     let found = cluster.get((&kind.api_version(), &kind.kind, Some(namespace)), name);
     found
@@ -89,7 +88,6 @@ pub fn find(cluster: &mut Overlay, kind: &ApiKind, name: &str, namespace: &str) 
         .ok_or_else(|| anyhow!(not_found(kind, name, namespace, cluster)))
 }
 
-/// At most this many names are offered.
 const MAX_OFFERED: usize = 5;
 
 /// Says that there is no such object, and what may have been meant: another kind, another name, or another namespace.
@@ -115,11 +113,8 @@ fn not_found(kind: &ApiKind, name: &str, namespace: &str, cluster: &mut Overlay)
         None if kind.kind == POD.kind => format!("{problem}; if it was rejected, name its manifest with -f"),
         None => problem,
     };
-    match offered.len() {
-        0 => problem,
-        some if some < names.len() => format!("{problem}; there is {}, …", offered.join(", ")),
-        _ => format!("{problem}; there is {}", offered.join(", ")),
-    }
+    let more = if offered.len() < names.len() { ", …" } else { "" };
+    if offered.is_empty() { problem } else { format!("{problem}; there is {}{more}", offered.join(", ")) }
 }
 
 /// Explains an empty result: the namespace does not exist, or the files have nothing in it. Names those that exist.
@@ -179,18 +174,15 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A target that was opened.
 pub struct Opened {
     pub cluster: Overlay,
     /// The context of a live cluster, if it has one.
     pub context: Option<String>,
     /// The namespace of objects that set none.
     pub namespace: String,
-    /// The namespaces in which objects are listed.
     pub scope: Scope,
     /// Valid settings of the policy, for what is recommended; the chart's if none are known.
     pub settings: Value,
-    /// The admission that the cluster has.
     pub admission: Admission,
     /// The objects of files that cannot be read.
     pub unread: Vec<String>,
@@ -359,10 +351,8 @@ impl TargetArgs {
 impl Opened {
     /// Reads kinds ahead that will be listed, several at a time.
     pub fn prefetch(&mut self, kinds: &[(&str, &str)], progress: &Progress) {
-        let mut lists: Vec<List<'_>> = Vec::new();
-        for part in self.scope.parts() {
-            lists.extend(kinds.iter().map(|(api_version, kind)| (*api_version, *kind, part)));
-        }
+        let of = |part| kinds.iter().map(move |(api_version, kind)| (*api_version, *kind, part));
+        let lists: Vec<List<'_>> = self.scope.parts().into_iter().flat_map(of).collect();
         progress.begin(lists.len() as u64, "Reading");
         self.cluster.prefetch(&lists, &mut || progress.advance(1));
         progress.end();
@@ -408,7 +398,6 @@ pub fn one_by_one(typed: &[String], is_kind: impl Fn(&str) -> bool) -> Vec<Strin
     }
 }
 
-/// True if a word names a known kind.
 pub fn is_kind(word: &str) -> bool {
     kind_of(word).is_some()
 }

@@ -239,7 +239,6 @@ impl From {
         Ok(Pace { concurrency: file.map_or(pace.concurrency, usize::from), ..pace })
     }
 
-    /// Kind and address of the source, without secrets.
     fn name(&self) -> anyhow::Result<String> {
         Ok(match self {
             Self::Source(source) => source.name()?,

@@ -107,7 +107,6 @@ enum DescribeFormat {
 }
 
 impl DescribeOutput {
-    /// Prints what was found, or a table of it.
     pub fn print(&self, found: &impl Serialize, table: impl FnOnce() -> anyhow::Result<Page>) -> anyhow::Result<Exit> {
         headroom_output::print(&match self.output {
             DescribeFormat::Table => table()?,

@@ -86,7 +86,6 @@ fn remember(days: &mut Vec<Day>, now: Requests, today: u32) -> Vec<ChangedReques
     changes
 }
 
-/// Writes a file that only its owner can read.
 fn write(path: &Path, days: &[Day]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;

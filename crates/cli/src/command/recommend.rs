@@ -22,8 +22,6 @@ mod write;
 mod bounds;
 mod image;
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, bail};
 use headroom_output::progress::Progress;
 use headroom_output::{Exit, complain};
@@ -38,7 +36,6 @@ use self::run::Choices;
 pub use self::run::{Recommended, recommend_inventory, recommend_what_is_known, recommend_workloads};
 pub use self::store::hours;
 use super::source::{Address, client};
-use crate::manifest::ReadOptions;
 
 /// So many changes that are left out are named.
 const MAX_LEFT_OUT: usize = 20;
@@ -100,18 +97,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let has_failed = print::print(&args, &report)?;
     let exit = if has_failed { Exit::Refused } else { Exit::Ok }.max(exit_at_best);
     if let Some(paths) = &args.write {
-        let (charts, paths): (Vec<PathBuf>, Vec<PathBuf>) =
-            paths.iter().cloned().partition(|path| write::is_chart(path));
-        let manifests = match paths.as_slice() {
-            [] if !charts.is_empty() => Vec::new(),
-            [] => args.manifests.read()?,
-            paths => ReadOptions::manifests(args.manifests.recursive).read(paths, &mut std::io::empty())?,
-        };
-        let charts = (charts.as_slice(), args.values_path.as_str());
-        let paths = if paths.is_empty() { &args.manifests.files } else { &paths };
-        return Ok(
-            write::all(&manifests, (paths, args.manifests.recursive), charts, &opened.namespace, &report)?.max(exit)
-        );
+        return Ok(write::all(&args, paths, &opened.namespace, &report)?.max(exit));
     }
     if args.patch.patch {
         let runtime = tokio::runtime::Runtime::new().context("cannot start")?;

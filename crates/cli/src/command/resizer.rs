@@ -217,24 +217,19 @@ fn repeat(
 
 /// Returns true unless some of it was left for the next one.
 fn pass(resizer: &mut Resizer, exempt: &[String], metrics: &ResizerMetrics, goes_on: &dyn Fn() -> bool) -> bool {
-    match resizer.is_supported() {
-        Ok(true) => {
-            metrics.supported.set(1);
-            match resizer.pass(exempt, metrics, goes_on) {
-                Ok(is_done) => {
-                    outage::answered();
-                    return is_done;
-                }
-                Err(error) => outage::failed(AWAY, &error),
-            }
-        }
-        Ok(false) => {
-            metrics.supported.set(0);
+    let is_supported = resizer.is_supported().map_err(|error| error.to_string());
+    let passed = is_supported.and_then(|is_supported| {
+        metrics.supported.set(is_supported.into());
+        if is_supported { resizer.pass(exempt, metrics, goes_on).map(Some) } else { Ok(None) }
+    });
+    match passed {
+        Ok(Some(_)) => outage::answered(),
+        Ok(None) => {
             tracing::warn!("the API server has no pods/resize, which Kubernetes has since 1.33: nothing is done");
         }
-        Err(error) => outage::failed(AWAY, &error),
+        Err(ref error) => outage::failed(AWAY, error),
     }
-    true
+    !matches!(passed, Ok(Some(false)))
 }
 
 impl Args {

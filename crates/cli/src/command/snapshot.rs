@@ -154,7 +154,6 @@ pub enum SnapshotFields {
 const VIEWED: [&str; 4] = ["Namespace", TENANT_QUOTA.1, "LimitRange", "ResourceQuota"];
 
 impl Advice {
-    /// Tries the changes in some namespaces.
     pub fn try_in(&mut self, opened: &mut Opened, entries: &[WorkloadEntry], is_asked: impl Fn(&str) -> bool) {
         if let Some(summary) = &mut self.advice {
             opened.on_run(|run| trial::check(&mut Arc::make_mut(summary).0, entries, run, is_asked));
@@ -277,7 +276,6 @@ struct Spec<'s> {
     advice: Option<&'s RecommendationSummary>,
     #[serde(skip_serializing_if = "<[ChangedRequest]>::is_empty")]
     changes: &'s [ChangedRequest],
-    /// The name of the cluster's context.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<&'s str>,
     /// The number of objects of the cluster, if they are not all written.

@@ -269,7 +269,6 @@ fn take(target: &TargetArgs, part: ClusterPart<'_>, namespace: Option<String>) -
     }
 }
 
-/// The part of a cluster that is asked for.
 #[derive(Clone, Copy)]
 enum ClusterPart<'s> {
     Views(&'s Sizing),

@@ -23,7 +23,6 @@ use super::{kubectl, section};
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceLimits {
     pub namespace: String,
-    /// The LimitRanges as kubectl describes them.
     #[serde(skip)]
     pub as_kubectl: Vec<String>,
     pub limit_ranges: Vec<String>,

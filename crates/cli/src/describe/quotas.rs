@@ -45,7 +45,6 @@ pub struct DescribedQuotas {
 #[serde(rename_all = "camelCase")]
 pub struct DescribedQuota {
     pub name: String,
-    /// As kubectl describes it.
     #[serde(skip)]
     pub as_kubectl: String,
     pub resources: Vec<QuotaResource>,

@@ -127,7 +127,6 @@ impl DescribedTenantQuota<'_> {
         &self.spec.quota.spec_hard
     }
 
-    /// The sum of used and reserved.
     fn held(&self, name: &str) -> Option<Quantity> {
         let used = self.used.get(name)?;
         Some(self.reserved.get(name).map_or(used.clone(), |reserved| used.plus(reserved)))

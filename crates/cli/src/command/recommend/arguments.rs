@@ -257,7 +257,6 @@ impl Args {
         !self.manifests.files.is_empty()
     }
 
-    /// Rejects contradictory arguments of `--write`.
     pub fn check_write(&self) -> anyhow::Result<()> {
         let Some(paths) = &self.write else { return Ok(()) };
         if paths.is_empty() && self.manifests.files.is_empty() {
@@ -272,7 +271,6 @@ impl Args {
         Ok(())
     }
 
-    /// The findings that make the command exit with 1.
     pub fn gate(&self) -> Gate {
         let off_by = self.fail_on.iter().filter_map(|on| match on {
             FailOn::OffBy(percent) => Some(*percent),

@@ -43,7 +43,6 @@ pub struct Recommended {
 }
 
 impl Recommended {
-    /// The report with all changes tried.
     pub fn tried(mut self, opened: &mut Opened) -> Recommendations {
         opened.on_run(|run| trial::check(&mut self.report, &self.entries, run, |_| true));
         self.report
@@ -268,7 +267,6 @@ fn unmeasured(workloads: &[Workload]) -> Option<String> {
     ))
 }
 
-/// Names the containers without a recommendation.
 fn without_advice(workloads: &[Workload], histories: Option<&Histories>) -> Option<String> {
     let containers = || workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)));
     let without = || containers().filter(|(_, container)| container.is_without_advice() && !container.runs_at_start);

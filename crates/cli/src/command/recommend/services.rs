@@ -13,7 +13,6 @@ use super::remembered::Remembered;
 use crate::command::cluster_args::Opened;
 use crate::command::source_file::SourceFile;
 
-/// More candidates than this are not listed.
 const MAX_LISTED: usize = 9;
 
 /// The Services that look like a store.
@@ -94,7 +93,6 @@ impl Services {
     }
 }
 
-/// The candidate that a person chooses.
 fn one_of<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> anyhow::Result<Option<&'a Candidate>> {
     if !terminal::can_be_asked() {
         return Ok(None);

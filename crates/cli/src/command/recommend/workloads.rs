@@ -49,7 +49,6 @@ pub fn read(args: &Args, opened: &mut Opened, progress: &Progress) -> anyhow::Re
     Ok(inventory)
 }
 
-/// Keeps the workloads with the given labels.
 fn select(args: &Args, inventory: &mut Inventory) -> anyhow::Result<()> {
     let Some(selector) = args.selector.as_ref().filter(|_| !inventory.entries.is_empty()) else { return Ok(()) };
     let asked = inventory.entries.iter().filter(|entry| !inventory.peers.contains(&entry.key));

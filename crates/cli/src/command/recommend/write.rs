@@ -18,8 +18,10 @@ use headroom_workloads::inventory::WorkloadEntry;
 use headroom_workloads::kinds;
 use serde_json::Value;
 
+use super::arguments::Args;
 use super::{kustomization, warn_of_left_out};
-use crate::manifest::LONGEST_MANIFEST;
+use crate::command::manifests::ManifestFiles;
+use crate::manifest::{LONGEST_MANIFEST, ReadOptions};
 
 /// An object of a file, in its namespace.
 struct Placed<'m> {
@@ -36,7 +38,6 @@ impl<'m> Placed<'m> {
     }
 }
 
-/// Edits of one file.
 #[derive(Default)]
 struct Edits {
     amounts: Vec<edit::Edit>,
@@ -53,20 +54,21 @@ pub fn declined() -> anyhow::Result<Declined> {
 }
 
 /// True for the values of a chart, which are no manifest.
-pub fn is_chart(path: &Path) -> bool {
+fn is_chart(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.starts_with("values") && (name.ends_with(".yaml") || name.ends_with(".yml"))
 }
 
 /// Writes all that is not written yet, and says so on standard error. What cannot be edited leaves its file alone. The
 /// namespace is that of manifests that name none.
-pub fn all(
-    manifests: &[Manifest],
-    (paths, is_recursive): (&[PathBuf], bool),
-    (charts, values_path): (&[PathBuf], &str),
-    namespace: &str,
-    report: &Recommendations,
-) -> anyhow::Result<Exit> {
+pub fn all(args: &Args, paths: &[PathBuf], namespace: &str, report: &Recommendations) -> anyhow::Result<Exit> {
+    let (charts, paths): (Vec<PathBuf>, Vec<PathBuf>) = paths.iter().cloned().partition(|path| is_chart(path));
+    let ManifestFiles { files: named, recursive, .. } = &args.manifests;
+    let manifests = match paths.as_slice() {
+        [] if !charts.is_empty() => Vec::new(),
+        [] => args.manifests.read()?,
+        paths => ReadOptions::manifests(*recursive).read(paths, &mut io::empty())?,
+    };
     let changes = report.changes();
     let mut files: BTreeMap<PathBuf, Edits> = BTreeMap::new();
     let mut edited = vec![false; changes.len()];
@@ -90,14 +92,14 @@ pub fn all(
             edits.into_iter().for_each(|edit| add(of_file, edit));
         }
     }
-    for chart in charts {
+    for chart in &charts {
         let text =
             read_bounded(chart, LONGEST_MANIFEST).with_context(|| format!("cannot read `{}`", chart.display()))?;
         let values: Value =
             serde_saphyr::from_str(&text).with_context(|| format!("`{}` is no YAML", chart.display()))?;
         for (change, is_edited) in changes.iter().zip(&mut edited) {
             let of_file = &mut files.entry(chart.clone()).or_default().amounts;
-            for edit in change.edits_of_values(&values, values_path) {
+            for edit in change.edits_of_values(&values, &args.values_path) {
                 (is_here, *is_edited) = (true, true);
                 if of_file.iter().any(|other| (&other.place, other.requirement) == (&edit.place, edit.requirement)) {
                     bail!(
@@ -123,7 +125,8 @@ pub fn all(
         let missing = change.workload.autoscalers.iter().filter(|scaled| names.contains(&scaled.name.as_str()));
         missing.for_each(|scaled| complain!("warning: not in the manifests: {scaled}"));
     }
-    let by_hand = kustomization::operations_on(&changes, paths, is_recursive);
+    let paths = if paths.is_empty() { named } else { &paths };
+    let by_hand = kustomization::operations_on(&changes, paths, *recursive);
     by_hand.iter().for_each(|line| complain!("warning: {line}"));
     let left_out = report.left_out();
     warn_of_left_out(&left_out);

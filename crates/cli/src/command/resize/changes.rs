@@ -29,7 +29,6 @@ pub struct Resizes {
     pub not_done: Vec<NotDone>,
 }
 
-/// The changes of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Changed {
     pub workload: String,

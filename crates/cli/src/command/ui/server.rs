@@ -35,7 +35,6 @@ pub struct Server {
 /// Answers what the page asks about the cluster. An error is a message.
 pub type Answer = Box<dyn Fn(PageQuestion) -> Result<Answered, String> + Send + Sync>;
 
-/// A question about the cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PageQuestion {
     /// Asks for the views of one namespace, or of those that the program was started for.
@@ -117,7 +116,6 @@ enum Route<'s> {
 /// A snapshot of a large cluster has tens of megabytes.
 const LIMITS: ServerLimits = ServerLimits { answers: 128 << 20, ..ServerLimits::PAGES };
 
-/// Answers until the program ends.
 pub async fn serve(listener: TcpListener, server: Arc<Server>) {
     let respond = move |request: Request<Bytes>| respond(Arc::clone(&server), request.into_parts().0);
     serve_pages(listener, LIMITS, respond).await;

@@ -13,7 +13,6 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Adds a line of cells.
     pub(super) fn row<C: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = C>) {
         self.lines.push(cells.into_iter().map(|cell| clean(cell.as_ref()).into_owned()).collect());
     }
