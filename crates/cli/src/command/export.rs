@@ -1,7 +1,6 @@
 //! The page as one file with a snapshot inside. `build.mjs` makes the file, with its scripts and styles inlined under hashes.
 
 use std::io::Write as _;
-use std::path::Path;
 
 use anyhow::Context as _;
 use base64::Engine as _;
@@ -34,8 +33,4 @@ pub fn of_report(report: &Recommendations) -> anyhow::Result<String> {
     let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
     compressed.write_all(json!({"apiVersion": "v1", "items": [about], "kind": "List"}).to_string().as_bytes())?;
     page(&Site::find()?, &compressed.finish()?)
-}
-
-pub fn write(path: &Path, page: &str) -> anyhow::Result<()> {
-    headroom_output::write_file(path, page).with_context(|| format!("cannot write `{}`", path.display()))
 }

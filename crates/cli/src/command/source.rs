@@ -96,14 +96,6 @@ impl Address {
             Self::Service(target) => behind_service(client(cluster).await?, target.clone(), endpoint).await?,
         })
     }
-
-    /// Empty if the store is behind a Service.
-    fn url(&self) -> Url {
-        match self {
-            Self::Url(url) => url.clone(),
-            Self::Service(_) => Url::from(""),
-        }
-    }
 }
 
 impl std::fmt::Display for Address {
@@ -262,13 +254,17 @@ pub(super) fn options(
     if let Some(problem) = matchers.problem() {
         bail!("{problem}");
     }
+    let url = match address {
+        Address::Url(url) => url.clone(),
+        Address::Service(_) => Url::from(""),
+    };
     Ok(prometheus::PrometheusOptions {
         names: file.names(),
         ephemeral_storage: file.ephemeral_storage,
         matchers,
         step_seconds: u32::try_from(step)?,
         accept_partial: file.accept_partial,
-        ..prometheus::PrometheusOptions::new(file.endpoint(&address.url())?)
+        ..prometheus::PrometheusOptions::new(file.endpoint(&url)?)
     })
 }
 

@@ -156,7 +156,8 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
     let sizing = Sizing { usage, most_tried, last: Mutex::default() };
     let (target, reader) = (args.target, Reader { kept, answers: Mutex::default() });
     if let Some(file) = &args.export {
-        export::write(file, &export::page(&site, &take(&target, ClusterPart::Views(&sizing), None)?)?)?;
+        let page = export::page(&site, &take(&target, ClusterPart::Views(&sizing), None)?)?;
+        headroom_output::write_file(file, &page).with_context(|| format!("cannot write `{}`", file.display()))?;
         return Ok(Exit::Ok);
     }
     let answer = move |question| {

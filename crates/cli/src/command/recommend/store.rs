@@ -230,13 +230,11 @@ impl StoreReading<'_> {
         let reading =
             history::read(&reader, self.namespaces, window, pods, concurrency, self.progress, &self.stop).await;
         let is_partial = reading.is_interrupted || !reading.problems.is_empty();
-        if reading.histories.is_empty()
-            && let Some(problem) = reading.problems.first()
-        {
-            bail!("nothing was read from {name}: {problem}");
-        }
-        if reading.histories.is_empty() && reading.is_interrupted {
-            bail!("interrupted before any usage was read");
+        match reading.problems.first() {
+            _ if !reading.histories.is_empty() => {}
+            Some(problem) => bail!("nothing was read from {name}: {problem}"),
+            None if reading.is_interrupted => bail!("interrupted before any usage was read"),
+            None => {}
         }
         if reading.is_interrupted {
             self.notes.push("interrupted: the recommendations are based on what was read until then".to_owned());
