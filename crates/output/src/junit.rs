@@ -43,7 +43,9 @@ fn case_xml(case: &Case) -> String {
     if case.is_skipped {
         xml.push_str("      <skipped message=\"not checked\"/>\n");
     }
-    for finding in case.findings.iter().filter(|finding| finding.level == FindingLevel::Error) {
+    let (failures, notes): (Vec<&Finding>, Vec<&Finding>) =
+        case.findings.iter().partition(|finding| finding.level == FindingLevel::Error);
+    for finding in failures {
         let element = if case.is_error { "error" } else { "failure" };
         xml.push_str(&format!(
             "      <{element} type=\"{}\" message=\"{}\">{}</{element}>\n",
@@ -52,12 +54,7 @@ fn case_xml(case: &Case) -> String {
             escaped(&format!("{}: {}", finding.origin, finding.text))
         ));
     }
-    let notes: Vec<&str> = case
-        .findings
-        .iter()
-        .filter(|finding| finding.level != FindingLevel::Error)
-        .map(|finding| finding.text.as_str())
-        .collect();
+    let notes: Vec<&str> = notes.iter().map(|finding| finding.text.as_str()).collect();
     if !notes.is_empty() {
         xml.push_str(&format!("      <system-out>{}</system-out>\n", escaped(&notes.join("\n"))));
     }

@@ -155,19 +155,16 @@ impl Inventory<'_, '_> {
     }
 
     fn consumers(&self, owners: &BTreeMap<&str, Consumption>, name: &str, hard: &Quantity) -> Vec<QuotaConsumer> {
-        let mut all: Vec<(&str, Quantity, u64)> = owners
-            .iter()
-            .filter_map(|(owner, consumption)| {
-                let amount = consumption.amounts.get(name).filter(|amount| amount.is_positive())?.clone();
-                Some((*owner, amount, consumption.objects.get(name).copied().unwrap_or(0)))
-            })
-            .collect();
-        all.sort_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(other.0)));
-        let found = all.into_iter().take(MAX_CONSUMERS).map(|(owner, amount, objects)| QuotaConsumer {
-            owner: owner.to_owned(),
-            objects,
-            percent: share(&amount, hard, 100),
-            amount: amount.to_string(),
+        let of = |(owner, consumption): (&&str, &Consumption)| {
+            let amount = consumption.amounts.get(name).filter(|amount| amount.is_positive())?.clone();
+            Some(((*owner).to_owned(), amount, consumption.objects.get(name).copied().unwrap_or(0)))
+        };
+        let mut all: Vec<(String, Quantity, u64)> = owners.iter().filter_map(of).collect();
+        // Those of one amount stay in the order of their names.
+        all.sort_by(|one, other| other.1.cmp(&one.1));
+        let found = all.into_iter().take(MAX_CONSUMERS).map(|(owner, amount, objects)| {
+            let percent = share(&amount, hard, 100);
+            QuotaConsumer { owner, objects, percent, amount: amount.to_string() }
         });
         found.collect()
     }

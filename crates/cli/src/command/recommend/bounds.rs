@@ -157,7 +157,7 @@ fn page(found: &BoundsOutput, paint: Paint) -> Page {
     page
 }
 
-fn or_dash(amount: Option<&Quantity>) -> String {
+pub(super) fn or_dash(amount: Option<&Quantity>) -> String {
     amount.map_or_else(|| "-".to_owned(), ToString::to_string)
 }
 

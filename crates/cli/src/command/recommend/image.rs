@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::profile_reader::{NamespaceUsage, ProfileReader, Selection};
 use super::arguments::{BoundsFormat, ImageArgs};
+use super::bounds::or_dash;
 use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
 use crate::command::rbac_hint::advised;
 use crate::command::source;
@@ -182,7 +183,6 @@ fn page(rows: &[ImageRow], node: Option<&NodeCapacity>) -> Page {
     const RIGHT: [&str; 5] = ["PODS", "CPU REQUEST", "MEMORY REQUEST", "MEMORY LIMIT", "ON A NODE"];
     let header: Vec<&str> = ["NAMESPACE", "IMAGE"].into_iter().chain(RIGHT).collect();
     let mut table = Table::new(&header).right(&RIGHT).spare(&["NAMESPACE"]);
-    let text = |amount: Option<&Quantity>| amount.map_or_else(|| "-".to_owned(), ToString::to_string);
     for row in rows {
         let size = row.size.as_ref();
         let requests = size.map(|size| &size.resources.requests);
@@ -192,9 +192,9 @@ fn page(rows: &[ImageRow], node: Option<&NodeCapacity>) -> Page {
             row.namespace.clone().unwrap_or_else(|| "(all)".to_owned()),
             row.image.clone(),
             row.pods.to_string(),
-            text(requests.and_then(|of| of.cpu.as_ref())),
-            text(requests.and_then(|of| of.memory.as_ref())),
-            text(limits.and_then(|of| of.memory.as_ref())),
+            or_dash(requests.and_then(|of| of.cpu.as_ref())),
+            or_dash(requests.and_then(|of| of.memory.as_ref())),
+            or_dash(limits.and_then(|of| of.memory.as_ref())),
             fit.unwrap_or_else(|| "-".to_owned()),
         ]);
         let Some(size) = size else {
