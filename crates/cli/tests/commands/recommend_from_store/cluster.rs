@@ -21,10 +21,8 @@ struct Container {
     span: (i64, i64),
 }
 
-impl Container {
-    fn labels(&self) -> String {
-        format!(r#"namespace="shop",pod="{}",container="{}""#, self.pod, self.name)
-    }
+fn labels(pod: &str, container: &str) -> String {
+    format!(r#"namespace="shop",pod="{pod}",container="{container}""#)
 }
 
 const CONTAINERS: [Container; 7] = [
@@ -61,10 +59,6 @@ const KILLS: [Kills; 2] = [
 ];
 
 impl Kills {
-    fn labels(&self) -> String {
-        format!(r#"namespace="shop",pod="{}",container="{}""#, self.pod, self.container)
-    }
-
     /// The number by then.
     fn until(&self, time: i64) -> usize {
         (0..self.count).filter(|kill| time >= FIRST_KILL + kill * 6 * 3_600).count()
@@ -74,7 +68,7 @@ impl Kills {
 pub fn history(with_state: bool) -> OpenMetrics {
     let mut history = OpenMetrics::default();
     for container @ Container { cpu, span, .. } in &CONTAINERS {
-        let of = container.labels();
+        let of = labels(container.pod, container.name);
         let seconds = times(*span).map(|time| (time, cpu * (time - FROM) as f64));
         history.add("container_cpu_usage_seconds_total", &of, seconds);
         let mebi = |time: i64| if time.rem_euclid(3600) < 120 { container.peak } else { container.memory };
@@ -84,7 +78,7 @@ pub fn history(with_state: bool) -> OpenMetrics {
     let front = &CONTAINERS[0];
     for (metric, each_minute) in [("throttled_periods", 150), ("periods", 600)] {
         let periods = times(front.span).map(|time| (time, (time - FROM) / 60 * each_minute));
-        history.add(&format!("container_cpu_cfs_{metric}_total"), &front.labels(), periods);
+        history.add(&format!("container_cpu_cfs_{metric}_total"), &labels(front.pod, front.name), periods);
     }
     if with_state {
         add_state(&mut history);
@@ -94,7 +88,7 @@ pub fn history(with_state: bool) -> OpenMetrics {
 
 fn add_state(history: &mut OpenMetrics) {
     for container in &CONTAINERS {
-        let labels = format!(r#"{},image_spec="x:1""#, container.labels());
+        let labels = format!(r#"{},image_spec="x:1""#, labels(container.pod, container.name));
         history.add("kube_pod_container_info", &labels, times(container.span).map(|time| (time, 1)));
     }
     for (pod, kind, name) in OWNERS {
@@ -104,7 +98,7 @@ fn add_state(history: &mut OpenMetrics) {
     let web = r#"namespace="shop",replicaset="web-5d8f7c6b5",owner_kind="Deployment",owner_name="web""#;
     history.add("kube_replicaset_owner", web, [(FROM, 1)]);
     for kills in &KILLS {
-        let of = kills.labels();
+        let of = labels(kills.pod, kills.container);
         let terminated = (FIRST_KILL..=NOW).step_by(STEP as usize).map(|time| (time, 1));
         let reason = format!(r#"{of},reason="OOMKilled""#);
         history.add("kube_pod_container_status_last_terminated_reason", &reason, terminated);
