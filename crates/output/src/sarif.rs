@@ -20,11 +20,14 @@ pub fn log(rules: &[&'static FindingRule], findings: &[Finding], note: Option<St
         format!("{print}:{count}")
     };
     let results: Vec<Value> = findings.iter().map(|finding| result(rules, finding, &numbered(finding))).collect();
+    let described = rules.iter().map(|FindingRule { id, title, help }| {
+        json!({"id": id, "name": id, "shortDescription": {"text": title}, "help": {"text": help}})
+    });
     let mut run = json!({
         "tool": {"driver": {
             "name": "kubectl-headroom",
             "semanticVersion": env!("CARGO_PKG_VERSION"),
-            "rules": rules.iter().map(|rule| described(rule)).collect::<Vec<_>>(),
+            "rules": described.collect::<Vec<_>>(),
         }},
         "columnKind": "utf16CodeUnits",
         "results": results,
@@ -35,15 +38,6 @@ pub fn log(rules: &[&'static FindingRule], findings: &[Finding], note: Option<St
         run.insert("invocations".to_owned(), json!([invocation]));
     }
     json!({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
-}
-
-fn described(rule: &FindingRule) -> Value {
-    json!({
-        "id": rule.id,
-        "name": rule.id,
-        "shortDescription": {"text": rule.title},
-        "help": {"text": rule.help},
-    })
 }
 
 fn result(rules: &[&'static FindingRule], finding: &Finding, fingerprint: &str) -> Value {
@@ -58,15 +52,11 @@ fn result(rules: &[&'static FindingRule], finding: &Finding, fingerprint: &str) 
         "ruleId": finding.rule.id,
         "ruleIndex": rules.iter().position(|rule| rule.id == finding.rule.id),
         "level": finding.level,
-        "message": {"text": plain(&format!("{}: {}", finding.subject, finding.text))},
+        // Viewers make a link of `[text](address)`.
+        "message": {"text": visible(&format!("{}: {}", finding.subject, finding.text)).replace("](", "]\u{fffd}(")},
         "locations": [location],
         "partialFingerprints": {"headroom/v1": fingerprint},
     })
-}
-
-/// The text of a message without what viewers make a link of, `[text](address)`, and without what hides in it.
-fn plain(text: &str) -> String {
-    visible(text).replace("](", "]\u{fffd}(")
 }
 
 /// The same for the same finding in the next run, wherever its line has moved to and however it is worded then: code hosts

@@ -171,7 +171,7 @@ pub fn run(args: Args) -> anyhow::Result<Exit> {
                 reader.answer(namespace.clone(), || read(ClusterPart::Views(&sizing), namespace))
             }
             PageQuestion::Rows(None) if target.all_namespaces => {
-                first_of(&target).and_then(|first| take(&first, ClusterPart::Rows, None)).map(Answered::gzip)
+                take(&first_of(&target)?, ClusterPart::Rows, None).map(Answered::gzip)
             }
             // Without a store, they would be no sooner there than the rest.
             PageQuestion::Rows(_) if !usage.names_store().unwrap_or_default() => Answered::json(&()),

@@ -75,7 +75,9 @@ pub async fn run(
         complain!("nothing was changed");
         return Ok(exit_at_best);
     }
-    let script = rollback_file();
+    // A name for each run: `headroom-rollback-20261125-143000.sh`, in UTC.
+    let now = jiff::Timestamp::from_second(clock::now()).unwrap_or_default();
+    let script = PathBuf::from(now.strftime("headroom-rollback-%Y%m%d-%H%M%S.sh").to_string());
     keep(&script, &rollback, cluster)?;
     complain!("wrote {0}: run `sh {0}` to restore the current values", script.display());
     for (done, patch) in patches.iter().enumerate() {
@@ -138,12 +140,6 @@ fn is_wanted(changes: usize, cluster: &str) -> anyhow::Result<bool> {
         return Ok(false);
     };
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
-}
-
-/// A name for each run: `headroom-rollback-20261125-143000.sh`, in UTC.
-fn rollback_file() -> PathBuf {
-    let now = jiff::Timestamp::from_second(clock::now()).unwrap_or_default();
-    PathBuf::from(now.strftime("headroom-rollback-%Y%m%d-%H%M%S.sh").to_string())
 }
 
 /// Never over another file, which may be what an earlier run has to be put back with.

@@ -41,11 +41,6 @@ pub struct RuleArgs {
     pub(super) lower_limits: bool,
 }
 
-/// As the settings have it: `p95 of 30d`, where 30 days are all that is read.
-fn setting(choice: PercentileChoice) -> String {
-    PercentileChoice { window: choice.window.or(Some(Window::Month)), ..choice }.to_string()
-}
-
 impl RuleArgs {
     /// Puts what was given into the settings, which may not say anything about the same.
     pub fn apply(&self, settings: &mut Value) -> anyhow::Result<()> {
@@ -54,8 +49,10 @@ impl RuleArgs {
         check_memory(margin(&self.memory))?;
         for (resource, rule) in [("cpu", &self.cpu), ("memory", &self.memory)] {
             let Some(Rule { percentile, margin }) = rule else { continue };
+            // 30 days are all that is read.
+            let percentile = PercentileChoice { window: percentile.window.or(Some(Window::Month)), ..*percentile };
             let margin = margin.as_ref().map(Margin::to_string);
-            for (name, value) in [("percentile", Some(setting(*percentile))), ("margin", margin)] {
+            for (name, value) in [("percentile", Some(percentile.to_string())), ("margin", margin)] {
                 let Some(value) = value else { continue };
                 let of_resources = object(object(settings.as_object_mut(), "estimates"), name);
                 match of_resources.map(|of| of.entry(resource)) {

@@ -43,9 +43,11 @@ impl UsageArgs {
         inventory: &Inventory,
         is_of_cluster: bool,
     ) -> anyhow::Result<From> {
+        let of = |entry: &WorkloadEntry| profiles_of(&entry.key.namespace, entry.images());
+        let mut has_profiles = || has_one_of(opened, &inventory.entries.iter().flat_map(of).collect());
         Ok(match self.named()? {
             Some(from) => from,
-            None if !is_of_cluster || has_profiles(opened, inventory) => From::Profiles,
+            None if !is_of_cluster || has_profiles() => From::Profiles,
             None => From::Store,
         })
     }
@@ -90,12 +92,6 @@ impl UsageArgs {
         }
         Ok(())
     }
-}
-
-/// True if the collector has published usage for any of these images.
-fn has_profiles(opened: &mut Opened, inventory: &Inventory) -> bool {
-    let of = |entry: &WorkloadEntry| profiles_of(&entry.key.namespace, entry.images());
-    has_one_of(opened, &inventory.entries.iter().flat_map(of).collect())
 }
 
 /// The names of the UsageProfiles of some images in a namespace.

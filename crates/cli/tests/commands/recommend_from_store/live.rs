@@ -30,10 +30,6 @@ struct Rules {
     conflicts: bool,
 }
 
-fn documents() -> Vec<Value> {
-    serde_saphyr::from_multiple(&fs::read_to_string(here().join("world/shop.yaml")).unwrap()).unwrap()
-}
-
 /// A PodMetrics, with the kind that gives it its path.
 fn metrics() -> Value {
     let usage = json!([{"name": "front", "usage": {"cpu": "200m", "memory": "200Mi"}}]);
@@ -48,7 +44,8 @@ fn service(namespace: &str, name: &str, port: &str) -> Value {
 
 impl Live {
     fn start(rules: Rules) -> Self {
-        let mut objects = documents();
+        let text = fs::read_to_string(here().join("world/shop.yaml")).unwrap();
+        let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
         for object in &mut objects {
             // Containers in the metrics API need the pod's spec.
             if object["kind"] == "Pod" {

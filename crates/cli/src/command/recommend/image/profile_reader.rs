@@ -56,7 +56,11 @@ impl<'s> ProfileReader<'s> {
             Ok(profile) => profile,
             Err(unusable) => {
                 let name = object.at(&["metadata", "name"])?.map(Node::str).transpose()?.unwrap_or_default();
-                self.concerned().add_problem(format!("UsageProfile {name}: {unusable}"));
+                let concerned = match self.selection.namespaces {
+                    Some([namespace, ..]) => self.own.entry(namespace.clone()).or_default(),
+                    _ => &mut self.together,
+                };
+                concerned.add_problem(format!("UsageProfile {name}: {unusable}"));
                 return Ok(());
             }
         };
@@ -96,14 +100,6 @@ impl<'s> ProfileReader<'s> {
         }
         found.retain(|usage| !usage.images.is_empty() || !usage.problems.is_empty());
         found
-    }
-
-    /// The part that reports an object that cannot be read.
-    fn concerned(&mut self) -> &mut NamespaceUsage {
-        match self.selection.namespaces {
-            Some([namespace, ..]) => self.own.entry(namespace.clone()).or_default(),
-            _ => &mut self.together,
-        }
     }
 
     /// Reads the rows of an image. `histories` was read from `node`.
