@@ -136,10 +136,31 @@ impl<'s> ProfileReader<'s> {
         let mut rows = Vec::new();
         for (name, history) in named {
             if let Some(history) = history.filter(|_| self.selection.image.is_none_or(|wanted| name.contains(wanted))) {
-                rows.extend(row(name, history, histories.collected_at, self.selection.node)?);
+                rows.extend(self.row(name, history, histories.collected_at)?);
             }
         }
         Ok(rows)
+    }
+
+    /// `at` is the time of the collection.
+    fn row(&self, image: String, history: HistoryNode<'_>, at: Timestamp) -> Result<Option<ImageRow>, Malformed> {
+        // Without figures where namespaces do not agree on any.
+        let observed = |resource| {
+            Ok::<_, Malformed>(history.observed(Window::Month, resource)?.filter(|of| of.has(Percentile::PEAK)))
+        };
+        let Some(any) = observed(Resource::Cpu)?.or(observed(Resource::Memory)?) else { return Ok(None) };
+        let of = |resource| observed(resource)?.map(|observed| distribution(observed, resource)).transpose();
+        let (kills, pods) = (history.oom_kills(at)?, any.pods()?);
+        let (cpu, memory, storage) = (of(Resource::Cpu)?, of(Resource::Memory)?, of(Resource::EphemeralStorage)?);
+        let usage = UsageOfImage {
+            pods,
+            cpu: cpu.as_ref(),
+            memory: memory.as_ref(),
+            storage: storage.as_ref(),
+            killed_at: kills.iter().map(|kill| &kill.memory).max(),
+        };
+        let size = SizeByImage::of(usage, self.selection.node);
+        Ok(Some(ImageRow { namespace: None, image, pods, oom_kills: kills.len(), size }))
     }
 }
 
@@ -162,29 +183,6 @@ impl NamespaceUsage {
 fn familiar(repository: &str) -> &str {
     let name = repository.strip_prefix("docker.io/").unwrap_or(repository);
     name.strip_prefix("library/").unwrap_or(name)
-}
-
-fn row(
-    image: String,
-    history: HistoryNode<'_>,
-    collected_at: Timestamp,
-    node: Option<&NodeCapacity>,
-) -> Result<Option<ImageRow>, Malformed> {
-    // Without figures where namespaces do not agree on any.
-    let observed =
-        |resource| Ok::<_, Malformed>(history.observed(Window::Month, resource)?.filter(|of| of.has(Percentile::PEAK)));
-    let Some(any) = observed(Resource::Cpu)?.or(observed(Resource::Memory)?) else { return Ok(None) };
-    let of = |resource| observed(resource)?.map(|observed| distribution(observed, resource)).transpose();
-    let (cpu, memory, storage) = (of(Resource::Cpu)?, of(Resource::Memory)?, of(Resource::EphemeralStorage)?);
-    let (pods, kills) = (any.pods()?, history.oom_kills(collected_at)?);
-    let usage = UsageOfImage {
-        pods,
-        cpu: cpu.as_ref(),
-        memory: memory.as_ref(),
-        storage: storage.as_ref(),
-        killed_at: kills.iter().map(|kill| &kill.memory).max(),
-    };
-    Ok(Some(ImageRow { namespace: None, image, pods, oom_kills: kills.len(), size: SizeByImage::of(usage, node) }))
 }
 
 fn distribution(observed: Observed<'_>, resource: Resource) -> Result<Distribution, Malformed> {
