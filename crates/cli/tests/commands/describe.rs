@@ -8,15 +8,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{Said, folder, headroom, program, said};
+use crate::support::{Said, folder, headroom};
 
 pub fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands/describe")
 }
 
-/// Runs with arguments separated by spaces.
 fn run(arguments: &str) -> Said {
-    said(program(&here()).args(arguments.split_whitespace()))
+    headroom(&here(), arguments)
 }
 
 /// Files instead of a cluster.
@@ -60,9 +59,7 @@ fn what_admission_sets_is_as_the_policys_own_settings_have_it() {
     let folder = folder(&[("history.yaml", &settings(", namespace: headroom")), ("no-history.yaml", &settings(""))]);
     let cpu = |file: &str| {
         let settings = folder.path().join(file);
-        let command = "recommend -f new.yaml -n shop --cluster-dir world --cluster-dir profiles -o json --settings";
-        let arguments: Vec<&str> = command.split(' ').chain([settings.to_str().unwrap()]).collect();
-        let said = headroom(&here(), &arguments);
+        let said = run(&format!("recommend -f new.yaml {WORLD} -o json --settings {}", settings.display()));
         let report: Value = serde_json::from_str(&said.out).expect(&said.err);
         let cpu = &report["workloads"][0]["containers"][0]["resources"][0];
         [&cpu["recommended"], &cpu["request"]["value"], &cpu["request"]["from"]]

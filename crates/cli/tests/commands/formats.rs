@@ -12,7 +12,7 @@ fn the_outputs_of_a_command_agree() {
     ] {
         for format in formats.split(' ') {
             let arguments = format!("{command} {arguments} {SHOP} -o {format}");
-            let said = headroom(&root(), &arguments.split(' ').collect::<Vec<_>>());
+            let said = headroom(&root(), &arguments);
             assert_eq!((said.code, said.err.as_str()), (1, ""), "{arguments}");
             snapshot(&format!("{}.{format}", command.replace(" --", "-")), &said.out);
         }

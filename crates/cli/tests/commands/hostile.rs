@@ -54,8 +54,7 @@ fn no_name_acts_on_a_terminal_or_a_log() {
         "table wide json csv markdown pull-request kustomize helm",
     ));
     for command in &commands {
-        let arguments: Vec<&str> = command.split(' ').collect();
-        let said = headroom(folder.path(), &arguments);
+        let said = headroom(folder.path(), command);
         let text = format!("{}{}", said.out, said.err);
         assert!(!text.is_empty(), "{command}");
         let hidden = text.replace("\r\n", "\n").chars().find(|character| *character != '\n' && is_hidden(*character));

@@ -41,11 +41,11 @@ fn the_name_of_a_file_is_no_option_and_files_of_other_tools_are_skipped() {
     assert_eq!(run("git", &["add", "--all"]).code, 0);
     let hook = run("pre-commit", &["run", "--all-files", "--verbose"]);
     assert!(hook.out.contains("skipped 2 documents") && hook.out.contains("admitted   pod/web"), "{hook:?}");
-    let named = headroom(repository.path(), &["check", "--offline", "--kubeconfig=evil.yaml"]);
+    let named = headroom(repository.path(), "check --offline --kubeconfig=evil.yaml");
     let refusal = "error: `--kubeconfig=evil.yaml` is the name of a file and reads like an option: write `./--kubeconfig=evil.yaml`";
     assert!(named.code == 2 && named.err.contains(refusal), "{named:?}");
     assert!(!repository.path().join("ran").exists(), "the program of the kubeconfig ran");
     // A name behind `--` is one.
-    let read = headroom(repository.path(), &["check", "--offline", "--", "--kubeconfig=evil.yaml"]);
+    let read = headroom(repository.path(), "check --offline -- --kubeconfig=evil.yaml");
     assert!(read.out.contains("--kubeconfig=evil.yaml:1") && read.err.is_empty(), "{read:?}");
 }

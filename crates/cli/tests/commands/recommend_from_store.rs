@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use headroom_fixtures::open_metrics::OpenMetrics;
 use headroom_fixtures::servers::{PrometheusServer, Server};
 
-use crate::support::{Said, program, said};
+use crate::support::{Said, headroom};
 
 pub fn here() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/commands/recommend_from_store")
@@ -24,5 +24,5 @@ pub fn prometheus(history: OpenMetrics) -> Server {
 
 /// Runs with arguments separated by spaces, without a cluster, at the end of the history.
 pub fn recommend(arguments: &str) -> Said {
-    said(program(&here()).arg("recommend").args(arguments.split_whitespace()).args(["--settings", "moment.yaml"]))
+    headroom(&here(), &format!("recommend {arguments} --settings moment.yaml"))
 }

@@ -42,9 +42,9 @@ pub fn said(command: &mut Command) -> Said {
     command.output().unwrap().into()
 }
 
-/// Runs the program in a folder, with empty standard input. Without a cluster, unless the arguments name one.
-pub fn headroom(folder: &Path, arguments: &[&str]) -> Said {
-    said(program(folder).args(arguments))
+/// Runs the program in a folder, with empty standard input and arguments separated by spaces. Without a cluster, unless they name one.
+pub fn headroom(folder: &Path, arguments: &str) -> Said {
+    said(program(folder).args(arguments.split_whitespace()))
 }
 
 pub fn program(folder: &Path) -> Command {

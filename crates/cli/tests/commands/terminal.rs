@@ -67,6 +67,6 @@ fn waiting_for_a_store_is_shown_to_a_person() {
     let output = command.env("TERM", "xterm").env("KUBECONFIG", "/dev/null").stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains(message), "{text}");
-    let said = headroom(folder.path(), &arguments.split(' ').collect::<Vec<_>>());
+    let said = headroom(folder.path(), &arguments);
     assert!(said.code == 2 && !said.err.contains(message), "{}", said.err);
 }

@@ -11,7 +11,7 @@ use headroom_fixtures::servers;
 use serde_json::Value;
 
 use super::{cluster, here, prometheus, recommend};
-use crate::support::{Said, folder, headroom, program, said, snapshot};
+use crate::support::{Said, folder, headroom, program, snapshot};
 
 const HOUR: i64 = 3_600;
 
@@ -49,7 +49,7 @@ fn a_cluster_is_reported_and_gated() {
 fn why_reads_the_store_that_is_named() {
     let server = prometheus(cluster::history(true));
     let arguments = "why deployment/web -n shop --cluster-dir world --settings moment.yaml --prometheus";
-    let Said { code, out, .. } = said(program(&here()).args(arguments.split(' ')).arg(server.url()));
+    let Said { code, out, .. } = headroom(&here(), &format!("{arguments} {}", server.url()));
     assert!(code == 1 && out.contains("warning: container front: throttled in 25% of its CPU periods"), "{out}");
 }
 
@@ -238,11 +238,8 @@ fn runners_that_are_gone_are_sized_by_their_image() {
     }
     let store = prometheus(history);
     let cluster = folder(&[("ns.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: ci}\n")]);
-    let (url, files) = (store.url(), cluster.path().to_str().unwrap());
-    let said = headroom(
-        cluster.path(),
-        &["recommend", "image", "runner", "-n", "ci", "--cluster-dir", files, "--prometheus", &url, "--days", "2"],
-    );
+    let arguments = format!("recommend image runner -n ci --cluster-dir ns.yaml --prometheus {} --days 2", store.url());
+    let said = headroom(cluster.path(), &arguments);
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
     let row: Vec<&str> = said.out.lines().nth(1).unwrap_or_default().split_whitespace().collect();
     assert_eq!(row[..3], ["ci", "registry.example/runner:2", "6"], "{}", said.out);

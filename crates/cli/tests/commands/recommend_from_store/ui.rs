@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{cluster, here, prometheus};
-use crate::support::folder;
+use crate::support::{folder, program, said};
 
 /// The program with its address, which ends with the test.
 struct Page {
@@ -26,9 +26,9 @@ struct Page {
 impl Page {
     fn new(arguments: &str) -> Self {
         let site = folder(&[("index.html", "<html lang=\"en\">")]);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
-        command.current_dir(here()).env("KUBECONFIG", "/dev/null").stdout(Stdio::piped());
+        let mut command = program(&here());
         command.args(["ui", "--settings", "moment.yaml", "--cluster-dir", "world"]).env("HEADROOM_PAGE", site.path());
+        command.stdout(Stdio::piped());
         let mut program = Running(command.args(arguments.split_whitespace()).spawn().unwrap());
         let mut line = String::new();
         BufReader::new(program.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -160,11 +160,8 @@ fn who_looks_at_a_workload_gets_the_rows_of_its_namespace_tried() {
 #[test]
 fn a_report_is_the_page_with_a_snapshot_inside() {
     let folder = folder(&[("index.html", "<html lang=\"en\">"), ("report.html", "<pre>@SNAPSHOT@</pre>")]);
-    let run = |arguments: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-headroom"));
-        command.current_dir(here()).env("KUBECONFIG", "/dev/null").env("HEADROOM_PAGE", folder.path());
-        command.args(arguments.split_whitespace()).output().unwrap()
-    };
+    let run =
+        |arguments: &str| said(program(&here()).args(arguments.split_whitespace()).env("HEADROOM_PAGE", folder.path()));
     let snapshot = |page: &str| -> Value {
         let packed = page.strip_prefix("<pre>").unwrap().strip_suffix("</pre>").unwrap();
         serde_json::from_reader(GzDecoder::new(STANDARD.decode(packed).unwrap().as_slice())).unwrap()
@@ -172,13 +169,13 @@ fn a_report_is_the_page_with_a_snapshot_inside() {
     let scope = "--settings moment.yaml -n shop --cluster-dir world";
     let file = folder.path().join("shop.html");
     let said = run(&format!("ui {scope} --export {}", file.display()));
-    assert!(said.status.success(), "{said:?}");
+    assert_eq!(said.code, 0, "{said:?}");
     let whole = snapshot(&std::fs::read_to_string(file).unwrap());
     let kinds: BTreeSet<&str> =
         whole["items"].as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
     assert_eq!(Vec::from_iter(kinds), ["LimitRange", "Namespace", "ResourceQuota", "Snapshot"]);
     let said = run(&format!("recommend {scope} -o html"));
-    let alone = snapshot(&String::from_utf8(said.stdout).unwrap());
+    let alone = snapshot(&said.out);
     let [alone, whole] = [alone, whole].map(|list| spec(&list)["advice"]["lines"].as_array().unwrap().len());
     assert_eq!(alone, whole);
 }
