@@ -112,7 +112,10 @@ impl<'s> ProfileReader<'s> {
         let Some(histories) = histories else { return Ok(Vec::new()) };
         // However old: it is what there is.
         usage::age(histories.collected_at, self.now, Duration::MAX)?;
-        let familiar = familiar(image.repository());
+        // The name without what every runtime adds.
+        let name = image.repository();
+        let name = name.strip_prefix("docker.io/").unwrap_or(name);
+        let familiar = name.strip_prefix("library/").unwrap_or(name);
         let same = node.get("all")?.map(|all| all.list("same")).transpose()?.into_iter().flatten();
         let same = same.map(Node::plain_str).collect::<Result<Vec<&str>, _>>()?;
         // Workloads are named there, too.
@@ -177,12 +180,6 @@ impl NamespaceUsage {
             self.problems.push(problem);
         }
     }
-}
-
-/// The name without what every runtime adds.
-fn familiar(repository: &str) -> &str {
-    let name = repository.strip_prefix("docker.io/").unwrap_or(repository);
-    name.strip_prefix("library/").unwrap_or(name)
 }
 
 fn distribution(observed: Observed<'_>, resource: Resource) -> Result<Distribution, Malformed> {
