@@ -96,22 +96,20 @@ impl Engine<'_> {
         let template = entry.object.value();
         let newest = entry.running_pod(&template);
         let object = &as_it_runs(template.clone(), newest.as_ref());
+        let namespace = entry.key.namespace.as_str();
         let kept_targets = autoscaler::kept_targets(&entry.key, self.autoscalers);
-        let (kind, namespace) = (ApiKind::of(object), entry.key.namespace.as_str());
-        let (kept_targets, pod_level) = (&kept_targets, Vec::new());
         // Each evaluation copies, writes and reads it.
         let mut evaluated = object.clone();
         unread::leave_out(&mut evaluated);
-        let mut evaluator =
-            Evaluator { engine: self, object: &evaluated, kind, namespace, kept_targets, kept: None, pod_level };
-        let Some(mut now) = evaluator.evaluate_current(cluster)? else { return Ok(None) };
+        let Some(mut now) = self.evaluate_current(&evaluated, namespace, cluster)? else { return Ok(None) };
         if now.containers.is_empty() {
             return Ok(None);
         }
         let nothing = Value::Null;
         let pod = object.pointer(&in_pod(&now.path, "spec")).unwrap_or(&nothing);
-        evaluator.kept = self.kept.get(&number).cloned().or_else(|| kept::of_pod(entry, pod, cluster));
+        let kept = self.kept.get(&number).cloned().or_else(|| kept::of_pod(entry, pod, cluster));
         let described = self.described(number, entry, &now)?;
+        let running = newest.as_ref().filter(|_| !runs_once(&entry.key.kind));
         for (container, described) in now.containers.iter_mut().zip(&described) {
             let usage = described.as_ref().map(|described| described.usage);
             if let UsageSource::Read(all) = self.usage {
@@ -122,7 +120,7 @@ impl Engine<'_> {
             container.restarts = count(&entry.running.restarts, &container.name);
             let crash_loops = count(&entry.running.crash_loops, &container.name);
             container.is_crash_looping = crash_loops > 0 && crash_loops >= entry.running.pods;
-            let of_object = container_in(object, &now.path, container.is_init, &container.name);
+            let of_object = container_in(object, &now.path, container.place());
             container.reads =
                 of_object.map(|of| program::settings(pod, of, namespace, self.configs)).unwrap_or_default();
             if runs_once(&entry.key.kind) {
@@ -132,31 +130,36 @@ impl Engine<'_> {
             {
                 evidence.silent_days = usage.and_then(|usage| all.silent_days(usage));
             }
-        }
-        let running = newest.as_ref().filter(|_| !runs_once(&entry.key.kind));
-        for container in &mut now.containers {
-            let (name, is_init) = (container.name.as_str(), container.is_init);
-            let is_own = container_in(&template, &now.path, is_init, name).is_some();
-            container.injected = (!is_own).then(|| set_by(name));
-            if let Some(running) = running.and_then(|pod| container_in(pod, &[], is_init, name)) {
+            let is_own = container_in(&template, &now.path, container.place()).is_some();
+            container.injected = (!is_own).then(|| set_by(&container.name));
+            if let Some(running) = running.and_then(|pod| container_in(pod, &[], container.place())) {
                 container.take_running(running);
             }
         }
-        evaluator.pod_level = evaluator.at_pod_level(&now, &described, cluster)?;
-        let Advised { advice, after, limits_refused, lower_limits } = evaluator.advise(&now, &described, cluster)?;
-        let as_it_runs = evaluator.as_it_runs(&now, cluster)?;
+        let mut evaluator = Evaluator {
+            engine: self,
+            object: &evaluated,
+            namespace,
+            now: &now,
+            usage: &described,
+            kept_targets: &kept_targets,
+            kept: kept.as_ref(),
+            pod_level: Vec::new(),
+        };
+        evaluator.pod_level = evaluator.at_pod_level(cluster)?;
+        let Advised { advice, after, limits_refused, lower_limits } = evaluator.advise(cluster)?;
+        let as_it_runs = evaluator.as_it_runs(cluster)?;
+        let pod_level = evaluator.pod_level;
         let Evaluated { mut containers, notes: mut of_workload, missing, .. } = advice;
         for problem in missing {
             if !notes.contains(&problem) {
                 notes.push(problem);
             }
         }
-        for (container, enough) in containers.iter_mut().zip(lower_limits) {
+        for ((container, enough), described) in containers.iter_mut().zip(lower_limits).zip(&described) {
             if let Some(memory) = container.memory_mut().filter(|of| of.keeps_whole_cpus()) {
                 memory.enough = enough;
             }
-        }
-        for (container, described) in containers.iter_mut().zip(&described) {
             if let (Some(described), UsageSource::Read(all)) = (described, self.usage) {
                 container.add_patterns(&described.description, self.now, self.end(all));
                 container.timeline = Timeline::of_days(described.usage, all.to);
@@ -184,7 +187,7 @@ impl Engine<'_> {
             file: entry.origin.as_ref().map(|origin| origin.file.display().to_string()),
             pods,
             requested: as_it_runs.requests,
-            pod_level: evaluator.pod_level,
+            pod_level,
             qos: now.admitted.qos,
             qos_after: after.qos,
             autoscalers,
@@ -203,12 +206,8 @@ impl Engine<'_> {
             shared_flags: Vec::new(),
         };
         workload.notes.extend(workload.why_unpatched());
-        let injected = workload
-            .containers
-            .iter()
-            .filter_map(|of| Some(format!("container {}: {}", of.name, of.injected.as_ref()?)));
-        let injected: Vec<String> = injected.collect();
-        workload.notes.extend(injected);
+        let injected = |of: &ContainerAdvice| Some(format!("container {}: {}", of.name, of.injected.as_ref()?));
+        workload.notes.extend(workload.containers.iter().filter_map(injected));
         let breaches = if entry.exists { now.admitted.breaches } else { Vec::new() };
         if let [first, others @ ..] = breaches.as_slice() {
             let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
@@ -229,7 +228,7 @@ impl Engine<'_> {
             is_of_keda.then_some(Flag::Keda),
             entry.through.as_ref().map(|_| Flag::Custom(entry.key.kind.to_lowercase())),
             held_rollout(object).filter(|_| workload.is_changed()),
-            evaluator.kept.clone().map(Flag::Kept),
+            kept.map(Flag::Kept),
             workload.device.clone().map(Flag::Device),
         ];
         workload.shared_flags = shared.into_iter().flatten().collect();
@@ -255,6 +254,52 @@ impl Engine<'_> {
             Some(Described { usage, description, history })
         };
         Ok(now.containers.iter().map(described).collect())
+    }
+
+    /// Evaluates an object by `settings`; the engine's own name the resources to recommend.
+    fn evaluate(
+        &self,
+        settings: &ParsedSettings,
+        asked: &Asked,
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<Option<Evaluated>, String> {
+        Evaluated::of(&asked.document, settings, self.settings, cluster)
+    }
+
+    /// Evaluates an object by the settings of the cluster's admission, with the usage history that admission has.
+    fn admit(&self, asked: &Asked, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
+        let settings = match self.admission {
+            None => self.settings,
+            Some(admission) => admission.settings_for(&asked.request, cluster).0,
+        };
+        match self.usage {
+            UsageSource::Profiles => self.evaluate(settings, asked, cluster),
+            UsageSource::Read(_) => self.evaluate(settings, asked, &mut HistoryOverlay::without(cluster)),
+        }
+    }
+
+    /// Evaluates an object as it stands: what admission makes of it, and what is recommended by UsageProfiles.
+    fn evaluate_current(
+        &self,
+        object: &Value,
+        namespace: &str,
+        cluster: &mut dyn ClusterReader,
+    ) -> Result<Option<Evaluated>, String> {
+        let asked = Asked::of(object.clone(), namespace)?;
+        let Some(mut admitted) = self.admit(&asked, cluster)? else { return Ok(None) };
+        match (self.usage, self.admission) {
+            (UsageSource::Profiles, None) => Ok(Some(admitted)),
+            (UsageSource::Profiles, Some(_)) => {
+                let mut found = self.evaluate(self.settings, &asked, cluster)?;
+                found.iter_mut().for_each(|found| found.take_admitted(&admitted));
+                Ok(found)
+            }
+            (UsageSource::Read(_), _) => {
+                // These are about what admission estimates itself.
+                (admitted.notes, admitted.missing) = (Vec::new(), Vec::new());
+                Ok(Some(admitted))
+            }
+        }
     }
 
     /// The end of what was read.
@@ -339,82 +384,40 @@ struct Asked {
     document: Document<'static>,
 }
 
+impl Asked {
+    fn of(object: Value, namespace: &str) -> Result<Self, String> {
+        let kind = ApiKind::of(&object);
+        let request = review::create(object, &kind, namespace);
+        Ok(Self { document: document(&request)?, request })
+    }
+}
+
 struct Evaluator<'a> {
     engine: &'a Engine<'a>,
     object: &'a Value,
-    kind: ApiKind,
     namespace: &'a str,
+    /// The object as it stands, and the usage of each of its containers.
+    now: &'a Evaluated,
+    usage: &'a [Option<Described<'a>>],
     kept_targets: &'a [KeptTarget],
-    kept: Option<Kept>,
+    kept: Option<&'a Kept>,
     /// The changes of the requests of the pod as a whole.
     pod_level: Vec<PodLevel>,
 }
 
 impl Evaluator<'_> {
-    /// Asks for the creation of an object.
-    fn ask(&self, object: Value) -> Result<Asked, String> {
-        let request = review::create(object, &self.kind, self.namespace);
-        Ok(Asked { document: document(&request)?, request })
-    }
-
-    /// Evaluates an object as if it were created, by `settings`; the engine's own name the resources to recommend.
-    fn evaluate(
-        &self,
-        settings: &ParsedSettings,
-        asked: &Asked,
-        cluster: &mut dyn ClusterReader,
-    ) -> Result<Option<Evaluated>, String> {
-        Evaluated::of(&asked.document, settings, self.engine.settings, cluster)
-    }
-
-    /// Evaluates an object by the settings of the cluster's admission, with the usage history that admission has.
-    fn admit(&self, asked: &Asked, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
-        let settings = match self.engine.admission {
-            None => self.engine.settings,
-            Some(admission) => admission.settings_for(&asked.request, cluster).0,
-        };
-        match self.engine.usage {
-            UsageSource::Profiles => self.evaluate(settings, asked, cluster),
-            UsageSource::Read(_) => self.evaluate(settings, asked, &mut HistoryOverlay::without(cluster)),
-        }
-    }
-
-    /// Evaluates the object as it stands: what admission makes of it, and what is recommended by UsageProfiles.
-    fn evaluate_current(&self, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
-        let asked = self.ask(self.object.clone())?;
-        let Some(mut admitted) = self.admit(&asked, cluster)? else { return Ok(None) };
-        match (self.engine.usage, self.engine.admission) {
-            (UsageSource::Profiles, None) => Ok(Some(admitted)),
-            (UsageSource::Profiles, Some(_)) => {
-                let mut found = self.evaluate(self.engine.settings, &asked, cluster)?;
-                found.iter_mut().for_each(|found| found.take_admitted(&admitted));
-                Ok(found)
-            }
-            (UsageSource::Read(_), _) => {
-                // These are about what admission estimates itself.
-                (admitted.notes, admitted.missing) = (Vec::new(), Vec::new());
-                Ok(Some(admitted))
-            }
-        }
-    }
-
     /// The recommendations, with a new memory limit for each container whose author has one that usage is too close to, unless
     /// the LimitRanges refuse that. Nothing is evaluated twice.
-    fn advise(
-        &self,
-        now: &Evaluated,
-        usage: &[Option<Described<'_>>],
-        cluster: &mut dyn ClusterReader,
-    ) -> Result<Advised, String> {
-        let with_authors = self.recommended(self.object, now, usage, cluster)?;
-        let (limits, lower_limits) = self.new_limits(now, &with_authors.containers, usage, cluster)?;
+    fn advise(&self, cluster: &mut dyn ClusterReader) -> Result<Advised, String> {
+        let (now, with_authors) = (self.now, self.recommended(self.object, cluster)?);
+        let (limits, lower_limits) = self.new_limits(&with_authors.containers, cluster)?;
         let mut limits_refused = None;
         if limits.iter().any(Option::is_some) {
             let mut limited = self.object.clone();
             for (container, limit) in now.containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
                 set_amount(&mut limited, &now.path, container.place(), MEMORY_LIMIT, limit.as_ref());
             }
-            let mut advice = self.recommended(&limited, now, usage, cluster)?;
+            let mut advice = self.recommended(&limited, cluster)?;
             for (container, limit) in advice.containers.iter_mut().zip(limits) {
                 let Some(memory) = container.memory_mut() else { continue };
                 memory.recommended_limit = limit;
@@ -423,20 +426,20 @@ impl Evaluator<'_> {
                     memory.recommend(memory.recommended_limit.clone());
                 }
             }
-            let after = self.admit_with(&limited, now, &advice.containers, cluster)?;
+            let after = self.admit_with(&limited, &advice.containers, cluster)?;
             limits_refused = after.new_breach(&now.admitted);
             if limits_refused.is_none() {
                 return Ok(Advised { advice, after, limits_refused, lower_limits });
             }
         }
         // There are no new limits, or the LimitRanges refuse them, so the author's stay.
-        let after = self.admit_with(self.object, now, &with_authors.containers, cluster)?;
+        let after = self.admit_with(self.object, &with_authors.containers, cluster)?;
         Ok(Advised { advice: with_authors, after, limits_refused, lower_limits })
     }
 
     /// The pod after admission with the requests that running pods have.
-    fn as_it_runs(&self, now: &Evaluated, cluster: &mut dyn ClusterReader) -> Result<Admitted, String> {
-        let mut object = self.object.clone();
+    fn as_it_runs(&self, cluster: &mut dyn ClusterReader) -> Result<Admitted, String> {
+        let (now, mut object) = (self.now, self.object.clone());
         for container in &now.containers {
             for advice in &container.resources {
                 let running = advice.request.as_ref().filter(|of| matches!(of.from, RequestOrigin::Running(_)));
@@ -449,20 +452,16 @@ impl Evaluator<'_> {
         if object == *self.object {
             return Ok(now.admitted.clone());
         }
-        Ok(self.admit(&self.ask(object)?, cluster)?.map_or_else(|| now.admitted.clone(), |found| found.admitted))
+        let found = self.engine.admit(&Asked::of(object, self.namespace)?, cluster)?;
+        Ok(found.map_or_else(|| now.admitted.clone(), |found| found.admitted))
     }
 
     /// The changes of the pod-level requests to what the containers should request together if they had requests of their own.
-    fn at_pod_level(
-        &self,
-        now: &Evaluated,
-        usage: &[Option<Described<'_>>],
-        cluster: &mut dyn ClusterReader,
-    ) -> Result<Vec<PodLevel>, String> {
+    fn at_pod_level(&self, cluster: &mut dyn ClusterReader) -> Result<Vec<PodLevel>, String> {
         let mut object = self.object.clone();
-        let spec = object.pointer_mut(&in_pod(&now.path, "spec")).and_then(Value::as_object_mut);
+        let spec = object.pointer_mut(&in_pod(&self.now.path, "spec")).and_then(Value::as_object_mut);
         let Some(of_pod) = spec.and_then(|spec| spec.remove("resources")) else { return Ok(Vec::new()) };
-        let advised = self.recommended(&object, now, usage, cluster)?.containers;
+        let advised = self.recommended(&object, cluster)?.containers;
         let mut found = Vec::new();
         for resource in CPU_AND_MEMORY {
             let amount = |of: &str| {
@@ -498,12 +497,10 @@ impl Evaluator<'_> {
     /// killed, since pods of the image in other places may have used more. And those that are lower, where nobody asked for such.
     fn new_limits(
         &self,
-        now: &Evaluated,
         with_authors: &[ContainerAdvice],
-        usage: &[Option<Described<'_>>],
         cluster: &mut dyn ClusterReader,
     ) -> Result<(MemoryLimits, MemoryLimits), String> {
-        let containers = &now.containers;
+        let containers = &self.now.containers;
         let is_wanted = |container: &&ContainerAdvice| {
             !container.is_too_brief()
                 && self.declined(&container.name, Resource::Memory, true).is_none()
@@ -520,13 +517,13 @@ impl Evaluator<'_> {
         if with_authors.iter().zip(&limits).any(is_cut) {
             let mut object = self.object.clone();
             for (container, _) in containers.iter().zip(&limits).filter(|(_, limit)| limit.is_some()) {
-                set_amount(&mut object, &now.path, container.place(), MEMORY_LIMIT, None);
+                set_amount(&mut object, &self.now.path, container.place(), MEMORY_LIMIT, None);
             }
-            unlimited = Some(self.recommended(&object, now, usage, cluster)?.containers);
+            unlimited = Some(self.recommended(&object, cluster)?.containers);
         }
         let advised = unlimited.as_deref().unwrap_or(with_authors);
         let mut lower_limits = Vec::new();
-        for (((limit, advised), container), usage) in limits.iter_mut().zip(advised).zip(containers).zip(usage) {
+        for (((limit, advised), container), usage) in limits.iter_mut().zip(advised).zip(containers).zip(self.usage) {
             let request = advised.resource(Resource::Memory).and_then(|memory| memory.recommended.clone());
             if let (Some(limit), Some(request)) = (limit.as_mut(), request) {
                 *limit = limit.clone().max(request);
@@ -547,42 +544,38 @@ impl Evaluator<'_> {
     }
 
     /// Recommends requests for each container of an object from its usage.
-    fn recommended(
-        &self,
-        object: &Value,
-        now: &Evaluated,
-        usage: &[Option<Described<'_>>],
-        cluster: &mut dyn ClusterReader,
-    ) -> Result<Evaluated, String> {
-        let mut advice = now.clone();
+    fn recommended(&self, object: &Value, cluster: &mut dyn ClusterReader) -> Result<Evaluated, String> {
+        let mut advice = self.now.clone();
         match self.engine.usage {
             // The object itself has been evaluated already.
             UsageSource::Profiles if object == self.object => {}
             UsageSource::Profiles => {
-                let found = self.evaluate(self.engine.settings, &self.ask(object.clone())?, cluster)?;
+                let asked = Asked::of(object.clone(), self.namespace)?;
+                let found = self.engine.evaluate(self.engine.settings, &asked, cluster)?;
                 found.into_iter().for_each(|found| advice.take(found, |_| true));
             }
-            UsageSource::Read(_) => self.take_advice_from(usage, object, now, &mut advice, cluster)?,
+            UsageSource::Read(_) => self.take_advice_from_source(object, &mut advice, cluster)?,
         }
-        self.withdraw(&mut advice.containers, usage, now.admitted.qos);
+        self.withdraw(&mut advice.containers);
         Ok(advice)
     }
 
     /// The same from usage that was read from a source.
-    fn take_advice_from(
+    fn take_advice_from_source(
         &self,
-        usage: &[Option<Described<'_>>],
         object: &Value,
-        now: &Evaluated,
         advice: &mut Evaluated,
         cluster: &mut dyn ClusterReader,
     ) -> Result<(), String> {
-        let (asked, turns) = (self.ask(object.clone())?, turns(&now.containers));
+        let (asked, turns) = (Asked::of(object.clone(), self.namespace)?, turns(&self.now.containers));
+        // The name under which admission knows what the object's pods used.
+        let name = metadata(object, "name");
+        let workload = if ApiKind::of(object).kind == "Pod" { workload::of_pod(name) } else { name };
         for turn in 0..=turns.iter().copied().max().unwrap_or(0) {
             let is_its_turn = |place: usize| turns.get(place) == Some(&turn);
-            let containers = now.containers.iter().enumerate();
+            let containers = self.now.containers.iter().enumerate();
             let containers = containers.filter_map(|(place, container)| {
-                let described = usage.get(place)?.as_ref()?;
+                let described = self.usage.get(place)?.as_ref()?;
                 let mut history = described.history.clone()?;
                 if let Some(killed_at) = container.killed_at.as_ref().filter(|_| described.usage.lacks_kill_limit) {
                     history.oom_kills.iter_mut().for_each(|kill| kill.memory = killed_at.clone());
@@ -592,12 +585,11 @@ impl Evaluator<'_> {
                 let is_asked = is_its_turn(place);
                 Some(overlay::ContainerHistory { name: &container.name, image: &container.image, history, is_asked })
             });
-            let (namespace, workload) = (self.namespace, workload_of(object));
-            let mut overlay = HistoryOverlay::with(cluster, namespace, self.engine.now, workload, containers);
-            let found = self.evaluate(self.engine.settings, &asked, &mut overlay)?;
+            let mut overlay = HistoryOverlay::with(cluster, self.namespace, self.engine.now, workload, containers);
+            let found = self.engine.evaluate(self.engine.settings, &asked, &mut overlay)?;
             found.into_iter().for_each(|found| advice.take(found, is_its_turn));
         }
-        for (container, usage) in advice.containers.iter_mut().zip(usage) {
+        for (container, usage) in advice.containers.iter_mut().zip(self.usage) {
             let age = usage.as_ref().and_then(|described| self.engine.age(described.usage));
             let month = usage.as_ref().and_then(|of| of.history.as_ref()?.windows.get(&Window::Month));
             container.peak_to_cover = month.and_then(|month| month.memory.as_ref()?.peak.clone());
@@ -608,10 +600,11 @@ impl Evaluator<'_> {
     }
 
     /// Takes back what a person declined, what usage does not support, and less than is kept for a purpose.
-    fn withdraw(&self, containers: &mut [ContainerAdvice], usage: &[Option<Described<'_>>], qos: &str) {
+    fn withdraw(&self, containers: &mut [ContainerAdvice]) {
         // All containers of a pod keep it Guaranteed.
-        let has_cpus = qos == "Guaranteed" && containers.iter().any(ContainerAdvice::is_limited_to_whole_cpus);
-        for (container, usage) in containers.iter_mut().zip(usage) {
+        let is_guaranteed = self.now.admitted.qos == "Guaranteed";
+        let has_cpus = is_guaranteed && containers.iter().any(ContainerAdvice::is_limited_to_whole_cpus);
+        for (container, usage) in containers.iter_mut().zip(self.usage) {
             let description = usage.as_ref().map(|usage| &usage.description);
             let why = |advice| self.why_not(container, advice, description, has_cpus);
             let reasons: Vec<Option<NoRecommendation>> = container.resources.iter().map(why).collect();
@@ -648,7 +641,7 @@ impl Evaluator<'_> {
                 Some(NoRecommendation::NotSeen { days })
             } else if of.is_crash_looping {
                 Some(NoRecommendation::CrashLoop)
-            } else if let Some(kept) = self.kept.as_ref().filter(|_| advice.is_lowered()) {
+            } else if let Some(kept) = self.kept.filter(|_| advice.is_lowered()) {
                 Some(NoRecommendation::Kept { why: kept.reason() })
             } else if has_cpus {
                 Some(NoRecommendation::WholeCpus)
@@ -676,7 +669,8 @@ impl Evaluator<'_> {
 
     /// The day on which a person declined a recommendation.
     fn declined(&self, container: &str, resource: Resource, is_raised: bool) -> Option<&str> {
-        let workload = WorkloadRef::new(self.namespace, &self.kind.kind, metadata(self.object, "name"));
+        let kind = ApiKind::of(self.object).kind;
+        let workload = WorkloadRef::new(self.namespace, &kind, metadata(self.object, "name"));
         self.engine.declined?.date(&workload, container, resource.name(), is_raised)
     }
 
@@ -684,11 +678,10 @@ impl Evaluator<'_> {
     fn admit_with(
         &self,
         object: &Value,
-        now: &Evaluated,
         containers: &[ContainerAdvice],
         cluster: &mut dyn ClusterReader,
     ) -> Result<Admitted, String> {
-        let mut written = object.clone();
+        let (now, mut written) = (self.now, object.clone());
         for container in containers {
             for advice in &container.resources {
                 if let Some(amount) = &advice.recommended {
@@ -704,7 +697,7 @@ impl Evaluator<'_> {
         if written == *self.object {
             return Ok(now.admitted.clone());
         }
-        let found = self.admit(&self.ask(written)?, cluster)?;
+        let found = self.engine.admit(&Asked::of(written, self.namespace)?, cluster)?;
         found.map(|found| found.admitted).ok_or_else(|| "the object runs no containers any more".to_owned())
     }
 }
@@ -771,12 +764,6 @@ impl ContainerAdvice {
             self.killed_at = self.killed_at.take().max(limit);
         }
     }
-}
-
-/// The name under which admission knows what an object's pods used.
-fn workload_of(object: &Value) -> &str {
-    let name = metadata(object, "name");
-    if ApiKind::of(object).kind == "Pod" { workload::of_pod(name) } else { name }
 }
 
 /// In which turn each container is asked about: until there is enough of its own history, the policy goes by that of the

@@ -155,11 +155,9 @@ impl Recommendations {
     ) -> Self {
         sort(&mut workloads, order, &prices);
         for of in &mut workloads {
-            let severities: Vec<Severity> =
-                of.containers.iter().map(|container| risk::severity(of, container)).collect();
-            of.containers.iter_mut().zip(severities).for_each(|(container, severity)| container.severity = severity);
-            let flags: Vec<Vec<Flag>> = of.containers.iter().map(|container| of.flags(container)).collect();
-            of.containers.iter_mut().zip(flags).for_each(|(container, flags)| container.flags = flags);
+            let told = of.containers.iter().map(|container| (risk::severity(of, container), of.flags(container)));
+            let told: Vec<(Severity, Vec<Flag>)> = told.collect();
+            of.containers.iter_mut().zip(told).for_each(|(of, told)| (of.severity, of.flags) = told);
         }
         let (totals, total, quotas) = (Vec::new(), total(None, &[], &prices), Vec::new());
         let risks = risk::of_all(&workloads);

@@ -242,19 +242,6 @@ fn a_partial_reading_is_named_in_every_output_with_room_for_notes() {
 }
 
 #[test]
-fn each_flag_is_explained_below_the_table() {
-    let report = report();
-    let table = table(&report, false);
-    let (_, explained) = table.split_once("\nFlags:\n").unwrap();
-    let flags: Vec<String> = report.containers().flat_map(|(_, of)| &of.flags).map(|flag| flag.to_string()).collect();
-    assert!(flags.len() > 5, "{flags:?}");
-    for flag in flags {
-        let mut names = explained.lines().filter_map(|line| Some(line.trim().split_once(": ")?.0));
-        assert!(flag == "no usage data" || names.any(|name| flag.starts_with(name)), "{flag}: {explained}");
-    }
-}
-
-#[test]
 fn no_sums_are_shown_without_any_recommendation() {
     let deployment = |name: &str| {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "shop"},

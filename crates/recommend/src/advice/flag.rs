@@ -77,7 +77,6 @@ impl fmt::Display for Flag {
             Self::OomKills(kills) => write!(f, "oom {kills}"),
             Self::Throttled(percent) => write!(f, "throttled {percent}%"),
             Self::Restarts(restarts) => write!(f, "restarts {restarts}"),
-            Self::CrashLoop => f.write_str("crash loop"),
             Self::PodsDiffer(differ) => {
                 let Difference { resource, pods: (some, all), is_covered, .. } = differ;
                 let [amount, others] = [differ.amount, differ.others].map(|amount| people_read(amount, *resource));
@@ -109,39 +108,24 @@ impl fmt::Display for Flag {
             Self::Fell(fall, to) => {
                 write!(f, "less since {} ({})", date_of(fall.age, *to), people_read(fall.amount, fall.resource))
             }
-            Self::BelowPeak => f.write_str("below peak"),
-            Self::Injected => f.write_str("injected"),
             Self::NewPodsGet(requests) => write!(f, "new pods get {requests}"),
             Self::Init(amount) => write!(f, "init {amount}"),
             Self::PodLevel(all) => {
                 let all = all.iter().map(PodLevel::to_string).collect::<Vec<_>>().join(", ");
                 write!(f, "pod level {all}")
             }
-            Self::OnDelete => f.write_str("on delete"),
-            Self::Paused => f.write_str("paused"),
-            Self::Recreate => f.write_str("recreate"),
             Self::Reads(settings) => write!(f, "reads {settings}"),
             Self::Kept(kept) => write!(f, "{kept}"),
             Self::Device(name) => write!(f, "device {name}"),
             Self::BeyondNodes(amounts) => write!(f, "no node has {amounts}"),
-            Self::AtLimit => f.write_str("at its limit"),
-            Self::Limit => f.write_str("limit"),
-            Self::Blocked => f.write_str("blocked"),
-            Self::Untried => f.write_str("not tried yet"),
-            Self::Autoscaler => f.write_str("hpa"),
-            Self::QosClass => f.write_str("qos"),
             Self::WholeCpus(enough) if enough.is_empty() => f.write_str("whole cpus"),
             Self::WholeCpus(enough) => write!(f, "whole cpus ({enough} would do)"),
-            Self::NoUsageData => f.write_str(NO_USAGE_DATA),
             Self::TooBrief(seen) => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
             Self::Thin(seen) => write!(f, "short history ({seen})"),
             Self::Stale(days) => write!(f, "last seen {days} d ago"),
-            Self::BlockedNow => f.write_str("blocked now"),
-            Self::Rejected => f.write_str("rejected"),
-            Self::StaticPod => f.write_str("static pod"),
-            Self::Vpa => f.write_str("vpa"),
-            Self::Keda => f.write_str("keda"),
             Self::Custom(kind) => f.write_str(kind),
+            // The others are named as their explanations begin.
+            _ => f.write_str(self.explained().and_then(|text| text.split(':').next()).unwrap_or(NO_USAGE_DATA)),
         }
     }
 }

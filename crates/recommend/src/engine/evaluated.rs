@@ -3,6 +3,7 @@
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::lookup::{Lookup, Missing};
 use headroom_admission::cluster::usage::Resource;
+use headroom_admission::estimate::Basis;
 use headroom_admission::evaluation::Recommended;
 use headroom_admission::json::{Document, Malformed};
 use headroom_admission::recommend::{Measurements, NoRecommendation};
@@ -235,7 +236,11 @@ fn of_resource(
     advice.change = Some(Delta::new(before.map(|value| &value.quantity), &estimate.quantity));
     let Measurements { samples, percentiles, peak, not_covered, .. } = measured.clone();
     let peak = not_covered.map_or(peak.clone(), |most| most.max(peak));
-    advice.used = Some(Distribution::new(resource, samples, percentiles, peak).of_history(&estimate.basis));
+    let mut used = Distribution::new(resource, samples, percentiles, peak);
+    if let Basis::History { key, window, .. } = &estimate.basis {
+        used.of = Some(format!("{key} in {window}"));
+    }
+    advice.used = Some(used);
     advice.reason = Some(AdviceReason::new(estimate, Some(measured)));
     advice
 }

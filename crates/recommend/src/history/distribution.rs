@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use headroom_admission::amount::{Family, Quantity};
 use headroom_admission::cluster::usage::{Percentile, Resource};
-use headroom_admission::estimate::Basis;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
@@ -42,14 +41,6 @@ impl Distribution {
     pub fn new(resource: Resource, samples: u64, percentiles: Vec<(Percentile, Quantity)>, peak: Quantity) -> Self {
         let of = |at: Percentile| percentiles.iter().find(|(known, _)| *known == at).map(|(_, amount)| amount.clone());
         Self { samples, of: None, resource, percentiles: Box::new(Percentile::PUBLISHED.map(of)), peak }
-    }
-
-    /// Names the history that it is from.
-    pub fn of_history(mut self, basis: &Basis) -> Self {
-        if let Basis::History { key, window, .. } = basis {
-            self.of = Some(format!("{key} in {window}"));
-        }
-        self
     }
 
     /// None if nothing was observed.

@@ -221,7 +221,7 @@ impl RecommendedChange<'_> {
 
     /// True if a manifest has an amount.
     pub fn sets(&self, manifest: &Value, container: &ContainerChange, requirement: Requirement, name: &str) -> bool {
-        let found = container_in(manifest, &self.path(), container.is_init, &container.name);
+        let found = container_in(manifest, &self.path(), (&container.name, container.is_init));
         let place = format!("/resources/{}/{name}", requirement.field());
         found.is_some_and(|container| container.pointer(&place).is_some())
     }
