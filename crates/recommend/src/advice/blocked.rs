@@ -63,16 +63,16 @@ impl fmt::Display for Blocked {
         }
         let fits =
             self.fits.iter().map(|Fit { container, resource, amount }| format!("{container} {resource} {amount}"));
-        let fits = Some(fits.collect::<Vec<_>>().join(", ")).filter(|fits| !fits.is_empty());
+        let fits = fits.collect::<Vec<_>>().join(", ");
         let raise = self.raise.iter().map(|BlockingBound { quota, is_tenant, resource, hard }| {
             format!("{resource} of {}quota {quota} to {hard}", if *is_tenant { "tenant " } else { "" })
         });
-        let raise = Some(raise.collect::<Vec<_>>().join(", ")).filter(|raise| !raise.is_empty());
-        match (fits, raise) {
-            (Some(fits), Some(raise)) => write!(f, "; {fits} fits; or raise {raise}"),
-            (Some(fits), None) => write!(f, "; {fits} fits"),
-            (None, Some(raise)) => write!(f, "; raise {raise}"),
-            (None, None) => Ok(()),
+        let raise = raise.collect::<Vec<_>>().join(", ");
+        match (fits.as_str(), raise.as_str()) {
+            ("", "") => Ok(()),
+            (fits, "") => write!(f, "; {fits} fits"),
+            ("", raise) => write!(f, "; raise {raise}"),
+            (fits, raise) => write!(f, "; {fits} fits; or raise {raise}"),
         }
     }
 }

@@ -16,7 +16,6 @@ use crate::advice::pod_request::PodLevel;
 use crate::history::description::{Difference, Fall, Recurrence, Rhythm};
 use crate::history::evidence::{Evidence, weekday};
 
-/// A reason to look closer before taking a recommendation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flag {
     OomKills(u64),

@@ -31,8 +31,8 @@ pub struct QuotaEffect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodCharge {
     pub level: QuotaLevel,
-    /// None if the quota is not about the pod.
-    pub amount: Option<Quantity>,
+    /// Nothing if the quota is not about the pod.
+    pub amount: Quantity,
 }
 
 /// The charges of a pod under every name of every quota of its namespace.
@@ -54,7 +54,7 @@ pub fn charges(namespace: &str, pod: &Pod<'_>, context: &Context<'_>) -> Result<
                 used: quota.used.get(name).cloned().unwrap_or(Quantity::ZERO),
                 hard: Some(hard.clone()),
             },
-            amount: usage.get(name).cloned(),
+            amount: usage.get(name).cloned().unwrap_or(Quantity::ZERO),
         }));
     }
     Ok(charges)
@@ -64,9 +64,8 @@ pub fn charges(namespace: &str, pod: &Pod<'_>, context: &Context<'_>) -> Result<
 /// any. Without `before` they do not exist yet.
 pub fn between(pods: u64, before: Option<&[PodCharge]>, after: &[PodCharge]) -> Box<[QuotaEffect]> {
     let effect = |(place, after): (usize, &PodCharge)| {
-        let before = before.and_then(|before| before.get(place)?.amount.as_ref());
-        let of = |amount: Option<&Quantity>| amount.cloned().unwrap_or(Quantity::ZERO);
-        let change = of(after.amount.as_ref()).minus(&of(before)).times_count(pods);
+        let before = before.and_then(|before| before.get(place)).map_or(&Quantity::ZERO, |before| &before.amount);
+        let change = after.amount.minus(before).times_count(pods);
         (!change.is_zero()).then(|| QuotaEffect::new(after.level.clone(), change))
     };
     after.iter().enumerate().filter_map(effect).collect()
@@ -117,7 +116,7 @@ mod tests {
         let amount = |text: &str| text.parse::<Quantity>().unwrap();
         let [namespace, quota, name] = ["shop", "team", resource].map(str::to_owned);
         let level = QuotaLevel { key: QuotaKey { namespace, quota, name }, used: amount("3"), hard: Some(amount("4")) };
-        let charge = |charged: Quantity| [PodCharge { level: level.clone(), amount: Some(charged) }];
+        let charge = |amount: Quantity| [PodCharge { level: level.clone(), amount }];
         between(1, Some(&charge(amount("2"))), &charge(amount("2").plus(&amount(change))))
     }
 

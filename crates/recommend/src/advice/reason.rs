@@ -23,7 +23,7 @@ pub struct AdviceReason {
     lowered: Vec<(Quantity, Option<String>)>,
     /// Histories that were looked at first and not used.
     skipped: Vec<String>,
-    /// The pods, namespaces and out-of-memory kills of the history, if the basis is one.
+    /// The pods, namespaces and out-of-memory kills of the history.
     counted: (u64, u64, usize),
     /// The most that was used once, or by single pods beyond all others.
     pub not_covered: Option<String>,
@@ -32,7 +32,7 @@ pub struct AdviceReason {
 }
 
 impl AdviceReason {
-    pub fn new(estimate: &Estimate<'_>, measured: Option<&Measurements>) -> Self {
+    pub fn new(estimate: &Estimate<'_>, measured: &Measurements) -> Self {
         let bound = |of: &Adjustment<'_>| {
             let bound = match &of.reason {
                 AdjustmentReason::Max(range) => Some(format!("the max of {range}")),
@@ -47,8 +47,8 @@ impl AdviceReason {
             adjustments: estimate.adjustments.iter().map(ToString::to_string).collect(),
             lowered: estimate.adjustments.iter().filter_map(bound).collect(),
             skipped: estimate.rejected.iter().map(ToString::to_string).collect(),
-            counted: measured.map(|of| (of.pods, of.namespaces, of.oom_kills.len())).unwrap_or_default(),
-            not_covered: measured.and_then(|of| Some(shown(of.not_covered.as_ref()?, of.resource))),
+            counted: (measured.pods, measured.namespaces, measured.oom_kills.len()),
+            not_covered: measured.not_covered.as_ref().map(|most| shown(most, measured.resource)),
             allowed_by: None,
         }
     }

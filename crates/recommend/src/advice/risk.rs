@@ -81,7 +81,7 @@ fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
     if let Some(texts) = killed(container) {
         add(RiskKind::OomKilled, Some(Resource::Memory), container.oom_kills, texts);
     }
-    if let Some(percent) = container.throttled_percent.filter(|_| container.is_much_throttled()) {
+    if let Some(percent) = container.much_throttled() {
         let text = format!("throttled in {percent}% of its CPU periods");
         add(RiskKind::Throttled, Some(Resource::Cpu), percent, (text, "raise or remove the CPU limit".to_owned()));
     }

@@ -26,7 +26,7 @@ use headroom_workloads::WorkloadRef;
 use headroom_workloads::program::{Setting, Told};
 
 /// From this share of throttled periods on, in percent, CPU usage shows less than the container wanted.
-pub const MUCH_THROTTLED: u64 = 5;
+const MUCH_THROTTLED: u64 = 5;
 
 /// An object that makes pods, a pod, or an image that does not run yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -134,7 +134,6 @@ pub struct ContainerAdvice {
     #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<Setting>,
     pub severity: Severity,
-    /// The reasons to look closer.
     #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<Flag>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -224,7 +223,6 @@ pub struct CurrentRequest {
     pub from: RequestOrigin,
 }
 
-/// The origin of a current request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestOrigin {
     Author,
@@ -307,7 +305,6 @@ impl ResourceAdvice {
         self.request.as_ref().is_none_or(|of| of.value.is_zero() && !is_author(of))
     }
 
-    /// Sets the recommended request.
     pub fn recommend(&mut self, amount: Option<Quantity>) {
         self.recommended = amount;
         let request = self.request.take();
@@ -339,7 +336,6 @@ impl ResourceAdvice {
     }
 }
 
-/// True for whole CPUs.
 fn is_whole(cpu: &Quantity) -> bool {
     cpu.milli_value() > 0 && cpu.milli_value() % 1000 == 0
 }
@@ -431,13 +427,12 @@ impl ContainerAdvice {
 
     /// True if its author limits it to whole CPUs, which may be its own if its pod is Guaranteed.
     pub fn is_limited_to_whole_cpus(&self) -> bool {
-        let cpu = self.resource(Resource::Cpu).and_then(|advice| advice.written_limit.as_ref());
-        cpu.is_some_and(is_whole)
+        self.resource(Resource::Cpu).and_then(|advice| advice.written_limit.as_ref()).is_some_and(is_whole)
     }
 
-    /// True if throttling hides how much CPU it needs.
-    pub fn is_much_throttled(&self) -> bool {
-        self.throttled_percent.is_some_and(|percent| percent >= MUCH_THROTTLED)
+    /// Percent of throttled periods, if they are so many that they hide how much CPU it needs.
+    pub fn much_throttled(&self) -> Option<u64> {
+        self.throttled_percent.filter(|percent| *percent >= MUCH_THROTTLED)
     }
 }
 
@@ -458,10 +453,9 @@ impl Workload {
     /// The flags of a container with all that is recommended.
     pub fn flags(&self, container: &ContainerAdvice) -> Vec<Flag> {
         let has_limit = container.resource(Resource::Memory).is_some_and(|memory| memory.recommended_limit.is_some());
-        let throttled = container.throttled_percent.filter(|_| container.is_much_throttled());
         let first = [
             (container.oom_kills > 0).then_some(Flag::OomKills(container.oom_kills)),
-            throttled.map(Flag::Throttled),
+            container.much_throttled().map(Flag::Throttled),
             (container.restarts > 0).then_some(Flag::Restarts(container.restarts)),
             container.is_crash_looping.then_some(Flag::CrashLoop),
             container.evidence.and_then(|of| of.silent_days).map(Flag::Stale),
@@ -498,17 +492,12 @@ impl Workload {
             thin.map(Flag::Thin),
             self.is_untried.then_some(Flag::Untried),
         ];
-        let grows = container.grows.iter().cloned().map(Flag::Grows);
-        let patterns = container.patterns.iter().cloned();
-        let shared = self.shared_flags.iter().cloned();
-        first
-            .into_iter()
-            .flatten()
-            .chain(grows)
-            .chain(patterns)
-            .chain(last.into_iter().flatten())
-            .chain(shared)
-            .collect()
+        let mut flags: Vec<Flag> = first.into_iter().flatten().collect();
+        flags.extend(container.grows.iter().cloned().map(Flag::Grows));
+        flags.extend(container.patterns.iter().cloned());
+        flags.extend(last.into_iter().flatten());
+        flags.extend(self.shared_flags.iter().cloned());
+        flags
     }
 
     /// True if a node may give a container whole CPUs of its own.

@@ -241,7 +241,7 @@ fn of_resource(
         used.of = Some(format!("{key} in {window}"));
     }
     advice.used = Some(used);
-    advice.reason = Some(AdviceReason::new(estimate, Some(measured)));
+    advice.reason = Some(AdviceReason::new(estimate, measured));
     advice
 }
 

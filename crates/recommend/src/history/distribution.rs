@@ -25,14 +25,6 @@ pub struct Distribution {
     peak: Quantity,
 }
 
-/// An amount of a distribution, as a drawing wants it.
-struct Point {
-    /// `p90`, `peak`
-    label: String,
-    shown: String,
-    value: u64,
-}
-
 const PLOT_COLUMNS: usize = 40;
 /// Every published percentile would be more lines than they say.
 const PLOTTED: [&str; 7] = ["p50", "p75", "p90", "p95", "p99", "p99.9", "peak"];
@@ -93,37 +85,34 @@ impl Distribution {
     }
 
     /// In rising order, the peak last.
-    fn points(&self) -> impl Iterator<Item = Point> {
-        let point =
-            |label, amount: &Quantity| Point { label, shown: shown(amount, self.resource), value: thousandths(amount) };
-        let points = self.known().map(move |(at, amount)| point(at.to_string(), amount));
-        points.chain([point("peak".to_owned(), &self.peak)])
+    fn lines(&self) -> impl Iterator<Item = Line> {
+        let line = |label, amount: &Quantity| {
+            let (value, amount) = (thousandths(amount), shown(amount, self.resource));
+            Line { label, amount, value, note: String::new() }
+        };
+        let lines = self.known().map(move |(at, amount)| line(at.to_string(), amount));
+        lines.chain([line("peak".to_owned(), &self.peak)])
     }
 
     /// The amounts at some labels, in thousandths.
     pub fn at(&self, labels: &[&'static str]) -> impl Iterator<Item = (&'static str, u64)> {
-        self.points().filter_map(|point| {
-            let label = labels.iter().find(|label| **label == point.label)?;
-            Some((*label, point.value))
+        self.lines().filter_map(|line| {
+            let label = labels.iter().find(|label| **label == line.label)?;
+            Some((*label, line.value))
         })
     }
 
     /// One small column for each percentile, and one for the peak.
     pub fn columns(&self, charset: Charset) -> String {
-        let values: Vec<u64> = self.points().map(|point| point.value).collect();
+        let values: Vec<u64> = self.lines().map(|line| line.value).collect();
         draw::columns(&values, charset)
     }
 
     /// A bar for each percentile that matters, with a note at the one of that label.
     pub fn plot(&self, charset: Charset, noted: &str, note: &str) -> String {
-        let is_plotted = |point: &Point| PLOTTED.contains(&point.label.as_str()) || point.label == noted;
-        let line = |point: Point| Line {
-            note: if point.label == noted { note.to_owned() } else { String::new() },
-            label: point.label,
-            amount: point.shown,
-            value: point.value,
-        };
-        let lines: Vec<Line> = self.points().filter(is_plotted).map(line).collect();
+        let is_plotted = |line: &Line| PLOTTED.contains(&line.label.as_str()) || line.label == noted;
+        let mut lines: Vec<Line> = self.lines().filter(is_plotted).collect();
+        lines.iter_mut().filter(|line| line.label == noted).for_each(|line| note.clone_into(&mut line.note));
         draw::plot(&lines, PLOT_COLUMNS, charset)
     }
 }
