@@ -4,6 +4,7 @@
 pub mod price;
 pub mod rule;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -153,7 +154,14 @@ impl Recommendations {
         prices: Prices,
         order: Order,
     ) -> Self {
-        sort(&mut workloads, order, &prices);
+        // Equal workloads stay in the order of names.
+        workloads.sort_by(|a, b| a.key.cmp(&b.key));
+        if order == Order::Waste {
+            workloads.sort_by_key(|of| {
+                let [cpu, memory] = CPU_AND_MEMORY.map(|resource| of.possible_saving(resource));
+                Reverse(prices.weight(&cpu, &memory))
+            });
+        }
         for of in &mut workloads {
             let told = of.containers.iter().map(|container| (risk::severity(of, container), of.flags(container)));
             let told: Vec<(Severity, Vec<Flag>)> = told.collect();
@@ -305,16 +313,6 @@ impl Recommendations {
             [first, others @ ..] => format!("{} {first} and {} more: {note}", first.namespace, others.len()),
         });
         worded.chain(self.notes.iter().cloned()).collect()
-    }
-}
-
-fn sort(workloads: &mut [Workload], order: Order, prices: &Prices) {
-    // Equal workloads stay in the order of names.
-    workloads.sort_by(|a, b| a.key.cmp(&b.key));
-    if order == Order::Waste {
-        workloads.sort_by_key(|of| {
-            std::cmp::Reverse(prices.weight(&of.possible_saving(Resource::Cpu), &of.possible_saving(Resource::Memory)))
-        });
     }
 }
 

@@ -67,10 +67,7 @@ pub fn end<'o>(
                 reasons: effect.reasons.iter().map(ToString::to_string).collect(),
             })
             .collect(),
-        exceeded: exceeded
-            .map(|quota| &quota.level.key)
-            .map(|key| format!("{} {}", key.quota_name(), key.name))
-            .collect(),
+        exceeded: exceeded.map(|of| format!("{} {}", of.level.key.quota_name(), of.level.key.name)).collect(),
         missed: effects.missed.clone(),
     })
 }

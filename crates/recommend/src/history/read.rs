@@ -124,11 +124,10 @@ pub async fn read(
         progress.lengthen(1);
         Some(halves)
     };
-    let take = |query: Query, read| {
+    let take = |query: Query, read: Result<PartialHistory, SourceError>| {
         progress.advance(1);
         match read {
             Ok(part) => {
-                let part: PartialHistory = part;
                 part.strangers.iter().for_each(|(kind, pods)| strangers.entry(kind.clone()).or_default().merge(pods));
                 reading.histories.add(part);
             }

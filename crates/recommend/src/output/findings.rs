@@ -10,9 +10,7 @@ use crate::report::Recommendations;
 pub struct Gate {
     /// A request that is off its recommendation by more than so many percent, or missing.
     pub off_by_percent: Option<u64>,
-    /// A risk.
     pub risk: bool,
-    /// A change that would be blocked.
     pub blocked: bool,
 }
 
@@ -41,14 +39,12 @@ pub fn of(report: &Recommendations, gate: Gate) -> Vec<String> {
 fn off_by(container: &ContainerAdvice, resource: &ResourceAdvice, most: u64) -> Option<String> {
     let recommended = resource.recommended.as_ref()?;
     let name = resource.resource.name();
-    let text = match (&resource.request, resource.off_by_percent()) {
-        (None, _) => format!("no {name} request; recommended {recommended}"),
-        (Some(current), Some(percent)) if percent.unsigned_abs() > most => {
-            let way = if percent > 0 { "above" } else { "below" };
-            let off = percent.unsigned_abs();
-            format!("{name} request {} is {off}% {way} the recommended {recommended}", current.value)
-        }
-        (Some(_), _) => return None,
+    let text = if let Some(current) = &resource.request {
+        let percent = resource.off_by_percent().filter(|percent| percent.unsigned_abs() > most)?;
+        let (off, way) = (percent.unsigned_abs(), if percent > 0 { "above" } else { "below" });
+        format!("{name} request {} is {off}% {way} the recommended {recommended}", current.value)
+    } else {
+        format!("no {name} request; recommended {recommended}")
     };
     Some(format!("container {}: {text}", container.name))
 }

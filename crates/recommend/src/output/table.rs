@@ -318,11 +318,9 @@ fn wide(of: &Workload, container: &ContainerAdvice, units: &Units, charset: Char
         advice.and_then(|advice| advice.used.as_ref()).map_or_else(dash, |used| used.columns(charset))
     };
     let qos = if of.qos == of.qos_after { of.qos.to_owned() } else { format!("{} -> {}", of.qos, of.qos_after) };
-    let scaled: Vec<String> = of
-        .autoscalers
-        .iter()
-        .map(|scaled| format!("{} {}% -> {}%", scaled.resource, scaled.target_percent, scaled.target_to_keep))
-        .collect();
+    let scaled = of.autoscalers.iter();
+    let scaled = scaled.map(|of| format!("{} {}% -> {}%", of.resource, of.target_percent, of.target_to_keep));
+    let scaled = scaled.collect::<Vec<_>>().join("; ");
     [
         change(cpu),
         drawn(cpu),
@@ -334,7 +332,7 @@ fn wide(of: &Workload, container: &ContainerAdvice, units: &Units, charset: Char
         container.oom_kills.to_string(),
         container.throttled_percent.map_or_else(dash, |percent| format!("{percent}%")),
         container.restarts.to_string(),
-        if scaled.is_empty() { dash() } else { scaled.join("; ") },
+        if scaled.is_empty() { dash() } else { scaled },
         container.image.clone(),
     ]
 }
