@@ -36,14 +36,14 @@ fn deployment(container: &str) -> String {
 /// Sets both requests in a container, and again, which must change nothing more.
 #[track_caller]
 fn check(before: &str, after: &str) {
-    check_texts(&deployment(before), &deployment(after));
+    check_texts(&[both()], &deployment(before), &deployment(after));
 }
 
 #[track_caller]
-fn check_texts(before: &str, after: &str) {
-    let edited = set_amounts(before, &[both()]).unwrap().unwrap_or_else(|| before.to_owned());
+fn check_texts(edits: &[Edit], before: &str, after: &str) {
+    let edited = set_amounts(before, edits).unwrap().unwrap_or_else(|| before.to_owned());
     assert_eq!(edited, after, "\n{edited}");
-    assert_eq!(set_amounts(&edited, &[both()]), Ok(None));
+    assert_eq!(set_amounts(&edited, edits), Ok(None));
 }
 
 const NEW: &str = "resources:\n  requests:\n    cpu: 120m\n    memory: 200Mi\n";
@@ -107,6 +107,7 @@ fn what_is_missing_joins_what_is_there() {
 #[test]
 fn text_blocks_are_stepped_around() {
     check_texts(
+        &[both()],
         "kind: Deployment\nmetadata:\n  name: web\nspec:\n  template:\n    spec:\n      containers:\n        - args:\n            - |\n              run\n\n          name: nginx\n          command: |\n            a\n",
         "kind: Deployment\nmetadata:\n  name: web\nspec:\n  template:\n    spec:\n      containers:\n        - resources:\n            requests:\n              cpu: 120m\n              memory: 200Mi\n          args:\n            - |\n              run\n\n          name: nginx\n          command: |\n            a\n",
     );
@@ -130,19 +131,20 @@ fn json_stays_json() {
         "\"image\": \"nginx\"\n",
         "\"image\": \"nginx\",\n      \"resources\": {\"requests\": {\"cpu\": \"120m\", \"memory\": \"200Mi\"}}\n",
     );
-    check_texts(before, &after);
+    check_texts(&[both()], before, &after);
     assert!(serde_json::from_str::<serde_json::Value>(&after).is_ok());
 }
 
 #[test]
 fn line_ends_stay_as_they_are() {
     check_texts(
+        &[both()],
         &deployment("tty: true").replace('\n', "\r\n"),
         &deployment(&format!("{NEW}tty: true")).replace('\n', "\r\n"),
     );
     let (before, after) = (deployment(""), deployment(NEW));
     let cut = |text: &str| text.replace("      # the end\n      restartPolicy: Always\n", "").trim_end().to_owned();
-    check_texts(&cut(&before), &cut(&after));
+    check_texts(&[both()], &cut(&before), &cut(&after));
 }
 
 #[test]
@@ -150,7 +152,7 @@ fn the_right_object_and_the_right_container_are_found() {
     let other = deployment("").replace("name: web", "name: other");
     let service = "kind: Service\nmetadata: {name: web}\n";
     let three = |web: &str| format!("{service}---\n{other}---\n{web}---\n# nothing\n");
-    check_texts(&three(&deployment("")), &three(&deployment(NEW)));
+    check_texts(&[both()], &three(&deployment("")), &three(&deployment(NEW)));
 
     let list = |resources: &str| {
         format!(
@@ -158,6 +160,7 @@ fn the_right_object_and_the_right_container_are_found() {
         )
     };
     check_texts(
+        &[both()],
         &list(""),
         &list("          resources:\n            requests:\n              cpu: 120m\n              memory: 200Mi\n"),
     );
@@ -184,7 +187,6 @@ worker:
         edit("web", Requirement::Limit, &[("memory", "2Gi")]),
         edit("worker", Requirement::Request, &[("cpu", "1")]),
     ];
-    let edited = set_amounts(text, &edits).unwrap().unwrap();
     let expected = "\
 # the shop
 web:
@@ -199,8 +201,7 @@ worker:
     requests:
       cpu: \"1\"
 ";
-    assert_eq!(edited, expected);
-    assert_eq!(set_amounts(&edited, &edits), Ok(None), "a second time");
+    check_texts(&edits, text, expected);
     let values: Value = serde_saphyr::from_str(text).unwrap();
     let is_in = |key: &str, requirement| {
         are_in_values(&values, &[key.to_owned()], requirement, &[("memory", Quantity::from_bytes(1 << 30))])
@@ -288,12 +289,8 @@ fn is_of_resources(line: &str) -> bool {
 
 #[test]
 fn a_limit_is_set_beside_the_requests() {
-    let limit = Edit { requirement: Requirement::Limit, ..change(&[("memory", "1200Mi")]) };
-    let check = |before: &str, after: &str| {
-        let edited = set_amounts(&deployment(before), &[limit.clone(), both()]).unwrap().unwrap();
-        assert_eq!(edited, deployment(after));
-        assert_eq!(set_amounts(&edited, &[limit.clone(), both()]), Ok(None));
-    };
+    let edits = [Edit { requirement: Requirement::Limit, ..change(&[("memory", "1200Mi")]) }, both()];
+    let check = |before: &str, after: &str| check_texts(&edits, &deployment(before), &deployment(after));
     check(
         "resources:\n  limits:\n    memory: 1Gi # by the book\n  requests:\n    memory: 1Gi\n",
         "resources:\n  limits:\n    memory: 1200Mi # by the book\n  requests:\n    cpu: 120m\n    memory: 200Mi\n",
@@ -330,22 +327,18 @@ spec:
 
 #[test]
 fn targets_are_set_where_they_stand() {
-    let check = |targets: &[TargetEdit], expected: &[(&str, &str)]| {
-        let edited = set_targets(AUTOSCALER, targets).unwrap().unwrap();
-        let wanted = expected.iter().fold(AUTOSCALER.to_owned(), |text, (from, to)| text.replace(from, to));
+    let check = |text: &str, targets: &[TargetEdit], expected: &[(&str, &str)]| {
+        let edited = set_targets(text, targets).unwrap().unwrap();
+        let wanted = expected.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
         assert_eq!(edited, wanted);
         assert_eq!(set_targets(&edited, targets), Ok(None));
     };
-    check(&[target("cpu", None, 140)], &[("70 # as", "140 # as")]);
-    check(&[target("cpu", Some("app"), 20)], &[("50}", "20}")]);
-    check(&[target("cpu", None, 7), target("memory", None, 160)], &[("70 # as", "7 # as"), ("80}", "160}")]);
-}
-
-#[test]
-fn the_target_of_the_first_version_is_set() {
-    let text = "kind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: shop}\nspec: {targetCPUUtilizationPercentage: 70}\n";
-    let edited = set_targets(text, &[target("cpu", None, 35)]).unwrap().unwrap();
-    assert_eq!(edited, text.replace("70", "35"));
+    check(AUTOSCALER, &[target("cpu", None, 140)], &[("70 # as", "140 # as")]);
+    check(AUTOSCALER, &[target("cpu", Some("app"), 20)], &[("50}", "20}")]);
+    let both = [target("cpu", None, 7), target("memory", None, 160)];
+    check(AUTOSCALER, &both, &[("70 # as", "7 # as"), ("80}", "160}")]);
+    let of_first_version = "kind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: shop}\nspec: {targetCPUUtilizationPercentage: 70}\n";
+    check(of_first_version, &[target("cpu", None, 35)], &[("70", "35")]);
 }
 
 #[test]
