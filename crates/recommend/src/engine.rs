@@ -69,7 +69,6 @@ pub struct Engine<'s> {
     /// Recommends lower memory limits too, where usage has been steady for a week.
     pub lowers_limits: bool,
     pub declined: Option<&'s Declined>,
-    /// ConfigMaps with settings of programs.
     pub configs: &'s ConfigMaps,
     /// The workloads that take over from a peer, by their numbers.
     pub kept: BTreeMap<usize, Kept>,
@@ -365,7 +364,6 @@ fn pods_of(entry: &WorkloadEntry, now: &Evaluated) -> (u64, bool) {
     }
 }
 
-/// A memory limit for each container.
 type MemoryLimits = Vec<Option<Quantity>>;
 
 /// The recommendations for a workload, and its pod after admission with them.
@@ -401,7 +399,6 @@ struct Evaluator<'a> {
     usage: &'a [Option<Described<'a>>],
     kept_targets: &'a [KeptTarget],
     kept: Option<&'a Kept>,
-    /// The changes of the requests of the pod as a whole.
     pod_level: Vec<PodLevel>,
 }
 
@@ -667,7 +664,6 @@ impl Evaluator<'_> {
         })
     }
 
-    /// The day on which a person declined a recommendation.
     fn declined(&self, container: &str, resource: Resource, is_raised: bool) -> Option<&str> {
         let kind = ApiKind::of(self.object).kind;
         let workload = WorkloadRef::new(self.namespace, &kind, metadata(self.object, "name"));
@@ -733,7 +729,6 @@ impl ContainerAdvice {
         }
     }
 
-    /// Takes over what was read of it.
     fn add_usage(&mut self, usage: Option<&ContainerUsage>, to: i64) {
         for advice in &mut self.resources {
             advice.used =

@@ -99,13 +99,11 @@ impl Histories {
         of.course.add_day(age, observed);
     }
 
-    /// The usage of the container of the first workload.
     #[cfg(test)]
     pub fn of_first(&mut self) -> &mut ContainerUsage {
         self.containers.entry((0, "a".to_owned())).or_default()
     }
 
-    /// Adds what one pod was observed to use on one day.
     #[cfg(test)]
     pub fn observe_pod(&mut self, workload: usize, container: &str, age: u32, pod: u32, observed: &Observed) {
         self.observe(workload, container, age, observed);

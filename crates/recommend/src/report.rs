@@ -31,15 +31,12 @@ pub struct Recommendations {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     pub source: ReportSource,
-    /// The rules by which requests are made.
     pub rules: Vec<RequestRule>,
     pub workloads: Vec<Workload>,
     /// By namespace.
     pub totals: Vec<Total>,
     pub total: Total,
-    /// The effect of all recommendations on each quota.
     pub quotas: Vec<QuotaEffect>,
-    /// The risks, the worst first.
     pub risks: Vec<Risk>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -47,7 +44,6 @@ pub struct Recommendations {
     pub prices: Prices,
 }
 
-/// The source of usage.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReportSource {
@@ -119,7 +115,6 @@ pub struct Total {
     /// The difference of both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_a_month: Option<Money>,
-    /// The currency, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub currency: Option<String>,
 }
@@ -136,7 +131,6 @@ pub struct Sum {
     pub saved: Quantity,
 }
 
-/// The order of workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// Savings in money, or as if 1 core cost as much as 8 GiB.
@@ -226,7 +220,6 @@ impl Recommendations {
             .collect()
     }
 
-    /// Each container with its workload.
     pub fn containers(&self) -> impl Iterator<Item = (&Workload, &ContainerAdvice)> {
         self.workloads.iter().flat_map(|of| of.containers.iter().map(move |container| (of, container)))
     }

@@ -35,7 +35,6 @@ pub struct PodCharge {
     pub amount: Quantity,
 }
 
-/// The charges of a pod under every name of every quota of its namespace.
 pub fn charges(namespace: &str, pod: &Pod<'_>, context: &Context<'_>) -> Result<Vec<PodCharge>, Malformed> {
     let mut charges = Vec::new();
     let object = QuotaObject::of_pod(pod, request::Object::planned(pod));

@@ -53,7 +53,6 @@ impl AdviceReason {
         }
     }
 
-    /// Sets the age of the history to that of its newest sample.
     pub fn set_age(&mut self, seconds: u64) {
         if let Basis::History { age, .. } = &mut self.basis {
             *age = Duration::from_secs(seconds);

@@ -63,7 +63,6 @@ pub fn containers_at(path: &[&str], is_init: bool) -> String {
     in_pod(path, if is_init { "spec/initContainers" } else { "spec/containers" })
 }
 
-/// A container of an object that makes pods.
 pub fn container_in<'o>(object: &'o Value, path: &[&str], (name, is_init): (&str, bool)) -> Option<&'o Value> {
     items(object, &containers_at(path, is_init)).find(|container| container.get("name").is_some_and(|of| of == name))
 }

@@ -14,7 +14,6 @@ impl ContainerAdvice {
         setting.memory(memory.written.as_ref(), memory.limit.as_ref())
     }
 
-    /// Lowers no memory request below what the program may come to use.
     pub fn keep_what_program_may_use(&mut self) {
         let settings = self.reads.iter().filter(|setting| setting.grows);
         let most = settings.filter_map(|setting| Some((self.memory_told(setting)?, setting.text.clone()))).max();

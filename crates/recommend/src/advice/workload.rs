@@ -47,7 +47,6 @@ pub struct Workload {
     /// Everybody who decides besides the author: `Argo CD application shop`, `vpa/web`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decided_by: Vec<String>,
-    /// The file it was read from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     pub pods: u64,
@@ -66,7 +65,6 @@ pub struct Workload {
     pub containers: Vec<ContainerAdvice>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The reason why the changes are not handed out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Blocked>,
     /// From the object to the pod in it.
@@ -188,7 +186,6 @@ pub struct ResourceAdvice {
     pub recommended: Option<Quantity>,
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
     pub recommended_limit: Option<Quantity>,
-    /// From the current request to the recommended one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Delta>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -226,7 +223,6 @@ pub struct CurrentRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestOrigin {
     Author,
-    /// An estimate at admission.
     Estimate,
     /// The typical request of the image, since no usage is known.
     Typical,
@@ -311,7 +307,6 @@ impl ResourceAdvice {
         self.set_current(request);
     }
 
-    /// Takes a recommendation that is not wanted back.
     pub fn withdraw(&mut self) {
         (self.recommended, self.recommended_limit, self.change, self.reason) = (None, None, None, None);
     }
@@ -388,7 +383,6 @@ impl ContainerAdvice {
             })
     }
 
-    /// The urgency of a container without a risk.
     pub fn severity_without_risk(&self) -> Severity {
         let is_much_off =
             |advice: &ResourceAdvice| advice.off_by_percent().is_some_and(|off| off.unsigned_abs() > MUCH_PERCENT);

@@ -22,7 +22,6 @@ use crate::report::Recommendations;
 /// The name of a LimitRange that there is not yet.
 const NEW: &str = "limits";
 
-/// A LimitRange as it should be.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitRangeProposal {
@@ -50,7 +49,6 @@ pub struct ProposedBound {
     pub reason: String,
 }
 
-/// The amounts of one resource of a container.
 #[derive(Debug, Clone)]
 struct ContainerAmounts {
     /// `deployment/web front`
@@ -294,7 +292,6 @@ impl ContainersOf {
         }
     }
 
-    /// Up to an amount as people write it.
     fn rounded(&self, amount: &Quantity) -> Quantity {
         let size = amount.value();
         let step = match self.resource {

@@ -54,7 +54,6 @@ pub struct Evidence<'a> {
     pub now: Timestamp,
 }
 
-/// A quota as it should be.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaProposal {
@@ -178,7 +177,6 @@ struct Need {
 }
 
 impl Need {
-    /// Sums up the pods as they are, or as right-sized.
     fn of<'a>(
         key: &QuotaKey,
         charged: impl Iterator<Item = (&'a WorkloadConsumer, &'a Vec<(QuotaKey, Quantity)>)>,

@@ -18,7 +18,6 @@ const LEAST_PODS: u64 = 5;
 /// So many pods share a node.
 const TOGETHER: u64 = 20;
 
-/// The usage of an image's pods.
 #[derive(Debug, Clone, Copy)]
 pub struct UsageOfImage<'u> {
     pub pods: u64,
@@ -29,7 +28,6 @@ pub struct UsageOfImage<'u> {
     pub killed_at: Option<&'u Quantity>,
 }
 
-/// The resources for pods of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SizeByImage {
@@ -40,7 +38,6 @@ pub struct SizeByImage {
     pub on_node: Option<Fit>,
 }
 
-/// As in a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Resources {
     pub requests: ImageAmounts,

@@ -45,7 +45,6 @@ impl Declined {
         Ok(Self(found))
     }
 
-    /// The date on which a recommendation was declined.
     pub fn date(&self, workload: &WorkloadRef, container: &str, resource: &str, is_raised: bool) -> Option<&str> {
         self.0.get(&fingerprint(workload, container, resource, is_raised)).map(String::as_str)
     }

@@ -24,7 +24,6 @@ use crate::history::evidence::Evidence;
 pub struct Evaluated {
     pub containers: Vec<ContainerAdvice>,
     pub notes: Vec<String>,
-    /// The path from the object to the pod in it.
     pub path: Vec<&'static str>,
     /// The number of pods that the object asks for, and what had to be assumed for it.
     pub pods: u64,
@@ -34,7 +33,6 @@ pub struct Evaluated {
     pub missing: Vec<ReadError>,
 }
 
-/// A pod after admission.
 #[derive(Clone)]
 pub struct Admitted {
     pub qos: &'static str,
@@ -134,7 +132,6 @@ impl Evaluated {
     }
 }
 
-/// The number of pods that an object asks for, and what had to be assumed for it.
 fn pods_in_spec(request: &Request<'_>) -> Result<(u64, Option<&'static str>), Malformed> {
     let Some(object) = request.object else { return Ok((1, None)) };
     if request.resource == "daemonsets"

@@ -74,7 +74,6 @@ impl Course {
         self.pods.entry(pod).or_default().busy_hours.insert((age, hour), cpu);
     }
 
-    /// Says that pods were made from a template on a day.
     pub fn add_template(&mut self, template: u32, age: u32) {
         let oldest = self.templates.entry(template).or_default();
         *oldest = age.max(*oldest);

@@ -61,7 +61,6 @@ impl Distribution {
         self.known().find(|(percentile, _)| percentile.permille() == permille).map(|(_, amount)| amount)
     }
 
-    /// In rising order.
     fn known(&self) -> impl Iterator<Item = (Percentile, &Quantity)> {
         Percentile::PUBLISHED
             .into_iter()

@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use crate::history::ContainerUsage;
 
-/// The amount of usage that a recommendation is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
@@ -24,7 +23,6 @@ pub struct Evidence {
     /// The pods of a CronJob or Job that are done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runs: Option<u64>,
-    /// Too little to recommend anything.
     pub is_too_brief: bool,
     /// The age of the newest sample of pods that run, if it is a day or more.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -41,7 +41,6 @@ pub struct HistoryReading {
 struct Surroundings {
     /// None if the store does not tell how long containers were seen: then usage is read sample by sample.
     lives: Option<Lives>,
-    /// Namespaces with kills.
     killed: BTreeSet<String>,
 }
 
@@ -145,7 +144,6 @@ pub async fn read(
     reading
 }
 
-/// Reads the current usage of some namespaces, or of all.
 pub async fn read_instant(
     source: &dyn Source,
     namespaces: Option<&[String]>,

@@ -5,7 +5,6 @@ use headroom_workloads::WorkloadRef;
 use crate::advice::workload::{ContainerAdvice, ResourceAdvice};
 use crate::report::Recommendations;
 
-/// The findings that fail a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gate {
     /// A request that is off its recommendation by more than so many percent, or missing.
@@ -35,7 +34,6 @@ pub fn of(report: &Recommendations, gate: Gate) -> Vec<String> {
     failures
 }
 
-/// A request that is missing, or off by more than so many percent.
 fn off_by(container: &ContainerAdvice, resource: &ResourceAdvice, most: u64) -> Option<String> {
     let recommended = resource.recommended.as_ref()?;
     let name = resource.resource.name();

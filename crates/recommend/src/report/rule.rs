@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use crate::advice::amounts::{resource_name, text};
 
-/// Describes how the request for one resource is made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RequestRule {
     #[serde(serialize_with = "resource_name")]

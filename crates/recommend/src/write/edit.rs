@@ -46,7 +46,6 @@ impl fmt::Display for EditPlace {
     }
 }
 
-/// The reason that a text is not edited.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     #[error("it cannot be read as YAML: {0}")]

@@ -37,7 +37,6 @@ pub struct ContainerChange {
     pub amounts: Vec<(Requirement, Amounts)>,
 }
 
-/// Resources with the amounts to set.
 pub type Amounts = Vec<(&'static str, Quantity)>;
 
 /// Changes of one object: an apply configuration, which is a strategic merge patch too, or for a custom resource the operations
@@ -146,7 +145,6 @@ impl RecommendedChange<'_> {
         with_targets(self.patch(), &self.workload.autoscalers)
     }
 
-    /// The object with the change.
     pub fn applied_to(&self, object: &Value) -> Value {
         let (mut changed, path) = (object.clone(), self.path());
         for container in &self.containers {

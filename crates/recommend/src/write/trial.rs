@@ -16,6 +16,7 @@ use crate::advice::amounts::CPU_AND_MEMORY;
 use crate::advice::blocked::{Blocked, BlockingBound, Fit};
 use crate::advice::flag::Flag;
 use crate::advice::workload::{ResourceAdvice, Workload};
+use crate::bounds::quota::hard_of;
 use crate::report::Recommendations;
 use crate::write::patches::{ContainerChange, RecommendedChange};
 use headroom_workloads::WorkloadRef;
@@ -33,7 +34,6 @@ const MAX_ROUNDS: usize = 8;
 /// Workloads that got more before are named in each that is blocked.
 const MAX_NAMED: usize = 20;
 
-/// A change that is tried out.
 struct Candidate<'a> {
     workload: &'a Workload,
     entry: &'a WorkloadEntry,
@@ -110,7 +110,6 @@ pub fn next(report: &Recommendations, tried: &BTreeMap<String, impl Ord + Copy>,
 }
 
 impl Workload {
-    /// Notes what a trial found.
     fn take_trial(&mut self, (turn, blocked, notes): Outcome) {
         self.notes.retain(|note| !self.notes_of_trial.contains(note));
         self.notes.extend(notes.iter().cloned());
@@ -125,7 +124,6 @@ impl Workload {
 
 struct AdviceTrial<'r> {
     run: &'r mut Run,
-    /// The number of changes that were carried out.
     carried_out: usize,
     /// By namespace, the workloads that got more, and the quotas that they were charged to.
     after: HashMap<String, Vec<(String, BTreeSet<String>)>>,
@@ -312,13 +310,10 @@ impl AdviceTrial<'_> {
         for (key, amount) in charged.iter().filter(|(_, amount)| is_short && amount.left.starts_with('-')) {
             let (in_namespace, quota, resource) = key;
             let Some(hard) = amount.used.parse().ok().map(|used| rounded_up(resource, used)) else { continue };
-            let (kind, fields) = match in_namespace {
-                Some(_) => (("v1", "ResourceQuota"), ["/spec/hard", "/status/hard"]),
-                None => (TENANT_QUOTA, ["/spec/quota/hard", "/status/hard"]),
-            };
+            let kind = if in_namespace.is_some() { ("v1", "ResourceQuota") } else { TENANT_QUOTA };
             let found = self.run.cluster.get((kind.0, kind.1, in_namespace.as_deref()), quota);
             let Ok(Some(mut object)) = found else { continue };
-            for field in fields {
+            for field in [hard_of(kind.1), "/status/hard"] {
                 if let Some(Value::Object(amounts)) = object.pointer_mut(field) {
                     amounts.insert(resource.clone(), json!(hard.to_string()));
                 }

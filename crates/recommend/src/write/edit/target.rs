@@ -41,7 +41,6 @@ pub fn set_targets(text: &str, targets: &[TargetEdit]) -> Result<Option<String>,
 }
 
 impl TargetEdit {
-    /// The path of the percentage.
     fn find<'n>(&self, object: &'n YamlNode) -> Result<&'n YamlNode, EditError> {
         let child = |node: &'n YamlNode, key: &str| -> Result<&'n YamlNode, EditError> {
             refuse_shared(node, || self.wanted())?;

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 use super::{Edit, EditPlace};
 
-/// True if nothing differs but the amounts that were meant.
 pub(super) fn says_the_same(before: &str, after: &str, edits: &[Edit]) -> bool {
     let (Some(mut before), Some(mut after)) = (read(before), read(after)) else { return false };
     let are_set = edits.iter().all(|Edit { place, requirement, amounts }| {
@@ -19,7 +18,6 @@ pub(super) fn says_the_same(before: &str, after: &str, edits: &[Edit]) -> bool {
     are_set && before == after
 }
 
-/// The mapping with `resources`.
 fn holder<'v>(place: &EditPlace, documents: &'v mut [Value]) -> Option<&'v mut Value> {
     match place {
         EditPlace::Container { object: wanted, path, name } => {
