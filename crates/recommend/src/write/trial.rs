@@ -16,7 +16,6 @@ use crate::advice::amounts::CPU_AND_MEMORY;
 use crate::advice::blocked::{Blocked, BlockingBound, Fit};
 use crate::advice::flag::Flag;
 use crate::advice::workload::{ResourceAdvice, Workload};
-use crate::bounds::quota::hard_of;
 use crate::report::Recommendations;
 use crate::write::patches::{ContainerChange, RecommendedChange};
 use headroom_workloads::WorkloadRef;
@@ -310,10 +309,13 @@ impl AdviceTrial<'_> {
         for (key, amount) in charged.iter().filter(|(_, amount)| is_short && amount.left.starts_with('-')) {
             let (in_namespace, quota, resource) = key;
             let Some(hard) = amount.used.parse().ok().map(|used| rounded_up(resource, used)) else { continue };
-            let kind = if in_namespace.is_some() { ("v1", "ResourceQuota") } else { TENANT_QUOTA };
+            let (kind, fields) = match in_namespace {
+                Some(_) => (("v1", "ResourceQuota"), ["/spec/hard", "/status/hard"]),
+                None => (TENANT_QUOTA, ["/spec/quota/hard", "/status/hard"]),
+            };
             let found = self.run.cluster.get((kind.0, kind.1, in_namespace.as_deref()), quota);
             let Ok(Some(mut object)) = found else { continue };
-            for field in [hard_of(kind.1), "/status/hard"] {
+            for field in fields {
                 if let Some(Value::Object(amounts)) = object.pointer_mut(field) {
                     amounts.insert(resource.clone(), json!(hard.to_string()));
                 }
