@@ -11,8 +11,6 @@ pub mod blocked;
 pub mod pod_request;
 pub mod quota_effect;
 
-pub mod kept;
-
 pub mod flag;
 pub mod template;
 pub mod workload;

@@ -37,8 +37,7 @@ use self::declined::Declined;
 use self::evaluated::{Admitted, Evaluated};
 use crate::advice::amounts::{CPU_AND_MEMORY, is_about};
 use crate::advice::autoscaler::{self, KeptTarget};
-use crate::advice::flag::Flag;
-use crate::advice::kept::Kept;
+use crate::advice::flag::{Flag, Kept};
 use crate::advice::pod_request::{self, PodLevel, PodPart};
 use crate::advice::quota_effect;
 use crate::advice::template::{CustomResource, container_in, in_pod, set_amount};
@@ -720,9 +719,7 @@ impl ContainerAdvice {
     /// Takes the recommendations for the same container with its usage; what is set now stays as it was found without.
     fn take_advice(&mut self, advised: Self) {
         for (advice, with_usage) in self.resources.iter_mut().zip(advised.resources) {
-            advice.recommended = with_usage.recommended;
-            let request = advice.request.take();
-            advice.set_current(request);
+            advice.recommend(with_usage.recommended);
             advice.reason = with_usage.reason;
             advice.unknown = with_usage.unknown;
             advice.typical = with_usage.typical;

@@ -43,8 +43,6 @@ pub struct SinglePods {
     pub resource: Resource,
     pub amount: u64,
     pub pods: BTreeSet<u32>,
-    /// The number of all pods.
-    pub of: usize,
 }
 
 /// Usage that grows steadily.
@@ -162,10 +160,9 @@ fn single_pods(days: &BTreeMap<u32, Observed>, resource: Resource) -> Option<Sin
     }
     let mut all = Distinct::default();
     days.values().for_each(|day| all.merge(&day.pods));
-    let of = usize::try_from(all.count()).unwrap_or(usize::MAX);
     let mut highest: Vec<(u64, u32)> = levels.iter().map(|(pod, level)| (*level, *pod)).collect();
     highest.sort_unstable_by(|one, other| other.cmp(one));
-    let most_single = (of / 100).max(1);
+    let most_single = usize::try_from(all.count() / 100).unwrap_or(usize::MAX).max(1);
     // Only those that are beyond the next one, or nobody would be left to compare with on a day of which few are known.
     let next = highest.get(most_single).map_or(0, |(level, _)| *level);
     highest.truncate(most_single);
@@ -190,7 +187,7 @@ fn single_pods(days: &BTreeMap<u32, Observed>, resource: Resource) -> Option<Sin
     let pods: BTreeSet<u32> = beyond.iter().map(|(_, pod)| *pod).collect();
     let weekdays: BTreeSet<u32> = pods.iter().flat_map(|pod| of_pod(*pod).map(|(age, _)| age % 7)).collect();
     let is_weekly = pods.len() > 1 && weekdays.len() == 1;
-    (!is_weekly).then_some(SinglePods { resource, amount, pods, of })
+    (!is_weekly).then_some(SinglePods { resource, amount, pods })
 }
 
 /// True if the largest pods of a day are known: a part of it may have been read by an older version.

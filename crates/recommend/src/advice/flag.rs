@@ -11,7 +11,6 @@ use headroom_usage::{DAY, sample};
 use serde::Serialize;
 
 use crate::advice::amounts::{readable, resource_name, short, text};
-use crate::advice::kept::Kept;
 use crate::advice::pod_request::PodLevel;
 use crate::history::description::{Difference, Fall, Recurrence, Rhythm};
 use crate::history::evidence::{Evidence, weekday};
@@ -256,6 +255,38 @@ impl Flag {
                 "short history: measured for less than three days, so it may be busier on others: no request that its author wrote is lowered"
             }
         })
+    }
+}
+
+/// The reason why a workload is kept empty on purpose, so that its request is not lowered. It displays as the flag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    /// Others displace it: by its `priority -10` or `pause image`.
+    Reserve(String),
+    /// This workload runs the same: a Service selects it and may be switched, or it leads.
+    Twin(String),
+    /// The busy peer of a database.
+    Standby(String),
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reserve(_) => f.write_str("reserve"),
+            Self::Twin(of) => write!(f, "twin of {of}"),
+            Self::Standby(of) => write!(f, "standby of {of}"),
+        }
+    }
+}
+
+impl Kept {
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Reserve(why) => format!("it keeps room for others ({why}), so its request is not lowered"),
+            Self::Twin(of) | Self::Standby(of) => {
+                format!("it may take over from {of}, so its request is not lowered: size both alike")
+            }
+        }
     }
 }
 

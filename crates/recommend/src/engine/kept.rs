@@ -11,8 +11,7 @@ use headroom_objects::kinds::{items, text};
 use headroom_workloads::inventory::WorkloadEntry;
 use serde_json::{Map, Value};
 
-use crate::advice::flag::Flag;
-use crate::advice::kept::Kept;
+use crate::advice::flag::{Flag, Kept};
 use crate::advice::template::in_pod;
 use crate::advice::workload::Workload;
 
