@@ -16,7 +16,7 @@ use headroom_dry_run::settings::ParsedSettings;
 use headroom_metrics_stores::{Reach, Sink, Source, SourceError};
 use headroom_objects::cluster_reader::Folder;
 use headroom_objects::kinds::ApiKind;
-use headroom_recommend::engine::{Engine, UsageSource};
+use headroom_recommend::engine::Engine;
 use headroom_recommend::history::{Histories, read_instant};
 use headroom_resizer::decision::{Amounts, Mode, Record, Rules, Used, Workload, decide};
 use headroom_resizer::{ContainerFacts, facts, observed};
@@ -187,7 +187,7 @@ fn admitted(mode: &str, name: &str, resources: &Value, cluster: &mut Overlay) ->
     text(&changed["spec"]["containers"][0]["resources"]["requests"])
 }
 
-fn recommended(usage: UsageSource<'_>, kind: &Kind, cluster: &mut Overlay) -> String {
+fn recommended(usage: Option<&Histories>, kind: &Kind, cluster: &mut Overlay) -> String {
     let parsed = ParsedSettings::of(&settings("ifNotSet"));
     let (autoscalers, configs) = (&Autoscalers::default(), &ConfigMaps::default());
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
@@ -242,8 +242,8 @@ async fn one_history_has_one_number() {
             admitted("ifNotSet", kind.name, &json!({}), &mut cluster),
             admitted("always", kind.name, &much, &mut cluster),
             resized(kind, &mut cluster),
-            recommended(UsageSource::Profiles, kind, &mut cluster),
-            recommended(UsageSource::Read(&histories), kind, &mut cluster),
+            recommended(None, kind, &mut cluster),
+            recommended(Some(&histories), kind, &mut cluster),
         ];
         // With less than a week of history, the author's request stays.
         let always = if kind.days < 7 { "16000m 65536Mi" } else { &all[0] };

@@ -58,7 +58,8 @@ use headroom_workloads::{Owner, WorkloadRef, pod_makers};
 const MEMORY_LIMIT: (Requirement, &str) = (Requirement::Limit, "memory");
 
 pub struct Engine<'s> {
-    pub usage: UsageSource<'s>,
+    /// Usage that was read from a metrics store or the metrics API; without, the cluster's UsageProfiles count, as for admission.
+    pub usage: Option<&'s Histories>,
     pub autoscalers: &'s Autoscalers,
     /// The settings for recommendations, which read usage history.
     pub settings: &'s ParsedSettings,
@@ -71,14 +72,6 @@ pub struct Engine<'s> {
     pub configs: &'s ConfigMaps,
     /// The workloads that take over from a peer, by their numbers.
     pub kept: BTreeMap<usize, Kept>,
-}
-
-#[derive(Clone, Copy)]
-pub enum UsageSource<'s> {
-    /// The cluster's UsageProfiles, as for admission.
-    Profiles,
-    /// A metrics store or the metrics API; UsageProfiles do not count.
-    Read(&'s Histories),
 }
 
 impl Engine<'_> {
@@ -110,7 +103,7 @@ impl Engine<'_> {
         let running = newest.as_ref().filter(|_| !runs_once(&entry.key.kind));
         for (container, described) in now.containers.iter_mut().zip(&described) {
             let usage = described.as_ref().map(|described| described.usage);
-            if let UsageSource::Read(all) = self.usage {
+            if let Some(all) = self.usage {
                 container.add_usage(usage, self.end(all));
             }
             let lacks_limit = usage.is_some_and(|usage| usage.lacks_kill_limit);
@@ -123,7 +116,7 @@ impl Engine<'_> {
                 of_object.map(|of| program::settings(pod, of, namespace, self.configs)).unwrap_or_default();
             if runs_once(&entry.key.kind) {
                 container.evidence = container.evidence.map(|evidence| evidence.of_runs(entry.running.pods));
-            } else if let (Some(evidence), UsageSource::Read(all)) = (&mut container.evidence, self.usage)
+            } else if let (Some(evidence), Some(all)) = (&mut container.evidence, self.usage)
                 && entry.running.pods > 0
             {
                 evidence.silent_days = usage.and_then(|usage| all.silent_days(usage));
@@ -158,7 +151,7 @@ impl Engine<'_> {
             if let Some(memory) = container.memory_mut().filter(|of| of.keeps_whole_cpus()) {
                 memory.enough = enough;
             }
-            if let (Some(described), UsageSource::Read(all)) = (described, self.usage) {
+            if let (Some(described), Some(all)) = (described, self.usage) {
                 container.add_patterns(&described.description, self.now, self.end(all));
                 container.timeline = Timeline::of_days(described.usage, all.to);
             }
@@ -211,7 +204,7 @@ impl Engine<'_> {
             let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
             workload.notes.push(format!("its pods would be rejected if they were created again: {first}{more}"));
         }
-        if let (UsageSource::Read(_), true) = (self.usage, described.iter().all(Option::is_none)) {
+        if self.usage.is_some() && described.iter().all(Option::is_none) {
             let last_run = object.pointer("/status/lastScheduleTime").and_then(Value::as_str);
             let note = |time| format!("its last run, at {time}, was before what was read: --days reads up to 30 days");
             workload.notes.extend(last_run.map(note));
@@ -244,8 +237,7 @@ impl Engine<'_> {
     ) -> Result<Vec<Option<Described<'h>>>, String> {
         let (settings, are_runs) = (self.settings.read()?, runs_once(&entry.key.kind));
         let described = |container: &ContainerAdvice| {
-            let UsageSource::Read(all) = self.usage else { return None };
-            let usage = all.get(number, &container.name)?;
+            let usage = self.usage?.get(number, &container.name)?;
             let description = Description::of(&usage.course);
             let is_chosen = |resource| !settings.estimates.has_default_percentile(resource);
             let history = description.history(usage, are_runs, is_chosen);
@@ -271,8 +263,8 @@ impl Engine<'_> {
             Some(admission) => admission.settings_for(&asked.request, cluster).0,
         };
         match self.usage {
-            UsageSource::Profiles => self.evaluate(settings, asked, cluster),
-            UsageSource::Read(_) => self.evaluate(settings, asked, &mut HistoryOverlay::without(cluster)),
+            None => self.evaluate(settings, asked, cluster),
+            Some(_) => self.evaluate(settings, asked, &mut HistoryOverlay::without(cluster)),
         }
     }
 
@@ -286,13 +278,13 @@ impl Engine<'_> {
         let asked = Asked::of(object.clone(), namespace)?;
         let Some(mut admitted) = self.admit(&asked, cluster)? else { return Ok(None) };
         match (self.usage, self.admission) {
-            (UsageSource::Profiles, None) => Ok(Some(admitted)),
-            (UsageSource::Profiles, Some(_)) => {
+            (None, None) => Ok(Some(admitted)),
+            (None, Some(_)) => {
                 let mut found = self.evaluate(self.settings, &asked, cluster)?;
                 found.iter_mut().for_each(|found| found.take_admitted(&admitted));
                 Ok(found)
             }
-            (UsageSource::Read(_), _) => {
+            (Some(_), _) => {
                 // These are about what admission estimates itself.
                 (admitted.notes, admitted.missing) = (Vec::new(), Vec::new());
                 Ok(Some(admitted))
@@ -307,7 +299,7 @@ impl Engine<'_> {
 
     /// The age of the newest sample of a container, in seconds, where a store says when that was.
     fn age(&self, usage: &ContainerUsage) -> Option<u64> {
-        let UsageSource::Read(all) = self.usage else { return None };
+        let all = self.usage?;
         let newest = usage.course.last_seen(all.to).filter(|_| all.to > 0)?;
         u64::try_from(self.now.unix_seconds() - newest).ok()
     }
@@ -500,7 +492,7 @@ impl Evaluator<'_> {
         let is_wanted = |container: &&ContainerAdvice| {
             !container.is_too_brief()
                 && self.declined(&container.name, Resource::Memory, true).is_none()
-                && (matches!(self.engine.usage, UsageSource::Read(_)) || container.killed_at.is_some())
+                && (self.engine.usage.is_some() || container.killed_at.is_some())
         };
         let limit = |container| Some(container).filter(is_wanted).and_then(limit_of_usage);
         let mut limits: MemoryLimits = containers.iter().map(limit).collect();
@@ -544,13 +536,13 @@ impl Evaluator<'_> {
         let mut advice = self.now.clone();
         match self.engine.usage {
             // The object itself has been evaluated already.
-            UsageSource::Profiles if object == self.object => {}
-            UsageSource::Profiles => {
+            None if object == self.object => {}
+            None => {
                 let asked = Asked::of(object.clone(), self.namespace)?;
                 let found = self.engine.evaluate(self.engine.settings, &asked, cluster)?;
                 found.into_iter().for_each(|found| advice.take(found, |_| true));
             }
-            UsageSource::Read(_) => self.take_advice_from_source(object, &mut advice, cluster)?,
+            Some(_) => self.take_advice_from_source(object, &mut advice, cluster)?,
         }
         self.withdraw(&mut advice.containers);
         Ok(advice)

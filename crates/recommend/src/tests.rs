@@ -18,8 +18,8 @@ use headroom_usage::observed::Kill;
 use serde_json::{Value, json};
 
 use crate::advice::workload::{ContainerAdvice, Workload};
+use crate::engine::Engine;
 use crate::engine::tests::{MEBI, NOW, usage};
-use crate::engine::{Engine, UsageSource};
 use crate::history::Histories;
 use crate::output::findings::{self, Gate};
 use crate::output::table::{self, View};
@@ -60,7 +60,7 @@ fn read_on(manifests: &str, used: &[Used], each: fn(&mut Workload)) -> (Recommen
     let now = Timestamp::from_unix_seconds(NOW).unwrap();
     let settings = ParsedSettings::of(&json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}}));
     let engine = Engine {
-        usage: UsageSource::Read(&histories),
+        usage: Some(&histories),
         autoscalers: &inventory.autoscalers,
         settings: &settings,
         admission: None,

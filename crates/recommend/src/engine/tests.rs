@@ -88,11 +88,11 @@ fn advised(workload: &WorkloadEntry, used: &[(&str, Observed)], around: &mut Ove
 }
 
 fn advised_by(workload: &WorkloadEntry, histories: &Histories, around: &mut Overlay) -> Workload {
-    advised_from(UsageSource::Read(histories), false, workload, around)
+    advised_from(Some(histories), false, workload, around)
 }
 
 fn advised_from(
-    usage: UsageSource<'_>,
+    usage: Option<&Histories>,
     lowers_limits: bool,
     workload: &WorkloadEntry,
     around: &mut dyn ClusterReader,
@@ -111,13 +111,13 @@ fn advised_by_profiles(
     let published = overlay::ContainerHistory { name: "a", image: "example.com/a:1", history, is_asked: false };
     let (now, mut around) = (Timestamp::from_unix_seconds(NOW).unwrap(), around(objects));
     let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
-    advised_with(estimates, UsageSource::Profiles, false, workload, &mut cluster)
+    advised_with(estimates, None, false, workload, &mut cluster)
 }
 
 /// The advice by these settings of estimates.
 fn advised_with(
     mut estimates: Value,
-    usage: UsageSource<'_>,
+    usage: Option<&Histories>,
     lowers_limits: bool,
     workload: &WorkloadEntry,
     around: &mut dyn ClusterReader,
@@ -373,7 +373,7 @@ fn what_a_container_is_told_by_its_state_and_arguments() {
             "args": ["-Xmx1g"]}]));
         of(&mut workload);
         let histories = days(14, |_| 100, memory);
-        let row = advised_from(UsageSource::Read(&histories), true, &workload, &mut around(&[]));
+        let row = advised_from(Some(&histories), true, &workload, &mut around(&[]));
         let flags: Vec<String> = row.flags(&row.containers[0]).iter().map(ToString::to_string).collect();
         assert_eq!(memory_of(&row), expected.map(|amount| amount.map(str::to_owned)), "{flags:?}");
         assert_eq!(flags.join(", "), flag);
@@ -469,7 +469,7 @@ fn a_memory_limit_falls_only_if_asked_and_while_peaks_do_not_rise() {
     let workload = one(json!({"limits": {"memory": "2Gi"}}));
     let check = |count: u32, lowers_limits, memory: fn(u32) -> u64, expected: Option<&str>| {
         let histories = days(count, |_| 1, memory);
-        let usage = UsageSource::Read(&histories);
+        let usage = Some(&histories);
         let [_, limit] = memory_of(&advised_from(usage, lowers_limits, &workload, &mut around(&[])));
         assert_eq!(limit.as_deref(), expected, "{count} days");
     };
@@ -640,7 +640,7 @@ fn no_question_about_a_workload_is_asked_twice() {
     };
     let mut histories = Histories::default();
     histories.observe(0, "a", 0, &observed(100, 100, None));
-    let (unmeasured, read) = (Histories::default(), UsageSource::Read(&histories));
+    let (unmeasured, read) = (Histories::default(), Some(&histories));
     let check = |usage, workload: &WorkloadEntry, objects: &[Value], expected: usize| {
         let mut cluster = Counting(around(objects), 0);
         advised_from(usage, false, workload, &mut cluster);
@@ -648,8 +648,8 @@ fn no_question_about_a_workload_is_asked_twice() {
     };
     let roomy = limited("1", "1Gi", "2Gi");
     // As it stands, and with what is recommended.
-    check(UsageSource::Profiles, &roomy, &[], 1);
-    check(UsageSource::Read(&unmeasured), &roomy, &[], 2);
+    check(None, &roomy, &[], 1);
+    check(Some(&unmeasured), &roomy, &[], 2);
     check(read, &roomy, &[], 3);
     // Also without the limit that cuts a request, and with the new one.
     check(read, &limited("1", "64Mi", "64Mi"), &[], 5);

@@ -13,7 +13,7 @@ use headroom_output::progress::Progress;
 use headroom_recommend::advice::workload::Workload;
 use headroom_recommend::bounds::quota::Past;
 use headroom_recommend::engine::declined::Declined;
-use headroom_recommend::engine::{Engine, UsageSource, kept, nodes};
+use headroom_recommend::engine::{Engine, kept, nodes};
 use headroom_recommend::history::Histories;
 use headroom_recommend::report::{Order, Recommendations, ReportSource, rule};
 use headroom_recommend::write::trial;
@@ -150,7 +150,7 @@ pub fn recommend(
     };
     let configs = configs(opened, &mut inventory);
     let engine = Engine {
-        usage: histories.as_ref().map_or(UsageSource::Profiles, UsageSource::Read),
+        usage: histories.as_ref(),
         autoscalers: &inventory.autoscalers,
         settings: &settings,
         admission: (!is_admission).then_some(&opened.admission),

@@ -50,7 +50,7 @@ impl Told {
     /// The advice for its container, and the flags.
     fn advised(&self, kind: &str, resources: &Value) -> (ContainerAdvice, String) {
         let entry = entry_of(kind, json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
-        let mut row = advised_from(UsageSource::Read(&self.histories), false, &entry, &mut around(&[]));
+        let mut row = advised_from(Some(&self.histories), false, &entry, &mut around(&[]));
         let flags = row.flags(&row.containers[0]).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         (row.containers.remove(0), flags)
     }
@@ -148,7 +148,7 @@ fn a_release_that_uses_more_than_is_requested_is_at_risk_on_the_next_day() {
     let entry = entry_of("Deployment", containers);
     let check = |hours: i64, expected: &[&str]| {
         let told = Told::default().pod((FORTNIGHT, 0), &|ago| (100, if ago < hours * HOUR { 900 } else { 400 }));
-        let row = advised_from(UsageSource::Read(&told.histories), false, &entry, &mut around(&[]));
+        let row = advised_from(Some(&told.histories), false, &entry, &mut around(&[]));
         let texts: Vec<String> =
             risk::of_all(&[row]).into_iter().map(|risk| format!("{}; {}", risk.text, risk.fix)).collect();
         assert_eq!(texts, expected, "{hours} h");
@@ -184,7 +184,7 @@ fn whole_cpus_are_left_alone_and_many_kills_raise_a_limit_by_half() {
     let check = |lowers_limits, own: &Value, expected: Value| {
         let containers = json!([{"name": "a", "image": "example.com/a:1", "resources": own},
             {"name": "b", "image": "example.com/b:1", "resources": limits}]);
-        let (used, entry) = (UsageSource::Read(&idle.histories), entry_of("Deployment", containers));
+        let (used, entry) = (Some(&idle.histories), entry_of("Deployment", containers));
         let row = advised_from(used, lowers_limits, &entry, &mut around(&[]));
         assert_eq!((&recommended(&row)[0], row.qos_after), (&expected, "Guaranteed"));
     };
