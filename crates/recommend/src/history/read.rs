@@ -36,23 +36,16 @@ pub struct HistoryReading {
     pub is_interrupted: bool,
 }
 
-/// The facts that are known before any usage is read.
-#[derive(Debug, Default)]
-struct Surroundings {
-    /// None if the store does not tell how long containers were seen: then usage is read sample by sample.
-    lives: Option<Lives>,
-    killed: BTreeSet<String>,
-}
-
-/// Asks whose the pods are that are gone by now, and how long each container was seen.
+/// Asks whose the pods are that are gone by now. Yields how long each container was seen, or none if the store does not tell all
+/// of it: then usage is read sample by sample; and the namespaces with kills.
 async fn surroundings(
     store: &StoreReader,
     namespaces: &[String],
     window: Window,
     owners: &mut Owners,
     problems: &mut Vec<String>,
-) -> Surroundings {
-    let mut found = Surroundings { lives: Some(Lives::default()), killed: BTreeSet::new() };
+) -> (Option<Lives>, BTreeSet<String>) {
+    let (mut seen, mut killed) = (Some(Lives::default()), BTreeSet::new());
     // Up to now, for who made a pod may have been told only since the last whole step.
     let until_now = Window { to: window.to + i64::from(store.step_seconds), ..window };
     for namespaces in namespaces.chunks(MAX_NAMESPACES) {
@@ -63,24 +56,24 @@ async fn surroundings(
                     let (kind, name) = made.object;
                     owners.add(&WorkloadRef::new(&made.namespace, kind, &name), &made.owner.0, &made.owner.1);
                 }
-                found.killed.extend(objects.killed);
+                killed.extend(objects.killed);
             }
             Err(error) => problems.push(format!(
                 "the owners of deleted pods are unknown, so these pods are assigned by their names, and out-of-memory kills \
                  are unknown: {error}"
             )),
         }
-        match (repeated(|| store.lives(namespaces, window)).await, &mut found.lives) {
+        match (repeated(|| store.lives(namespaces, window)).await, &mut seen) {
             (Ok(lives), Some(all)) => all.days.extend(lives.days),
             (Err(error), _) => {
                 tracing::debug!(%error, "the lives of containers are unknown");
-                found.lives = None;
+                seen = None;
             }
             (Ok(_), None) => {}
         }
     }
     problems.truncate(1);
-    found
+    (seen, killed)
 }
 
 struct Shared {
@@ -99,15 +92,14 @@ pub async fn read(
     stop: &CancellationToken,
 ) -> HistoryReading {
     let mut reading = HistoryReading::default();
-    let found = tokio::select! {
+    let (lives, killed) = tokio::select! {
         found = surroundings(store, namespaces, window, &mut pods.owners, &mut reading.problems) => found,
         () = stop.cancelled() => return HistoryReading { is_interrupted: true, ..HistoryReading::default() },
     };
-    let queries = plan(store, namespaces, window, found.lives.as_ref(), &found.killed);
+    let queries = plan(store, namespaces, window, lives.as_ref(), &killed);
     progress.begin(queries.len() as u64, "Reading usage");
-    let lives = found.lives.unwrap_or_default();
     let pods = PodsRead { owners: pods, to: window.to };
-    let shared = Arc::new(Shared { store: Arc::clone(store), pods, lives });
+    let shared = Arc::new(Shared { store: Arc::clone(store), pods, lives: lives.unwrap_or_default() });
     reading.histories.to = window.to;
     let mut strangers: BTreeMap<String, cardinality::Distinct> = BTreeMap::new();
     let step = store.step_seconds.into();

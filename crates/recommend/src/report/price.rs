@@ -185,7 +185,6 @@ mod tests {
             let shown = prices.parse::<Prices>().map(|prices| prices.to_string());
             assert_eq!(shown.as_deref().map_err(String::as_str), expected);
         };
-        check("23,3", Ok("23.00 a core, 3.00 a GiB"));
         check("23EUR,3", Ok("23.00 EUR a core, 3.00 EUR a GiB"));
         check("$23.40, 3$", Ok("$23.40 a core, $3.00 a GiB"));
         check("23EUR,$3", Err("one price is in EUR, the other in $: give both in one currency"));

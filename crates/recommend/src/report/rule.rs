@@ -65,35 +65,17 @@ mod tests {
 
     #[test]
     fn a_rule_says_what_counts_and_what_bounds_it() {
-        let check_with = |knows_pods, settings: Value, expected: &[&str]| {
-            let rules: Vec<String> =
-                of(&ParsedSettings::of(&settings), knows_pods).iter().map(RequestRule::to_string).collect();
-            assert_eq!(rules, expected, "{settings}");
+        let check = |knows_pods, estimates: Value, expected: &[&str]| {
+            let settings = ParsedSettings::of(&json!({"estimates": estimates}));
+            let rules: Vec<String> = of(&settings, knows_pods).iter().map(RequestRule::to_string).collect();
+            assert_eq!(rules, expected, "{estimates}");
         };
-        let check = |settings, expected: &[&str]| check_with(false, settings, expected);
-        check_with(
-            true,
-            json!({"estimates": {"resources": ["cpu"], "percentile": {"cpu": "p95"}, "margin": {"cpu": 0}}}),
-            &["cpu request: p95 of each pod; at least 10m"],
-        );
-        check(
-            json!({}),
-            &[
-                "cpu request: the larger of p90 of recent and p80 of 7d, + 5% where load has risen; at least 10m, and enough \
-                 for 92.5% of each pod's time + 10m, with a week of steady growth",
-                "memory request: the larger of p99.9 of recent and p99 of 30d, + 10% + 64Mi, from 7 days on at most peak of \
-                 30d + 10% + 16Mi; at least 32Mi, and the peak of 30d",
-            ],
-        );
+        let of_cpu = json!({"resources": ["cpu"], "percentile": {"cpu": "p95"}, "margin": {"cpu": 0}});
+        check(true, of_cpu, &["cpu request: p95 of each pod; at least 10m"]);
         let chosen =
             json!({"resources": ["cpu", "ephemeral-storage"], "percentile": {"cpu": 95}, "margin": {"cpu": 0}});
-        check(
-            json!({"estimates": chosen}),
-            &[
-                "cpu request: p95; at least 10m",
-                "ephemeral-storage request: the larger of peak of 7d and p98 of 30d, + 10% + 64Mi; at least 32Mi",
-            ],
-        );
-        check(json!({"estimates": {"percentile": "p42"}}), &[]);
+        let storage = "ephemeral-storage request: the larger of peak of 7d and p98 of 30d, + 10% + 64Mi; at least 32Mi";
+        check(false, chosen, &["cpu request: p95; at least 10m", storage]);
+        check(false, json!({"percentile": "p42"}), &[]);
     }
 }

@@ -69,7 +69,7 @@ fn notebook(random: &mut Rng) -> Life {
 
 /// Millicores and mebibytes to request, and the memory limit.
 #[derive(Clone, Copy)]
-struct Size(u64, u64, Option<u64>);
+struct Size(u64, u64, u64);
 
 fn distributions(lives: &[Life]) -> [Distribution; 2] {
     let (mut cpu, mut memory) = (Sketch::default(), Sketch::default());
@@ -87,21 +87,14 @@ fn ours(lives: &[Life]) -> Size {
         UsageOfImage { pods: PAST as u64, cpu: Some(&cpu), memory: Some(&memory), storage: None, killed_at: None };
     let Resources { requests, limits } = SizeByImage::of(usage, None).unwrap().resources;
     let mebibytes = |amount: Option<Quantity>| amount.unwrap().value() as u64 / MEBIBYTE;
-    Size(requests.cpu.unwrap().milli_value() as u64, mebibytes(requests.memory), Some(mebibytes(limits.memory)))
+    Size(requests.cpu.unwrap().milli_value() as u64, mebibytes(requests.memory), mebibytes(limits.memory))
 }
 
-/// The 95th percentile of all samples as request, of memory as limit too.
-fn p95(lives: &[Life]) -> Size {
+/// The 95th percentile of CPU, and an amount of memory as request and limit, of which so many percent are taken.
+fn by_peak(lives: &[Life], of_memory: fn(&Distribution) -> &Quantity, percent: u64) -> Size {
     let [cpu, memory] = distributions(lives);
-    let memory = memory.percentile(950).unwrap().value() as u64 / MEBIBYTE;
-    Size(cpu.percentile(950).unwrap().milli_value() as u64, memory, Some(memory))
-}
-
-/// The peak and 15%, as request and limit, and p95 of CPU.
-fn peak(lives: &[Life]) -> Size {
-    let [cpu, memory] = distributions(lives);
-    let memory = memory.peak().value() as u64 / MEBIBYTE * 115 / 100;
-    Size(cpu.percentile(950).unwrap().milli_value() as u64, memory, Some(memory))
+    let memory = of_memory(&memory).value() as u64 / MEBIBYTE * percent / 100;
+    Size(cpu.percentile(950).unwrap().milli_value() as u64, memory, memory)
 }
 
 #[derive(Default)]
@@ -140,7 +133,7 @@ fn run(lives: &[Life], Size(cpu, memory, limit): Size, random: &mut Rng) -> Outc
         outcome.nodes = outcome.nodes.max(nodes.iter().filter(|node| !node.is_empty()).count());
         for node in &mut nodes {
             let before = node.len();
-            node.retain(|(life, at)| limit.is_none_or(|limit| life[*at].1 <= limit));
+            node.retain(|(life, at)| life[*at].1 <= limit);
             outcome.killed_by_limit += (before - node.len()) as u64;
             while node.iter().map(|(life, at)| life[*at].1).sum::<u64>() > NODE.1 {
                 let above = |(life, at): &(&Life, usize)| life[*at].1.saturating_sub(memory);
@@ -169,10 +162,10 @@ fn pods_that_come_next_are_killed_seldom_and_need_few_nodes() {
     let fleets: [(&str, Fleet); 3] = [("sandbox", sandbox), ("runner", runner), ("notebook", notebook)];
     let rules: [(&str, Rule); 5] = [
         ("recommend image", ours),
-        ("1 core, 2Gi", |_| Size(1_000, 2_048, Some(2_048))),
-        ("2 cores, 8Gi", |_| Size(2_000, 8_192, Some(8_192))),
-        ("p95", p95),
-        ("peak + 15%", peak),
+        ("1 core, 2Gi", |_| Size(1_000, 2_048, 2_048)),
+        ("2 cores, 8Gi", |_| Size(2_000, 8_192, 8_192)),
+        ("p95", |lives| by_peak(lives, |memory| memory.percentile(950).unwrap(), 100)),
+        ("peak + 15%", |lives| by_peak(lives, Distribution::peak, 115)),
     ];
     let mut table = String::new();
     for (fleet, life) in fleets {
@@ -187,7 +180,7 @@ fn pods_that_come_next_are_killed_seldom_and_need_few_nodes() {
                 "{fleet:9} {name:17} {:4}m {:5}Mi limit {:5}Mi: killed {:4} by limit {:4} by node, {:3} nodes, {:2}% of minutes slowed, {:3}% of the request used",
                 size.0,
                 size.1,
-                size.2.unwrap_or(0),
+                size.2,
                 outcome.killed_by_limit,
                 outcome.killed_by_node,
                 outcome.nodes,
