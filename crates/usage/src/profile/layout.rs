@@ -13,7 +13,6 @@ use std::rc::Rc;
 
 use headroom_admission::cluster::usage::profile_layout::{FORK, FORK_BY_NAMESPACE, Halves, MAX_FORKS, NOTHING, PAGE};
 use headroom_admission::cluster::usage::{ProfileKey, ProfileName, Quarter, Repository};
-use headroom_admission::timestamp::Timestamp;
 
 use super::bounds::{MAX_BYTES_OF_PAGES, MAX_BYTES_OF_SHARED_POOL};
 use super::custom_resource::{Header, Summary};
@@ -97,7 +96,7 @@ fn summary<'p>(parts: impl Iterator<Item = &'p ImagePart> + Clone) -> Summary {
     Summary {
         images: parts.clone().count(),
         histories: parts.clone().map(|part| part.own.len()).sum(),
-        oom_killed_images: parts.filter(|part| part.is_oom_killed()).count(),
+        oom_killed_images: parts.filter(|part| part.histories().any(|of| !of.all.oom_kills.is_empty())).count(),
         ..Summary::default()
     }
 }
@@ -174,14 +173,6 @@ impl ImagePart {
         own.chain(self.namespaces.iter().map(move |namespace| (namespace.as_str(), part)))
     }
 
-    fn last_seen(&self) -> Option<Timestamp> {
-        self.histories().map(|histories| histories.all.last_seen).max()
-    }
-
-    fn is_oom_killed(&self) -> bool {
-        self.histories().any(|histories| !histories.all.oom_kills.is_empty())
-    }
-
     fn histories(&self) -> impl Iterator<Item = &Histories> {
         self.own.iter().map(|(_, own, _)| own).chain(&self.pool)
     }
@@ -219,7 +210,8 @@ fn take_from_heaviest(images: &mut Vec<ImagePart>, most: usize) -> Vec<ImagePart
     }
     images.sort_by_cached_key(|image| {
         let lightest = image.namespaces.iter().filter_map(|namespace| weights.get(namespace)).min().copied();
-        (image.all_bytes() <= most, Reverse(lightest), image.last_seen(), image.repository.clone())
+        let last_seen = image.histories().map(|histories| histories.all.last_seen).max();
+        (image.all_bytes() <= most, Reverse(lightest), last_seen, image.repository.clone())
     });
     let is_beyond = |image: &&ImagePart| {
         let is_beyond = left > most;
@@ -384,7 +376,7 @@ mod tests {
     #[test]
     fn one_image_in_thousands_of_namespaces_is_spread_over_pages() {
         let mut share = sample::share_of(["proxy:v1".to_owned(), "nginx:1".to_owned()]);
-        let proxy = Repository::of(&sample::image("proxy"));
+        let proxy = Repository::of(&ImageName::parse("proxy").unwrap());
         let image = share.images.get_mut(&proxy).unwrap();
         let own = image.own["shop"].clone();
         image.own = (0..5_000).map(|number| (format!("team-{number:04}"), own.clone())).collect();

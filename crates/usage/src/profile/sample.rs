@@ -13,10 +13,6 @@ pub fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-pub fn image(text: &str) -> ImageName<'_> {
-    ImageName::parse(text).unwrap()
-}
-
 pub fn history(last_seen: Timestamp) -> History {
     let used = |amount: fn(u16) -> Quantity, peak, busiest| Usage {
         samples: 120,
@@ -48,7 +44,7 @@ pub fn share_of(images: impl IntoIterator<Item = String>) -> Share {
         ..Share::empty("headroom", Root::of("docker.io/library/nginx"), collected_at, "0f1e")
     };
     for (seconds, text) in (0..).zip(images) {
-        let image = image(&text);
+        let image = ImageName::parse(&text).unwrap();
         let seen = Timestamp::from_unix_seconds(collected_at.unix_seconds() - 86_400 + seconds).unwrap();
         let entry = share.images.entry(Repository::of(&image)).or_default();
         let own = entry.own.entry("shop".to_owned());
