@@ -150,7 +150,6 @@ impl Gathered {
         self.rows.iter().map(|row| &row.observed).chain(of_workloads).map(Observed::bytes).sum()
     }
 
-    /// None if the image's name is invalid.
     pub fn place(&mut self, namespace: &str, image: &str) -> Option<PlaceId> {
         if let Some(id) = self.ids_of_texts.get(namespace).and_then(|images| images.get(image)) {
             return *id;

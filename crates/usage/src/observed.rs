@@ -54,7 +54,6 @@ impl Observed {
         }
     }
 
-    /// Forgets the usage of a resource.
     pub fn leave_out(&mut self, resource: Resource) {
         *self.sketch_mut(resource) = Sketch::default();
         if resource == Resource::Cpu {

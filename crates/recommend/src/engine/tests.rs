@@ -221,33 +221,6 @@ proptest! {
             prop_assert!(same(&recommended, &admitted), "{recommended:?} {admitted:?}");
         }
     }
-
-    #[test]
-    fn no_pod_is_above_the_recommended_cpu_for_over_a_twentieth_of_a_day(
-        pods in prop::collection::vec((1..3_000_u64, 1..3_000_u64, 0..300_u64), 2..13),
-        days in 1..4_u32,
-    ) {
-        let mut histories = Histories::default();
-        for age in 0..days {
-            let mut day = Observed::default();
-            for (pod, (mostly, at_times, minutes)) in (0..).zip(&pods) {
-                let mut of_pod = Observed::default();
-                of_pod.add(Resource::Cpu, NOW - 600, mostly * 1_000_000, (1_440 - minutes) * 60);
-                of_pod.add(Resource::Cpu, NOW - 600, at_times * 1_000_000, minutes * 60);
-                of_pod.pods.add(pod);
-                of_pod.busy_pods.add(pod, &of_pod.cpu, 0);
-                day.merge(&of_pod);
-            }
-            histories.observe(0, "a", age, &day);
-        }
-        let row = advised_by(&one(json!({})), &histories, &mut around(&[]));
-        let recommended = row.containers[0].resource(Resource::Cpu).unwrap().recommended.as_ref().unwrap().milli_value();
-        for (mostly, at_times, minutes) in pods {
-            let above = |millicores: u64, minutes: u64| if millicores as i64 > recommended { minutes } else { 0 };
-            let above = above(mostly, 1_440 - minutes) + above(at_times, minutes);
-            prop_assert!(above <= 72, "{recommended}m for {mostly}m, and {at_times}m in {minutes} minutes");
-        }
-    }
 }
 
 #[test]
