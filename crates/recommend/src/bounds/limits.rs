@@ -94,9 +94,7 @@ pub fn propose(
             };
             let (written, after) = (sizes(|of| &of.pod), sizes(|of| &of.right_sized));
             let live = running.iter().flat_map(|(who, pod)| sizes_of(pod, who, resource)).collect();
-            let peak_of = |who: &str| peaks.get(&format!("{namespace} {who}"));
-            let found = ContainersOf { resource, written, after, live };
-            bounds.extend(found.bounds(&item, peak_of));
+            bounds.extend(ContainersOf { resource, namespace, peaks: &peaks, written, after, live }.bounds(&item));
         }
         let beside = of_containers.map(|range| metadata(range, "name").to_owned()).collect();
         let name = today.map_or(NEW, |range| metadata(range, "name")).to_owned();
@@ -145,8 +143,11 @@ fn sizes_of(pod: &Value, who: &str, resource: Resource) -> Vec<ContainerAmounts>
 }
 
 /// One resource of all containers of a namespace.
-struct ContainersOf {
+struct ContainersOf<'p> {
     resource: Resource,
+    namespace: &'p str,
+    /// The peaks of memory, by namespace, workload and container.
+    peaks: &'p BTreeMap<String, Quantity>,
     written: Vec<ContainerAmounts>,
     after: Vec<ContainerAmounts>,
     live: Vec<ContainerAmounts>,
@@ -154,14 +155,14 @@ struct ContainersOf {
 
 type Reasoned = (Option<Quantity>, String);
 
-impl ContainersOf {
-    fn bounds<'p>(&self, today: &Value, peak_of: impl Fn(&str) -> Option<&'p Quantity>) -> Vec<ProposedBound> {
+impl ContainersOf<'_> {
+    fn bounds(&self, today: &Value) -> Vec<ProposedBound> {
         let name = self.resource.name();
         let of_today = |field: &str| today.get(field)?.get(name)?.as_str()?.parse::<Quantity>().ok();
         let default_request = self.default_request();
         let default = match of_today("default").filter(|_| self.resource == Resource::Cpu) {
             Some(today) => self.kept_default(today, default_request.0.as_ref()),
-            None => self.default_limit(default_request.0.as_ref(), peak_of),
+            None => self.default_limit(default_request.0.as_ref()),
         };
         let bounds = [
             ("default", default.clone()),
@@ -211,11 +212,7 @@ impl ContainersOf {
 
     /// A limit for those that have none. CPU is bounded only where all are bounded: a limit only slows down. A memory limit must be
     /// above what each of those uses.
-    fn default_limit<'p>(
-        &self,
-        request: Option<&Quantity>,
-        peak_of: impl Fn(&str) -> Option<&'p Quantity>,
-    ) -> Reasoned {
+    fn default_limit(&self, request: Option<&Quantity>) -> Reasoned {
         let limitless = || self.written.iter().chain(&self.after).filter(|size| size.limit.is_none());
         let mut limits: Vec<&Quantity> = self.after.iter().filter_map(|size| size.limit.as_ref()).collect();
         limits.sort();
@@ -226,7 +223,7 @@ impl ContainersOf {
         let mut needed = most.into_iter().chain(request).max().cloned();
         let mut reason = most.map(|most| format!("nine of ten limits are at most {most}")).unwrap_or_default();
         for size in limitless() {
-            let Some(peak) = peak_of(&size.who) else {
+            let Some(peak) = self.peaks.get(&format!("{} {}", self.namespace, size.who)) else {
                 return (None, format!("{} has no limit and no usage data: a default would be a guess", size.who));
             };
             let of_usage = memory_limit::of_usage(u64::try_from(peak.value()).unwrap_or(0), None, 0);

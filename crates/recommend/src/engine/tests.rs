@@ -330,8 +330,8 @@ fn steady_growth_is_covered_for_a_week_and_told_with_the_day_of_the_limit() {
 }
 
 /// The recommended request and limit.
-fn memory_of(row: &Workload) -> [Option<String>; 2] {
-    let advice = row.containers[0].resource(Resource::Memory).unwrap();
+fn memory_of(container: &ContainerAdvice) -> [Option<String>; 2] {
+    let advice = container.resource(Resource::Memory).unwrap();
     [&advice.recommended, &advice.recommended_limit].map(|amount| amount.as_ref().map(ToString::to_string))
 }
 
@@ -348,7 +348,7 @@ fn what_a_container_is_told_by_its_state_and_arguments() {
         let histories = days(14, |_| 100, memory);
         let row = advised_from(Some(&histories), true, &workload, &mut around(&[]));
         let flags: Vec<String> = row.flags(&row.containers[0]).iter().map(ToString::to_string).collect();
-        assert_eq!(memory_of(&row), expected.map(|amount| amount.map(str::to_owned)), "{flags:?}");
+        assert_eq!(memory_of(&row.containers[0]), expected.map(|amount| amount.map(str::to_owned)), "{flags:?}");
         assert_eq!(flags.join(", "), flag);
     };
     let requests = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
@@ -443,7 +443,7 @@ fn a_memory_limit_falls_only_if_asked_and_while_peaks_do_not_rise() {
     let check = |count: u32, lowers_limits, memory: fn(u32) -> u64, expected: Option<&str>| {
         let histories = days(count, |_| 1, memory);
         let usage = Some(&histories);
-        let [_, limit] = memory_of(&advised_from(usage, lowers_limits, &workload, &mut around(&[])));
+        let [_, limit] = memory_of(&advised_from(usage, lowers_limits, &workload, &mut around(&[])).containers[0]);
         assert_eq!(limit.as_deref(), expected, "{count} days");
     };
     check(14, false, |_| 1_000, None);
@@ -485,7 +485,7 @@ fn the_limit_of_a_killed_container_never_falls() {
         histories.of_first().lacks_kill_limit = !is_limit_known;
         assert_eq!(histories.lack_kill_limits(), !is_limit_known);
         let row = advised_by(&workload, &histories, &mut around(&[]));
-        assert_eq!(memory_of(&row)[1].as_deref(), expected, "{limit}, killed at {killed_at}Mi");
+        assert_eq!(memory_of(&row.containers[0])[1].as_deref(), expected, "{limit}, killed at {killed_at}Mi");
         let risks = risk::of_all(&[row]);
         let is_at_risk = risks.iter().any(|of| of.risk == risk::RiskKind::OomKilled);
         assert_eq!(is_at_risk, expected.is_some(), "{risks:?}");
@@ -504,7 +504,7 @@ fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
         let mut histories = Histories::default();
         histories.observe(0, "a", 0, &observed(100, 200, kill));
         let row = advised_by_profiles(json!({}), &workload, &histories, &[]);
-        let [request, limit] = memory_of(&row);
+        let [request, limit] = memory_of(&row.containers[0]);
         assert!(request.is_some(), "{row:?}");
         limit
     };
@@ -566,8 +566,7 @@ fn limits_that_a_limit_range_refuses_are_left_as_they_are() {
     let used = [("a", observed(100, 500, Some(512)))];
     let mut around = around(&[limits(json!({"type": "Container", "max": {"memory": "512Mi"}}))]);
     let row = advised(&workload, &used, &mut around);
-    let memory = row.containers[0].resource(Resource::Memory).unwrap();
-    assert_eq!((&memory.recommended_limit, &memory.recommended), (&None, &Some("512Mi".parse().unwrap())));
+    assert_eq!(memory_of(&row.containers[0]), [Some("512Mi".to_owned()), None]);
     assert_eq!(
         row.notes,
         ["memory limits are left as they are: maximum memory usage per Container is 512Mi, but limit is 615Mi"]
@@ -579,7 +578,7 @@ fn a_limit_below_the_least_of_a_limit_range_is_raised_to_it() {
     let resources = json!({"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}});
     let least = limits(json!({"type": "Container", "min": {"memory": "400Mi"}}));
     let row = advised(&one(resources), &[("a", observed(50, 60, None))], &mut around(&[least]));
-    assert_eq!(memory_of(&row), [Some("400Mi".to_owned()), Some("400Mi".to_owned())], "{:?}", row.notes);
+    assert_eq!(memory_of(&row.containers[0]), [Some("400Mi".to_owned()), Some("400Mi".to_owned())], "{:?}", row.notes);
 }
 
 #[test]

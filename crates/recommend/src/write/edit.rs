@@ -402,17 +402,14 @@ impl<'t> Editor<'t> {
 }
 
 impl Inserted<'_> {
-    fn lines(&self, column: usize, step: usize) -> Vec<String> {
+    fn lines(&self, mut column: usize, step: usize) -> Vec<String> {
         let mut lines = Vec::new();
-        let mut column = column;
         for key in &self.keys {
             lines.push(format!("{}{key}:", " ".repeat(column)));
             column += step;
         }
         for (name, amount) in &self.amounts {
-            let amount = amount.to_string();
-            let quote = if is_number(&amount) { "\"" } else { "" };
-            lines.push(format!("{}{name}: {quote}{amount}{quote}", " ".repeat(column)));
+            lines.push(format!("{}{name}: {}", " ".repeat(column), quoted(amount, false)));
         }
         lines
     }
@@ -420,20 +417,17 @@ impl Inserted<'_> {
     /// The text on one line, as `resources: {requests: {cpu: 100m}}`; with all names and amounts in quotes for JSON.
     fn flow(&self, is_json: bool) -> String {
         let key = |name: &str| if is_json { format!("\"{name}\"") } else { name.to_owned() };
-        let amount = |amount: String| match is_json || is_number(&amount) {
-            true => format!("\"{amount}\""),
-            false => amount,
-        };
-        let amounts: Vec<String> =
-            self.amounts.iter().map(|(name, value)| format!("{}: {}", key(name), amount(value.to_string()))).collect();
-        let inner = amounts.join(", ");
+        let amounts = self.amounts.iter().map(|(name, amount)| format!("{}: {}", key(name), quoted(amount, is_json)));
+        let inner = amounts.collect::<Vec<_>>().join(", ");
         self.keys.iter().rev().fold(inner, |inner, name| format!("{}: {{{inner}}}", key(name)))
     }
 }
 
-/// True if YAML would read the text as a number.
-fn is_number(amount: &str) -> bool {
-    amount.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'e'))
+/// In quotes, if it is in JSON, or if YAML would read it as a number.
+fn quoted(amount: &Quantity, is_json: bool) -> String {
+    let text = amount.to_string();
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'e'));
+    if is_json || is_number { format!("\"{text}\"") } else { text }
 }
 
 fn is_same_amount(text: &str, amount: &Quantity) -> bool {

@@ -200,9 +200,7 @@ fn whole_cpus_are_left_alone_and_many_kills_raise_a_limit_by_half() {
     }
     let check = |limits: Value, expected: [&str; 2]| {
         let (container, _) = killed.advised("Deployment", &json!({"limits": limits}));
-        let memory = container.resource(Resource::Memory).unwrap();
-        let amounts = [&memory.recommended, &memory.recommended_limit].map(|of| of.as_ref().map(ToString::to_string));
-        assert_eq!(amounts.each_ref().map(|of| of.as_deref().unwrap_or("-")), expected);
+        assert_eq!(memory_of(&container), expected.map(|amount| Some(amount.to_owned())));
     };
     check(json!({"memory": "1Gi"}), ["1200Mi", "1536Mi"]);
     // Both, so that it keeps its CPUs.
