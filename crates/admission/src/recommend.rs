@@ -56,7 +56,8 @@ pub const NO_USAGE_DATA: &str = "no usage data";
 /// Reported for a container with less than two hours of usage, or too few runs of a Job.
 pub const TOO_LITTLE_DATA: &str = "too little data";
 
-/// The reason that nothing is recommended. What was `seen` is evidence such as `20min, 12 pods`.
+/// The reason that nothing is recommended. What was `seen` is evidence such as `20min, 12 pods`. `Kept`: it
+/// requests more than it uses for a purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoRecommendation {
     UnreadableImage { image: String, error: String },

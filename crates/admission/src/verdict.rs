@@ -170,7 +170,7 @@ impl<'d> Decision<'d> {
         Ok(self.write_filled_object(&mut text, "", object)?.then_some(text))
     }
 
-    /// Writes that object after `begin`; writes nothing and returns false if there is none.
+    /// Writes the changed object after `begin`; writes nothing and returns false if there is none.
     pub fn write_changed_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
         Ok(self.is_admitted() && self.write_filled_object(out, begin, object)?)
     }

@@ -63,6 +63,8 @@ pub struct Adjustment<'d> {
     pub reason: AdjustmentReason<'d>,
 }
 
+/// `Growth`: a manifest covers what steady growth adds until it is looked at again. `Limit`: with the range of the default
+/// limit, if that is known. `Kept`: the author's value stays, although it might be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdjustmentReason<'d> {
     Margin(Margin),
@@ -91,7 +93,7 @@ impl Adjustment<'_> {
             | AdjustmentReason::ShortHistory { .. }
             | AdjustmentReason::FewPods { .. }
             | AdjustmentReason::Floor => false,
-            // It uses so much more than all pods together that one request hardly suits them all.
+            // This pod uses so much more than all pods together that one request hardly suits them all.
             AdjustmentReason::BusiestPod { used } => *used > self.from.scaled(3, 2),
             _ => true,
         }

@@ -16,7 +16,8 @@ pub struct Breach<'d> {
     pub fault: QuotaFault<'d>,
 }
 
-/// `missing` are names of the quota, each with the containers that must specify it; limited resources may be uncovered.
+/// `MustSpecify`: names of the quota, each with the containers that must specify it. `Uncovered`: limited resources that no
+/// quota covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QuotaFault<'d> {
     MustSpecify { missing: Vec<(ResourceName<'d>, Names)> },
