@@ -155,12 +155,17 @@ pub fn check<'d>(
         for &Bound { name, hard, charged, .. } in &quota.bounds {
             let amount = deltas.amount(quota.quota, charged);
             let (Some(amount), Some(level)) = (amount, quota.quota.used.get(name)) else { continue };
-            let (name, used, hard) = (name.clone(), level.plus(&amount), hard.clone());
-            if used > hard {
-                let (name, requested, used, hard) = (name.clone(), amount.clone(), level.clone(), hard.clone());
-                excesses.push(Excess { name, requested, used, hard, origins: required.origins(charged) });
+            let used = level.plus(&amount);
+            if used > *hard {
+                excesses.push(Excess {
+                    name: name.clone(),
+                    requested: amount.clone(),
+                    used: level.clone(),
+                    hard: hard.clone(),
+                    origins: required.origins(charged),
+                });
             }
-            added.push(Added { name, amount, used, hard });
+            added.push(Added { name: name.clone(), amount, used, hard: hard.clone() });
         }
         outcome.charges.extend(quota.charge(added));
         if change.refuses() && !excesses.is_empty() {

@@ -42,9 +42,9 @@ fn write(value: Node<'_>, kept: &[&str], dropped: &LeftOut, to: &mut String) {
             return true;
         };
         let kept: Vec<&str> = kept.iter().filter_map(|path| below(path, name)).collect();
-        let dropped = dropped.inside(name).filter(|_| !kept.is_empty());
-        dropped.into_iter().for_each(|dropped| write(part, &kept, dropped, to));
-        dropped.is_some()
+        let Some(dropped) = dropped.inside(name).filter(|_| !kept.is_empty()) else { return false };
+        write(part, &kept, dropped, to);
+        true
     });
 }
 
