@@ -188,7 +188,7 @@ impl<'d> Request<'d> {
         Ok(request)
     }
 
-    /// True if this is the core resource `resource` itself or its subresource `subresource`.
+    /// True if the request is about this resource, or about this subresource of it.
     pub fn is(&self, group: &str, resource: &str, subresource: &str) -> bool {
         self.resource == resource && self.group == group && self.subresource == subresource
     }
@@ -255,6 +255,7 @@ impl<'d> Request<'d> {
     }
 }
 
+/// The name that Kubernetes' own refusals use for an object: its name, else its `generateName`.
 fn name_of<'d>(object: Option<Node<'d>>) -> Result<Cow<'d, str>, Malformed> {
     if let Some(metadata) = object.map(|object| object.get("metadata")).transpose()?.flatten() {
         for field in ["name", "generateName"] {
@@ -284,6 +285,20 @@ mod tests {
         assert_eq!(name(&format!(r#"{{{object}, "name": "web"}}"#)), "web");
         assert_eq!(name(&format!(r#"{{{object}, "name": ""}}"#)), "a");
         assert_eq!(name(r#"{"operation": "CREATE", "object": {"metadata": {"generateName": "b-"}}}"#), "b-");
+    }
+
+    #[test]
+    fn a_resource_is_known_by_its_group_and_its_subresource() {
+        for (of, is_resize) in [
+            (r#"{"group": "", "resource": "pods"}, "subResource": "resize""#, true),
+            (r#"{"group": "metrics.k8s.io", "resource": "pods"}, "subResource": "resize""#, false),
+            (r#"{"group": "", "resource": "nodes"}, "subResource": "resize""#, false),
+            (r#"{"group": "", "resource": "pods"}"#, false),
+        ] {
+            read(&format!(r#"{{"operation": "UPDATE", "resource": {of}}}"#), |request| {
+                assert_eq!(request.unwrap().is("", "pods", "resize"), is_resize, "{of}");
+            });
+        }
     }
 
     #[test]
