@@ -93,8 +93,9 @@ pub async fn serve<S, H, R>(
     R: Future<Output = Response<Full<Bytes>>> + Send + 'static,
 {
     let tracker = TaskTracker::new();
-    let [connections, budgets @ ..] =
+    let [connections, bodies, answers] =
         [limits.connections, limits.bodies, limits.answers].map(|limit| Arc::new(Semaphore::new(limit)));
+    let budgets = Budgets { bodies, answers };
     loop {
         let accepted = tokio::time::timeout(AWAKE, accept(&listener, &connections));
         let (stream, connection) = match stop.run_until_cancelled(accepted).await {
@@ -112,6 +113,13 @@ pub async fn serve<S, H, R>(
     }
     tracker.close();
     tracker.wait().await;
+}
+
+/// The bytes that are left of what all clients together may take.
+#[derive(Clone)]
+struct Budgets {
+    bodies: Arc<Semaphore>,
+    answers: Arc<Semaphore>,
 }
 
 /// The next connection, once there is room for it.
@@ -133,11 +141,10 @@ async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> Option<
     }
 }
 
-/// `budgets` are the bytes that are left of bodies and of answers, for all clients together.
 async fn answer_requests<R>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     limits: ServerLimits,
-    budgets: [Arc<Semaphore>; 2],
+    budgets: Budgets,
     stop: CancellationToken,
     respond: impl Fn(Request<Bytes>) -> R + Clone + Send + 'static,
 ) where
@@ -147,15 +154,15 @@ async fn answer_requests<R>(
     let deadline = Arc::new(deadline);
     let service = service_fn(move |request: Request<Incoming>| {
         deadline.send_replace(None);
-        let (respond, [bodies, answers], deadline) = (respond.clone(), budgets.clone(), Arc::clone(&deadline));
+        let (respond, budgets, deadline) = (respond.clone(), budgets.clone(), Arc::clone(&deadline));
         async move {
             let (parts, body) = request.into_parts();
-            let response = match read(body, limits, &bodies).await {
+            let response = match read(body, limits, &budgets.bodies).await {
                 // The bytes are counted until the request is answered.
                 Ok((body, _bytes)) => respond(Request::from_parts(parts, body)).await,
                 Err(status) => refusal(status, ""),
             };
-            Ok::<_, Infallible>(held(response, limits, answers, deadline).await)
+            Ok::<_, Infallible>(held(response, limits, budgets.answers, deadline).await)
         }
     });
     let mut stream = TimeoutStream::new(stream);

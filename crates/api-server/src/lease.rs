@@ -275,6 +275,7 @@ impl RenewedLease {
         Self { lease: Arc::new(lease), parts: parts.clone(), renewals: Mutex::default() }
     }
 
+    /// Waits until it is known whether a holder still renews it.
     pub async fn take(&self) -> LeaseResult<Turn> {
         if self.is_ours() {
             return Ok(Turn::Ours);
