@@ -169,7 +169,10 @@ fn entries(
     let not_exempt = json!({"key": NAME_LABEL, "operator": "NotIn", "values": tenants.exempt});
     let expression = |Requirement { key, operator, values }: &Requirement<'_>| json!({"key": key, "operator": operator.name(), "values": values});
     for tree in trees(quotas).0 {
-        for (_, (quota, _)) in tree.quotas.iter().enumerate().filter(|(at, _)| tree.refuses(*at)) {
+        for (at, (quota, _)) in tree.quotas.iter().enumerate() {
+            if !tree.refuses(at) {
+                continue;
+            }
             names.extend(quota.names.iter().map(AsRef::as_ref).filter(|name: &&str| !tenants.is_exempt(name)));
             if let Some(selector) = &quota.selector {
                 let expressions = selector.requirements.iter().map(expression).chain([not_exempt.clone()]);
@@ -349,7 +352,8 @@ mod tests {
             json!({"metadata": {"name": "a"}, "spec": {"namespaces": {"names": ["shop", "kube-system"]},
                 "quota": {"hard": {"pods": "1", "count/jobs.batch": "2"}}}}),
             json!({"metadata": {"name": "b"}, "spec": {"namespaces": {"selector": {"matchLabels": {"team": "b"}}},
-                "quota": {"hard": {"services": "1"}}}}),
+                "quota": {"hard": {"services": "1", "requests.storage": "1", "configmaps": "1",
+                    "count/resourceclaims.resource.k8s.io": "1"}}}}),
         ];
         let entries = entries(&quotas, &[], false);
         let found: Vec<String> = entries
@@ -376,9 +380,12 @@ mod tests {
         assert_eq!(
             found,
             [
+                r#"[""]["configmaps"] ["CREATE"]"#,
                 r#"["batch"]["jobs"] ["CREATE"]"#,
+                r#"[""]["persistentvolumeclaims"] ["CREATE","UPDATE"]"#,
                 r#"[""]["pods"] ["CREATE"]"#,
                 r#"[""]["pods/resize"] ["UPDATE"]"#,
+                r#"["resource.k8s.io"]["resourceclaims"] ["CREATE","UPDATE"]"#,
                 r#"[""]["services"] ["CREATE","UPDATE"]"#,
             ]
         );
