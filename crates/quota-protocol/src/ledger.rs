@@ -235,7 +235,8 @@ impl<'p> OpenLedger<'p> {
                 hard: hard.clone(),
                 origins: Names::default(),
             });
-            reserved.push((claimed, self.blocking_claims(at, node, name).0));
+            let (claims, _) = self.blocking_claims(at, node, name);
+            reserved.push((claimed, *claims));
         }
         if excesses.is_empty() {
             return None;
@@ -274,7 +275,8 @@ impl<'p> OpenLedger<'p> {
                 continue;
             };
             for excess in excesses {
-                tokens.extend_from_slice(&self.blocking_claims(short.node, node, &excess.name).1);
+                let (_, of_bound) = self.blocking_claims(short.node, node, &excess.name);
+                tokens.extend_from_slice(of_bound);
             }
         }
         tokens.sort_unstable();

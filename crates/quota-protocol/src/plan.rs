@@ -42,9 +42,12 @@ impl PlanNode {
     fn of(quota: &ResourceQuota<'_>) -> Self {
         let hard = quota.spec_hard.iter();
         let hard = hard.map(|(name, hard)| (name.to_string().into(), encoding::capped(hard.clone())));
-        let requirements = quota.requirements().map(|requirement| requirement.into_owned().into_owned());
-        let (hard, requirements) = (ResourceList::in_order(hard), requirements.collect());
-        Self { quota: quota.name.to_string(), hard, requirements, ..Self::default() }
+        Self {
+            quota: quota.name.to_string(),
+            hard: ResourceList::in_order(hard),
+            requirements: quota.requirements().map(|requirement| requirement.into_owned().into_owned()).collect(),
+            ..Self::default()
+        }
     }
 
     fn kinds(&self) -> impl Iterator<Item = String> {
@@ -75,9 +78,11 @@ const SUSPENDED: &str = "!suspended";
 impl Plan {
     /// The plan of a tree of quotas, given the labels of all namespaces except exempt ones.
     pub fn of_tree(tree: &Tree<'_>, namespaces: &[(String, Labels)]) -> Self {
-        let nodes = tree.quotas.iter().map(|(quota, parent)| {
-            let (generation, parent, is_suspended) = (quota.generation, *parent, quota.is_suspended);
-            PlanNode { generation, parent, is_suspended, ..PlanNode::of(&quota.quota) }
+        let nodes = tree.quotas.iter().map(|(quota, parent)| PlanNode {
+            generation: quota.generation,
+            parent: *parent,
+            is_suspended: quota.is_suspended,
+            ..PlanNode::of(&quota.quota)
         });
         let covering = |(name, labels): &(String, Labels)| {
             let covers = |quota: &TenantQuota<'_>| quota.covers(name, labels);

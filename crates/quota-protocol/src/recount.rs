@@ -11,8 +11,8 @@ use crate::plan::Plan;
 use crate::state::{Attempt, Claim, ClaimEntry, ObjectKey, State};
 
 /// The state recounted by a plan, from a cache and its count by the plan; none if nothing changes. `released` are the tokens
-/// of entries whose request is over and for which a live read showed nothing that the cache lacks. An error is
-/// the message about a cache that has seen less than the replica that recounted before.
+/// of entries whose request is over and for which a live read showed nothing that the cache lacks. An error is the message
+/// about a cache that has seen less than the replica that recounted before.
 pub fn recount(
     plan: &Plan,
     state: &State,

@@ -44,8 +44,7 @@ impl ObjectKey {
 impl ReservationRequest {
     /// The reservation of a spare, without its name.
     pub fn spare(kind: &str, namespace: &str, footprint: &Arc<Footprint>) -> Self {
-        let (key, footprint) = (ObjectKey::new(kind, namespace, ""), Arc::clone(footprint));
-        Self { key, footprint, ..Self::default() }
+        Self { key: ObjectKey::new(kind, namespace, ""), footprint: Arc::clone(footprint), ..Self::default() }
     }
 
     /// Returns true if a spare has all that this request needs: it creates an object of which nothing is counted yet.

@@ -148,8 +148,10 @@ async fn activate(
     replica.api.create(&path, &object).await?;
     replica.ledgers.add_plan(ledger, Arc::clone(&plan));
     if is_replaced {
-        let is_active = replica.writers.replan(ledger, plan).await;
-        return is_active.then_some(()).ok_or_else(|| ApiError::Other("the ledger could not be written".to_owned()));
+        return match replica.writers.replan(ledger, plan).await {
+            true => Ok(()),
+            false => Err(ApiError::Other("the ledger could not be written".to_owned())),
+        };
     }
     let (state, _) = replica.counter.settle(ledger, &plan, &begin).ok_or_else(uncounted)?;
     let over = if is_broken { revision_of(&replica.api.get(&path.at(ledger)).await?) } else { None };

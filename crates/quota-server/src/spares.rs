@@ -75,8 +75,8 @@ pub enum SpareTaken {
 
 impl SpareGroup {
     fn is_of(&self, key: &ObjectKey, footprint: &Arc<Footprint>) -> bool {
-        let ReservationRequest { key: like, footprint: charge, .. } = &self.like;
-        like.namespace == key.namespace && like.kind == key.kind && charge == footprint
+        let of = &self.like.key;
+        of.namespace == key.namespace && of.kind == key.kind && self.like.footprint == *footprint
     }
 
     /// Forgets what is too long ago. Spares of an earlier plan may have no room in its bounds.

@@ -266,8 +266,10 @@ impl<'s> Model<'s> {
         let put = |handler: Handler| changed(world, |after| after.requests[at].handlers[which] = handler);
         let end = |phase: Phase| {
             changed(world, |after| {
-                let request = &mut after.requests[at];
-                request.phase = if request.handlers.remove(which).attached { phase } else { request.phase };
+                after.requests[at].handlers.remove(which);
+                if handler.attached {
+                    after.requests[at].phase = phase;
+                }
             })
         };
         // The API server sees a crash as an error and refuses the request: failurePolicy Fail.
