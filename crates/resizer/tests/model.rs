@@ -15,43 +15,44 @@ fn calm() -> Scenario {
 }
 
 fn scenarios() -> Vec<Scenario> {
-    let quarters = |quarters| Left { quarters, ..Left::default() };
-    let days = |days| Left { days, ..quarters(1) };
-    let refusals = |refusals| Left { refusals, ..quarters(1) };
-    let undos = |undos, count, days| Left { undos, days, ..quarters(count) };
-    let defers = |defers, undos, count| Left { defers, undos, ..quarters(count) };
-    let always = defers(u8::MAX, 0, 1);
-    let silent = Left { silences: 1, ..quarters(3) };
+    let [none, one, two, three] = [0, 1, 2, 3].map(|quarters| Left { quarters, ..Left::default() });
+    let day = Left { days: 1, ..one };
+    let deferred = Left { defers: 2, ..none };
+    let always_deferred = Left { defers: u8::MAX, ..one };
+    let refused = Left { refusals: 2, ..one };
+    let undone = Left { undos: 1, ..one };
+    let undone_soon = Left { undos: 1, ..none };
+    let silent = Left { silences: 1, ..three };
     vec![
         calm(),
-        Scenario { name: "days", left: days(2), leaders: 1, ..calm() },
+        Scenario { name: "days", left: Left { days: 2, ..one }, leaders: 1, ..calm() },
         Scenario { name: "usage rises", pods: vec![(8, 12)], rises: vec![7, 10], ..calm() },
         Scenario {
             name: "usage rises often",
             pods: vec![(3, 30)],
             rises: vec![6, 9, 14],
-            left: quarters(3),
+            left: three,
             leaders: 1,
             ..calm()
         },
-        Scenario { name: "usage rises day by day", pods: vec![(8, 12)], rises: vec![7, 11], left: days(1), ..calm() },
+        Scenario { name: "usage rises day by day", pods: vec![(8, 12)], rises: vec![7, 11], left: day, ..calm() },
         Scenario { name: "kills", pods: vec![(4, 6)], rises: vec![7, 9], ..calm() },
         Scenario { name: "kills in two pods", pods: vec![(4, 6), (4, 6)], rises: vec![7, 9], leaders: 1, ..calm() },
         Scenario { name: "limits move", pods: vec![(4, 6)], rises: vec![6, 9], scales: true, ..calm() },
         Scenario { name: "a bound", pods: vec![(4, 12), (4, 12)], bound: 12, rises: vec![6, 6], ..calm() },
-        Scenario { name: "suffers", needs: 7, left: quarters(2), ..calm() },
-        Scenario { name: "suffers again", needs: 7, left: Left { days: 2, ..quarters(2) }, leaders: 1, ..calm() },
-        Scenario { name: "deferred", pods: vec![(4, 12), (4, 12)], rises: vec![5], left: defers(2, 0, 0), ..calm() },
-        Scenario { name: "always deferred", pods: vec![(4, 12)], rises: vec![5], left: always, ..calm() },
-        Scenario { name: "refused", pods: vec![(8, 12)], rises: vec![7, 10], left: refusals(2), ..calm() },
-        Scenario { name: "undone", pods: vec![(8, 12)], left: undos(2, 1, 1), ..calm() },
-        Scenario { name: "undone in two pods", left: undos(1, 1, 1), leaders: 1, ..calm() },
-        Scenario { name: "a raise is undone", pods: vec![(4, 12)], rises: vec![7, 10], left: undos(1, 1, 0), ..calm() },
-        Scenario { name: "undone after a kill", pods: vec![(4, 6)], rises: vec![7], left: undos(1, 0, 0), ..calm() },
-        Scenario { name: "undone while deferred", pods: vec![(8, 12)], left: defers(1, 1, 1), ..calm() },
+        Scenario { name: "suffers", needs: 7, left: two, ..calm() },
+        Scenario { name: "suffers again", needs: 7, left: Left { days: 2, ..two }, leaders: 1, ..calm() },
+        Scenario { name: "deferred", pods: vec![(4, 12), (4, 12)], rises: vec![5], left: deferred, ..calm() },
+        Scenario { name: "always deferred", pods: vec![(4, 12)], rises: vec![5], left: always_deferred, ..calm() },
+        Scenario { name: "refused", pods: vec![(8, 12)], rises: vec![7, 10], left: refused, ..calm() },
+        Scenario { name: "undone", pods: vec![(8, 12)], left: Left { undos: 2, ..day }, ..calm() },
+        Scenario { name: "undone in two pods", left: Left { undos: 1, ..day }, leaders: 1, ..calm() },
+        Scenario { name: "a raise is undone", pods: vec![(4, 12)], rises: vec![7, 10], left: undone, ..calm() },
+        Scenario { name: "undone after a kill", pods: vec![(4, 6)], rises: vec![7], left: undone_soon, ..calm() },
+        Scenario { name: "undone while deferred", pods: vec![(8, 12)], left: Left { defers: 1, ..undone }, ..calm() },
         Scenario { name: "not heard of", left: silent, leaders: 1, ..calm() },
         Scenario { name: "suffers where nobody hears of it", needs: 7, left: silent, leaders: 1, ..calm() },
-        Scenario { name: "deleted", left: Left { deletions: 1, ..days(1) }, leaders: 1, ..calm() },
+        Scenario { name: "deleted", left: Left { deletions: 1, ..day }, leaders: 1, ..calm() },
     ]
 }
 
