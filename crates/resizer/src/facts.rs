@@ -53,7 +53,9 @@ pub fn of_template(
             let notes = &mut Vec::new();
             let sources =
                 image.as_ref().map(|image| Sources::find(image, workload, context, &settings.estimates, notes));
-            for (resource, measured) in ComputeResource::ALL.into_iter().zip(Measured::ALL) {
+            for (resource, measured) in
+                [(ComputeResource::Cpu, Measured::Cpu), (ComputeResource::Memory, Measured::Memory)]
+            {
                 let request = container.resources.requests.get(measured.name());
                 if let Some(request) = request {
                     found.wanted.set(resource, amount(&request.quantity, resource));

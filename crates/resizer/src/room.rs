@@ -28,6 +28,7 @@ const FRESH: Duration = Duration::from_secs(10);
 pub struct Rooms(Mutex<HashMap<String, (Instant, Amounts)>>);
 
 impl Rooms {
+    /// `others` are changes that may be made any moment.
     pub async fn fits(
         &self,
         api: &ApiClient,

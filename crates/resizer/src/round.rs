@@ -28,6 +28,7 @@ pub struct Round<'a> {
     pub records: &'a str,
     pub workload: &'a WorkloadRef,
     pub rules: &'a Rules,
+    /// The API server's time.
     pub now: Time,
     /// The number of its pods that may be changed at once, for the namespace and the cluster.
     pub free: usize,

@@ -311,7 +311,9 @@ impl DecisionStep<'_> {
             self.resizes.push(resize(pod, change.containers.clone()));
             // A raise takes the place of a decrease that was not made: both are sent on condition of the same version.
             let again = self.record.change_of(&pod.uid).filter(|of| of.containers == change.containers);
-            again.cloned().into_iter().for_each(|again| self.record.forget(&again));
+            if let Some(again) = again.cloned() {
+                self.record.forget(&again);
+            }
             self.record.changes.retain(|of| of.uid != pod.uid);
             self.record.remember(&change);
             self.record.changes.push(change);
