@@ -157,7 +157,7 @@ impl Run {
         decision
     }
 
-    /// The same over the object that is there, which is looked for unless it was read before.
+    /// Evaluates an object without committing it, over the one that is there, which is looked for unless it was read before.
     pub fn preview_over(&mut self, object: &Value, there: Option<Value>) -> ObjectDecision {
         let kind = self.cluster.kind(text(object, "/apiVersion"), text(object, "/kind"));
         let mut object =
@@ -462,15 +462,20 @@ mod tests {
 
     #[test]
     fn a_pod_that_its_defaults_make_invalid_is_not_called_forbidden() {
-        let range = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": "shop"},
-            "spec": {"limits": [{"type": "Container", "default": {"memory": "1Gi"}, "max": {"memory": "4Gi"}}]}});
+        let range = |max: &str| {
+            json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits", "namespace": "shop"},
+                "spec": {"limits": [{"type": "Container", "default": {"memory": "1Gi"}, "max": {"memory": max}}]}})
+        };
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": [
             {"name": "a", "image": "nginx", "resources": {"requests": {"memory": "2Gi"}}}]}});
         let settings = json!({"limitRanges": {"raiseDefaultLimits": false}});
-        let folder = Folder::with([range]).unwrap();
-        let mut run = Run::new(Overlay::new(folder, None), Admission::of_settings(&settings), "shop");
-        let decision = run.evaluate(&pod);
-        assert_eq!(decision.verdict, Verdict::Invalid, "{}", decision.message());
-        assert!(decision.message().contains("must be less than or equal to memory limit of 1Gi"));
+        // The first is a bound that the pod breaks too.
+        for max in ["1Gi", "4Gi"] {
+            let folder = Folder::with([range(max)]).unwrap();
+            let mut run = Run::new(Overlay::new(folder, None), Admission::of_settings(&settings), "shop");
+            let decision = run.evaluate(&pod);
+            assert_eq!(decision.verdict, Verdict::Invalid, "{}", decision.message());
+            assert!(decision.message().contains("must be less than or equal to memory limit of 1Gi"));
+        }
     }
 }
