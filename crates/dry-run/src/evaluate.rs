@@ -74,8 +74,10 @@ fn decide_on(
     let settings = settings.read()?;
     let fetched = FetchedObjects::default();
     let (decision, context) = decide(&request, &settings, &fetched, cluster, &mut evaluation.exchanges);
-    let changed = request.object.map(|object| decision.changed_object(object.node)).transpose();
-    let changed = changed.map_err(|malformed| malformed.to_string())?.flatten();
+    let changed = match request.object {
+        Some(object) => decision.changed_object(object.node).map_err(|malformed| malformed.to_string())?,
+        None => None,
+    };
     let changed = changed.map(|text| serde_json::from_str(&text)).transpose().map_err(|error| error.to_string())?;
     evaluation.take(&decision, changed);
     if let Some(object) = request.object.filter(|_| !decision.is_admitted()) {
