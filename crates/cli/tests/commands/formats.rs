@@ -1,5 +1,7 @@
 //! Every output format, on the example shop.
 
+use serde_json::Value;
+
 use crate::support::*;
 
 #[test]
@@ -17,4 +19,14 @@ fn the_outputs_of_a_command_agree() {
             snapshot(&format!("{}.{format}", command.replace(" --", "-")), &said.out);
         }
     }
+}
+
+#[test]
+fn yaml_of_why_says_what_its_json_says() {
+    let said = |format: &str| {
+        let arguments = "why -f docs/examples/shop/app --cluster-dir docs/examples/shop/cluster -o";
+        headroom(&root(), &format!("{arguments} {format}")).out
+    };
+    let json: Value = serde_json::from_str(&said("json")).unwrap();
+    assert_eq!(serde_saphyr::from_str::<Value>(&said("yaml")).unwrap(), json);
 }
