@@ -36,7 +36,7 @@ pub fn check(name: &str, request: &Value, settings: &Value, cluster: &Cluster) {
     let warned: Vec<String> = serde_json::from_value(field("warnings").unwrap_or_else(|| json!([]))).unwrap();
     assert_eq!(warned.len(), dryrun.warnings.len(), "{name}");
     for (theirs, ours) in warned.iter().zip(&dryrun.warnings) {
-        // Of what it cannot read, it also says what may be wrong with its installation.
+        // The policy, where it cannot read something, also says what may be wrong with its installation.
         if !ours.text.ends_with("; evaluated without it") {
             assert_eq!(*theirs, announced(&ours.text, request.as_ref().unwrap()), "{name}");
         }

@@ -227,7 +227,7 @@ fn an_autoscaler_that_is_not_in_the_manifests_is_named() {
     assert!(said.err.contains(warning), "{}", said.err);
 }
 
-/// Of pods that are gone and belong to nothing.
+/// The pods belong to nothing.
 #[test]
 fn runners_that_are_gone_are_sized_by_their_image() {
     let (now, mut history) = (headroom_api_server::clock::now(), OpenMetrics::default());
