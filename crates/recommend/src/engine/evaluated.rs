@@ -244,16 +244,21 @@ fn of_resource(
 
 /// <https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/>
 fn qos(pod: &Pod<'_>) -> &'static str {
-    let of_containers = || pod.containers.iter().map(|container| &container.resources).collect();
-    let all: Vec<_> = if pod.resources.is_empty() { of_containers() } else { vec![&pod.resources] };
-    let amounts = all.into_iter().flat_map(|resources| {
-        let amount = move |requirement, name| resources.quantity(requirement, name).filter(|of| !of.is_zero());
-        ["cpu", "memory"].map(|name| Requirement::BOTH.map(|requirement| amount(requirement, name)))
-    });
-    let amounts: Vec<_> = amounts.collect();
-    if amounts.iter().flatten().all(Option::is_none) {
+    let all: Vec<_> = if pod.resources.is_empty() {
+        pod.containers.iter().map(|container| &container.resources).collect()
+    } else {
+        vec![&pod.resources]
+    };
+    let mut amounts = Vec::new();
+    for resources in all {
+        for name in ["cpu", "memory"] {
+            let amount = |requirement| resources.quantity(requirement, name).filter(|amount| !amount.is_zero());
+            amounts.push((amount(Requirement::Request), amount(Requirement::Limit)));
+        }
+    }
+    if amounts.iter().all(|(request, limit)| request.is_none() && limit.is_none()) {
         "BestEffort"
-    } else if amounts.iter().all(|[request, limit]| limit.is_some() && request == limit) {
+    } else if amounts.iter().all(|(request, limit)| limit.is_some() && request == limit) {
         "Guaranteed"
     } else {
         "Burstable"
