@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_pod_of_a_window_is_that_of_its_busiest_day() {
+    fn a_written_history_is_read() {
         let mut open = OpenHistory::default();
         (0..12).for_each(|age| {
             let mut day = day(u64::from(age) << 20);
@@ -252,6 +252,8 @@ mod tests {
             open.add_observed(age, &day);
         });
         assert_eq!((open.busiest(Window::Week), open.busiest(Window::Month)), (7 << 20, 11 << 20));
+        let back = OpenHistory::read(&open.write()).unwrap();
+        assert_eq!(back.history(), open.history());
         assert!(OpenHistory::read(&[1, 2, 3]).is_err());
     }
 }
