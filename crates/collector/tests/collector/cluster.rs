@@ -275,6 +275,11 @@ async fn a_failing_api_server_ends_the_round() {
     let error = publish(&store, server.start().await, NOW).await.unwrap_err();
     assert_eq!(error.to_string(), "cannot list usageprofiles: etcd has no leader");
     assert!(server.count("GET") < 50, "{}", server.count("GET"));
+    // So does a refusal that concerns all profiles, at the first of them.
+    let server = ApiServer::new("1");
+    server.refuse("", 403, "usageprofiles.headroom.dev \"usage-00.a\" is forbidden: User \"eve\" cannot patch them");
+    let error = publish(&store, server.start().await, NOW).await.unwrap_err().to_string();
+    assert!(error.starts_with("not allowed to patch usageprofiles"), "{error}");
 }
 
 /// The lists of all quarters after a round.
