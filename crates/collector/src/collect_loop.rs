@@ -49,7 +49,7 @@ pub struct Rounds {
     pub feed: Feed,
     /// Kind and address of the feed without secrets, by which the store identifies it.
     pub source_name: String,
-    /// Take over what another source or store has.
+    /// Continue with a store of another source, and replace histories of other stores that this store does not have.
     pub adopt: bool,
     pub store: Store,
     pub destination: Destination,

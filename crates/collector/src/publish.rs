@@ -55,7 +55,9 @@ pub struct Publisher<'a> {
     pub destination: &'a Destination,
     pub namespace: &'a str,
     pub pooling: &'a Pooling,
+    /// The namespaces that may ask for fewer estimates; none if they are unknown.
     pub restricted: Option<&'a RestrictedNamespaces>,
+    /// Replace histories of other stores that this store does not have.
     pub replace_other_stores: bool,
     /// Checked before each write if several collectors may write.
     pub lease: Option<&'a RenewedLease>,

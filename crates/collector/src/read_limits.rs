@@ -12,6 +12,7 @@ use headroom_usage::sample::Window;
 pub const MAX_QUERY_RANGE: i64 = DAY;
 /// The age of final samples, in seconds: scrapes and remote writes come late.
 pub const SAMPLE_DELAY: i64 = 120;
+/// The longest time for a query.
 pub const TIMEOUT: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Clone)]

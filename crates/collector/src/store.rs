@@ -39,6 +39,7 @@ const CACHE_BYTES: usize = 16 << 20;
 
 const FACTS: TableDefinition<&str, i64> = TableDefinition::new("facts");
 const FORMAT_FACT: &str = "format";
+/// The time before which all usage was read or is owed.
 const PLANNED_FACT: &str = "planned";
 /// The oldest day that the last expiry left.
 const EXPIRED_FACT: &str = "expired";

@@ -17,6 +17,7 @@ const MAX_LOGGED: usize = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProfileWrite {
     Written,
+    /// There is nothing new to write, or the existing profile was collected later.
     Unchanged,
     Deleted,
 }
