@@ -304,7 +304,9 @@ impl Http {
     async fn send_once(&self, mut request: Request<Vec<u8>>, secrets: &[String]) -> Result<Response, SourceError> {
         match &self.authentication {
             Authentication::None | Authentication::Basic { .. } => {}
-            Authentication::TokenFile(path) => _ = request.headers_mut().insert(AUTHORIZATION, token_in(path)?),
+            Authentication::TokenFile(path) => {
+                request.headers_mut().insert(AUTHORIZATION, token_in(path)?);
+            }
             Authentication::Cloud(identity) => identity.authorize(&self.base, &mut request).await?,
         }
         let redactor = Redactor::new(&self.name, request.headers(), secrets);

@@ -19,7 +19,7 @@ use crate::cluster_id::KUBE_SYSTEM;
 
 pub const RESTARTS: &str = "kube_pod_container_status_restarts_total";
 const ALL_RESTARTS: [&str; 2] = [RESTARTS, "kube_pod_init_container_status_restarts_total"];
-/// Tell why a container ended: one that runs again, such an init container, and one that has ended.
+/// Tell why a container ended: a container and an init container that run again, and one that has ended for good.
 pub const ENDS: [&str; 3] = [
     "kube_pod_container_status_last_terminated_reason",
     "kube_pod_init_container_status_last_terminated_reason",

@@ -196,9 +196,9 @@ impl StoreReader {
         let (several, single): (Vec<&str>, Vec<&str>) =
             namespaces.iter().partition(|namespace| several.contains(**namespace));
         let sets = [(several, false), (single, true)];
+        let has_seconds_for_percentiles = self.step_seconds as usize > JOBS.len();
         // Pods of a CronJob may have another image than is asked for.
-        let has_seconds = self.step_seconds as usize > JOBS.len();
-        let jobs = if has_seconds && !self.is_of_image() { jobs(seen) } else { Jobs::new() };
+        let jobs = if has_seconds_for_percentiles && !self.is_of_image() { jobs(seen) } else { Jobs::new() };
         let others = if jobs.is_empty() { PodSelection::All } else { PodSelection::NotOfJobs };
         let (mut in_one, by_pod): (Jobs, Jobs) = jobs.into_iter().partition(|(job, pods)| is_one(&job.pod, pods, seen));
         let mut by_pod: BTreeSet<&ContainerRef> = by_pod.into_values().flatten().collect();
