@@ -1,5 +1,6 @@
 //! A replica: its options, and what all its tasks share.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use headroom_api_server::parts::{Parts, locked};
 use headroom_api_server::watch::OLD;
 use headroom_api_server::{clock, random};
 use kube::Client;
+use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -17,7 +19,6 @@ use crate::devices;
 use crate::ledger_cache::LedgerCache;
 use crate::metrics::QuotaServerMetrics;
 use crate::object_counter::{COUNTED, Counter};
-use crate::resource_quota_enforcer::ResourceQuotaState;
 use crate::spares::Spares;
 use crate::tenants::Tenants;
 use crate::tls::Certificate;
@@ -97,6 +98,27 @@ pub struct Replica {
     pub stop: CancellationToken,
     /// Cancelled when no more reviews are expected.
     pub drained: CancellationToken,
+}
+
+/// The result of the last probe for the plugin, and the statuses that the leader has published.
+#[derive(Debug, Default)]
+pub struct ResourceQuotaState {
+    /// True if the ledger enforces ResourceQuotas; none until the API server was probed.
+    pub is_ours: Option<bool>,
+    /// By namespace and name.
+    pub published: BTreeMap<(String, String), Published>,
+}
+
+/// The last correct status of a quota.
+#[derive(Debug, Clone)]
+pub struct Published {
+    pub status: Value,
+    /// The quota's version with this status.
+    pub version: u64,
+    /// The ledger's revision that it was made from.
+    pub ledger_revision: u64,
+    /// A version in which another client has written a different status.
+    pub suspect: u64,
 }
 
 /// Pages of lists that are held at a time. A page may have megabytes, and as many kinds are listed as quotas bound.

@@ -3,7 +3,6 @@
 //! If the plugin is enabled, nothing is done: each of its writes would conflict with ours, and when the plugin retries
 //! after a conflict on one quota, it admits what another quota refused (kubernetes#141904).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::objects::{namespace_of, to_amounts};
-use crate::replica::Replica;
+use crate::replica::{Published, Replica};
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiError, revision_of};
 use headroom_api_server::event::EventType;
@@ -26,26 +25,6 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 const TRIES: u32 = 4;
 const TRIES_IF_NEW: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
-
-/// The result of the last probe for the plugin, and the statuses that the leader has published.
-#[derive(Debug, Default)]
-pub struct ResourceQuotaState {
-    pub is_ours: Option<bool>,
-    /// By namespace and name.
-    published: BTreeMap<(String, String), Published>,
-}
-
-/// The last correct status of a quota.
-#[derive(Debug, Clone)]
-struct Published {
-    status: Value,
-    /// The quota's version with this status.
-    version: u64,
-    /// The ledger's revision that it was made from.
-    ledger_revision: u64,
-    /// A version in which another client has written a different status.
-    suspect: u64,
-}
 
 /// Probes whether the plugin is on, and publishes usage if it is off. Ends with the term.
 pub async fn keep(replica: Arc<Replica>) {
