@@ -54,7 +54,7 @@ fn settled(plan: &Plan, state: &State, cache: &Cache) -> Result<Option<State>, S
     recount(plan, state, cache, &cache.count_by_namespace(plan), &BTreeSet::new())
 }
 
-/// What is used and claimed of a bound, by node.
+/// The used and claimed amount of a bound, by node.
 fn held(ledger: &OpenLedger<'_>, name: &str) -> Vec<String> {
     ledger.usage_with_claims().iter().map(|held| held.get(name).unwrap().to_string()).collect()
 }

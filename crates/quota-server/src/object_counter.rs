@@ -86,7 +86,7 @@ struct PlanCount {
 struct OfKind {
     /// The end of its watch, and the path of its objects, for live reads; none if it cannot be watched.
     watch: Option<(DropGuard, Collection)>,
-    /// Why it is not counted.
+    /// The reason why it is not counted.
     problem: Option<String>,
 }
 
