@@ -15,6 +15,7 @@ use crate::tidy::normal;
 use crate::{Faults, documents, items, output, read, run, sorted_files, text, yaml};
 
 const LANGUAGES: [&str; 4] = ["console", "sh", "text", "yaml"];
+
 /// A fenced block, with the comment before it.
 struct Block {
     place: String,
@@ -226,6 +227,7 @@ impl Shell<'_> {
             ["kwctl", "push", ..] => Ok(()),
             ["kwctl", arguments @ ..] => self.try_host(arguments),
             [program, arguments @ ..] if program.ends_with("headroom-host") => self.try_host(arguments),
+            // Their arguments are not checked here.
             ["headroom-controller" | "kubectl-headroom", ..] => Ok(()),
             ["cargo" | "chmod" | "cosign" | "cp" | "curl" | "export" | "git", ..] => Ok(()),
             ["mkdir" | "pre-commit" | "python3" | "source", ..] => Ok(()),
@@ -350,8 +352,10 @@ fn check_tests(pages: &[Page], shell: &Shell, faults: &mut Faults) -> Result<usi
             let exists = match name.strip_prefix("make ") {
                 Some(target) => shell.try_command(&["make", target]).is_ok(),
                 None => {
-                    sources.contains(&format!("fn {name}("))
-                        || sources.contains(&format!("scenario(\"{name}\""))
+                    // The last two make a scenario of the model.
+                    [format!("fn {name}("), format!("scenario(\"{name}\""), format!("one_leader(\"{name}\"")]
+                        .iter()
+                        .any(|text| sources.contains(text))
                         || cases.iter().any(is_case)
                 }
             };

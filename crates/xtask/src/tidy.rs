@@ -20,13 +20,11 @@ const CARD_PACKAGES: [&str; 6] =
 
 /// Marks of hashes for which anybody finds texts in seconds, and the files that may have them: there no object of one tenant takes
 /// the place of another's. Images are spread over 64 roots, whose pages have a key; a code scanner's fingerprints and the
-/// number of distinct names are only compared with each other; models run in tests.
+/// number of distinct names are only compared with each other.
 const WEAK_HASHES: [&str; 4] = ["cbf2_9ce4_8422_2325", "cbf29ce484222325", "DefaultHasher", "FnvHasher"];
-const KEYLESS: [&str; 6] = [
+const KEYLESS: [&str; 4] = [
     "crates/admission/src/cluster/usage/profile_layout.rs",
     "crates/output/src/sarif.rs",
-    "crates/resizer/tests/model/world.rs",
-    "crates/quota-protocol/src/model/world.rs",
     "crates/usage/src/cardinality.rs",
     "crates/xtask/src/tidy.rs",
 ];
