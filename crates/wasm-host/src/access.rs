@@ -39,17 +39,20 @@ impl Access {
             Some(prefix) => path.starts_with(prefix),
             None => *pattern == path,
         });
-        let refusal = || format!("Policy has not been granted access to the '{path}' host capability. {REPORTED}");
-        allowed.then_some(()).ok_or_else(refusal)
+        if allowed {
+            return Ok(());
+        }
+        Err(format!("Policy has not been granted access to the '{path}' host capability. {REPORTED}"))
     }
 
     /// Returns the guest's error for a kind that was not granted.
     pub fn check_resource(&self, request: &CallbackRequest) -> Result<(), String> {
         let (api_version, kind) = (request.api_version(), request.kind());
         let is_granted = |granted: &ContextAwareResource| granted.api_version == api_version && granted.kind == kind;
-        self.resources.iter().any(is_granted).then_some(()).ok_or_else(|| {
-            format!("Policy has not been granted access to Kubernetes {api_version}/{kind} resources. {REPORTED}")
-        })
+        if self.resources.iter().any(is_granted) {
+            return Ok(());
+        }
+        Err(format!("Policy has not been granted access to Kubernetes {api_version}/{kind} resources. {REPORTED}"))
     }
 }
 

@@ -117,10 +117,12 @@ impl Rule {
             }
         }
         let known = ["CREATE", "UPDATE", "DELETE", "CONNECT", "*"];
-        let unknown = self.operations.iter().find(|entry| !known.contains(&entry.as_str()));
-        unknown.map_or(Ok(()), |unknown| {
-            Err(format!("a rule has operation `{unknown}`: expected CREATE, UPDATE, DELETE, CONNECT or `*`"))
-        })
+        match self.operations.iter().find(|entry| !known.contains(&entry.as_str())) {
+            Some(unknown) => {
+                Err(format!("a rule has operation `{unknown}`: expected CREATE, UPDATE, DELETE, CONNECT or `*`"))
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -64,7 +64,7 @@ pub fn table(set: &str, used: &[Used], columns: &[&Requests], resource: ComputeR
     }
     let measured: Vec<Column<'_>> = requests.into_iter().map(|requests| Column { pods: &pods, requests }).collect();
     let Some(yardstick) = measured.first().filter(|_| !pods.is_empty()) else { return String::new() };
-    // At a time.
+    // Each image at each moment counts.
     let images: BTreeSet<(&str, &str)> = used.iter().map(|one| (one.moment.as_str(), one.image.as_str())).collect();
     let is_without =
         |(moment, image): &&(&str, &str)| columns.last().is_some_and(|ours| ours.of(moment, image, resource).is_none());

@@ -59,8 +59,7 @@ impl Departure {
     }
 
     pub fn allows(&self, case: &Case, difference: &Difference) -> bool {
-        let allows =
-            |texts: &Option<String>, text: &str| texts.as_deref().is_none_or(|texts| glob::matches(texts, text));
+        let allows = |pattern: &Option<String>, text: &str| pattern.as_deref().is_none_or(|of| glob::matches(of, text));
         self.difference == difference.kind
             && self.only.is_none_or(|only| case.has(only))
             && allows(&self.kubernetes, &difference.kubernetes)

@@ -329,8 +329,8 @@ impl Scene {
         }
         self.wait_for_used(0).await;
         let Row::ResourceQuotas(ledgers) = self.row else { return };
-        // Their usage is counted by the API server's controllers too, and the ledger first makes sure for ten seconds that the plugin
-        // is off.
+        // A counted usage may be that of the API server's controllers; and the ledger first makes sure for ten seconds that the plugin is
+        // off.
         let stored = api_in(&self.client, HOME, "headroom.dev/v1alpha1", "QuotaLedger");
         let states = ListParams::default().labels(PLAN_LABEL);
         eventually("there are ledgers", async || {
