@@ -155,7 +155,7 @@ pub struct Loop {
     pub limit_is_request: bool,
     began: Option<i64>,
     record: Record,
-    /// The peaks of each day: memory, and CPU of a quarter of an hour.
+    /// The peaks of each day: CPU of a quarter of an hour, and memory.
     peaks: BTreeMap<i64, (u64, u64)>,
     quarter: VecDeque<Sample>,
 }
