@@ -130,7 +130,7 @@ impl Engine<'_> {
         let mut evaluator = Evaluator {
             engine: self,
             object: &evaluated,
-            namespace,
+            key: &entry.key,
             now: &now,
             usage: &described,
             kept_targets: &kept_targets,
@@ -384,7 +384,8 @@ impl Asked {
 struct Evaluator<'a> {
     engine: &'a Engine<'a>,
     object: &'a Value,
-    namespace: &'a str,
+    /// The workload, which is another object where the one with the containers stands in its place.
+    key: &'a WorkloadRef,
     /// The object as it stands, and the usage of each of its containers.
     now: &'a Evaluated,
     usage: &'a [Option<Described<'a>>],
@@ -440,7 +441,7 @@ impl Evaluator<'_> {
         if object == *self.object {
             return Ok(now.admitted.clone());
         }
-        let found = self.engine.admit(&Asked::of(object, self.namespace)?, cluster)?;
+        let found = self.engine.admit(&Asked::of(object, &self.key.namespace)?, cluster)?;
         Ok(found.map_or_else(|| now.admitted.clone(), |found| found.admitted))
     }
 
@@ -538,7 +539,7 @@ impl Evaluator<'_> {
             // The object itself has been evaluated already.
             None if object == self.object => {}
             None => {
-                let asked = Asked::of(object.clone(), self.namespace)?;
+                let asked = Asked::of(object.clone(), &self.key.namespace)?;
                 let found = self.engine.evaluate(self.engine.settings, &asked, cluster)?;
                 found.into_iter().for_each(|found| advice.take(found, |_| true));
             }
@@ -555,7 +556,7 @@ impl Evaluator<'_> {
         advice: &mut Evaluated,
         cluster: &mut dyn ClusterReader,
     ) -> Result<(), String> {
-        let (asked, turns) = (Asked::of(object.clone(), self.namespace)?, turns(&self.now.containers));
+        let (asked, turns) = (Asked::of(object.clone(), &self.key.namespace)?, turns(&self.now.containers));
         // The name under which admission knows what the object's pods used.
         let name = metadata(object, "name");
         let workload = if ApiKind::of(object).kind == "Pod" { workload::of_pod(name) } else { name };
@@ -569,11 +570,12 @@ impl Evaluator<'_> {
                     history.oom_kills.iter_mut().for_each(|kill| kill.memory = killed_at.clone());
                 }
                 let killed_at = container.killed_at.clone().filter(|_| container.has_killed_children);
-                history.oom_kills.extend(killed_at.map(|memory| OomKill { at: self.engine.now, memory }));
+                // The newest is the first, and readers stop after a few.
+                history.oom_kills.splice(0..0, killed_at.map(|memory| OomKill { at: self.engine.now, memory }));
                 let is_asked = is_its_turn(place);
                 Some(overlay::ContainerHistory { name: &container.name, image: &container.image, history, is_asked })
             });
-            let mut overlay = HistoryOverlay::with(cluster, self.namespace, self.engine.now, workload, containers);
+            let mut overlay = HistoryOverlay::with(cluster, &self.key.namespace, self.engine.now, workload, containers);
             let found = self.engine.evaluate(self.engine.settings, &asked, &mut overlay)?;
             found.into_iter().for_each(|found| advice.take(found, is_its_turn));
         }
@@ -656,9 +658,7 @@ impl Evaluator<'_> {
     }
 
     fn declined(&self, container: &str, resource: Resource, is_raised: bool) -> Option<&str> {
-        let kind = ApiKind::of(self.object).kind;
-        let workload = WorkloadRef::new(self.namespace, &kind, metadata(self.object, "name"));
-        self.engine.declined?.date(&workload, container, resource.name(), is_raised)
+        self.engine.declined?.date(self.key, container, resource.name(), is_raised)
     }
 
     /// Evaluates an object with all recommended requests written into it.
@@ -684,7 +684,7 @@ impl Evaluator<'_> {
         if written == *self.object {
             return Ok(now.admitted.clone());
         }
-        let found = self.engine.admit(&Asked::of(written, self.namespace)?, cluster)?;
+        let found = self.engine.admit(&Asked::of(written, &self.key.namespace)?, cluster)?;
         found.map(|found| found.admitted).ok_or_else(|| "the object runs no containers any more".to_owned())
     }
 }

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::advice::workload::{ContainerAdvice, Workload};
 use crate::engine::Engine;
+use crate::engine::declined::{Declined, fingerprint};
 use crate::engine::tests::{MEBI, NOW, usage};
 use crate::history::Histories;
 use crate::output::findings::{self, Gate};
@@ -26,6 +27,7 @@ use crate::output::table::{self, View};
 use crate::output::{csv, markdown};
 use crate::report::{Order, Recommendations, ReportSource, Total, rule};
 use crate::write::{patches, trial};
+use headroom_workloads::WorkloadRef;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::program::ConfigMaps;
 
@@ -42,11 +44,16 @@ const USED: [Used; 5] = [
 
 /// The recommendations for manifests in the namespace `shop`.
 fn report_on(manifests: &str, used: &[Used]) -> Recommendations {
-    read_on(manifests, used, |_| {}).0
+    read_on(manifests, used, None, |_| {}).0
 }
 
 /// The same, with what is done to each workload first; and the entries and the cluster to try changes in.
-fn read_on(manifests: &str, used: &[Used], each: fn(&mut Workload)) -> (Recommendations, Vec<WorkloadEntry>, Overlay) {
+fn read_on(
+    manifests: &str,
+    used: &[Used],
+    declined: Option<&Declined>,
+    each: fn(&mut Workload),
+) -> (Recommendations, Vec<WorkloadEntry>, Overlay) {
     let manifests = manifest::read_text(Path::new("world.yaml"), manifests).unwrap();
     let mut cluster = Overlay::new(Folder::of(manifests, "shop").unwrap(), None);
     let inventory = Inventory::read(&mut cluster, &[Some("shop")], |problem| problem.to_string()).unwrap();
@@ -66,7 +73,7 @@ fn read_on(manifests: &str, used: &[Used], each: fn(&mut Workload)) -> (Recommen
         admission: None,
         now,
         lowers_limits: false,
-        declined: None,
+        declined,
         configs: &ConfigMaps::default(),
         kept: BTreeMap::new(),
     };
@@ -123,6 +130,20 @@ fn who_else_decides_is_flagged_and_patches_suit_the_kind() {
             .to_string()
             .starts_with("kubectl patch rollout.v1alpha1.argoproj.io/canary --namespace shop --type json --patch '[")
     );
+}
+
+#[test]
+fn a_change_of_a_workload_that_is_read_by_another_object_can_be_declined() {
+    let canary = WorkloadRef::new("shop", "Rollout", "canary");
+    let line = format!("{} 2026-11-27", fingerprint(&canary, "a", "cpu", false));
+    let declined = Declined::read(&line).unwrap();
+    let used = [("rollout/canary", "a", 100, 100, 5_760, None)];
+    let (report, ..) = read_on(include_str!("tests/others.yaml"), &used, Some(&declined), |_| {});
+    let patches: Vec<patches::Patch> = report.changes().iter().flat_map(|change| change.patches()).collect();
+    let [rollout] = patches.as_slice() else { panic!("{patches:?}") };
+    let changed: Vec<&str> = rollout.body.as_array().unwrap().iter().filter_map(|of| of["path"].as_str()).collect();
+    let at = "/spec/template/spec/containers/1";
+    assert_eq!(changed, [format!("{at}/name"), format!("{at}/resources/requests/memory")]);
 }
 
 /// Injected containers, the largest init container, pod-level requests, running pods of another size than their template, and an
@@ -266,10 +287,10 @@ fn told_of_trials(report: &Recommendations) -> Value {
 #[test]
 fn what_was_not_tried_is_in_no_sum_and_no_patch_and_is_tried_later_as_at_once() {
     let world = include_str!("tests/world.yaml");
-    let (mut at_once, entries, cluster) = read_on(world, &USED, |_| {});
+    let (mut at_once, entries, cluster) = read_on(world, &USED, None, |_| {});
     let mut run = Run::new(cluster, Admission::assumed(), "shop");
     trial::check(&mut at_once, &entries, &mut run, |_| true);
-    let (mut later, _, _) = read_on(world, &USED, trial::put_off);
+    let (mut later, _, _) = read_on(world, &USED, None, trial::put_off);
     let told = told_of_trials(&later);
     let untried = later.workloads.iter().filter(|of| of.is_untried).count();
     assert!(untried > 2 && told["rows"].to_string().matches("not tried yet").count() >= untried, "{told}");
