@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::kinds::{
     self, CRON_JOB, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, comes_and_goes,
@@ -104,6 +104,13 @@ impl Owner {
     /// Owners are in the namespace of what they own.
     pub fn within(&self, namespace: &str) -> WorkloadRef {
         WorkloadRef::new(namespace, &self.kind, &self.name)
+    }
+
+    /// Makes it the controller of the object with this metadata.
+    pub fn write(&self, metadata: &mut Map<String, Value>) {
+        let Self { api_version, kind, name } = self;
+        let reference = json!({"apiVersion": api_version, "kind": kind, "name": name, "controller": true});
+        metadata.insert("ownerReferences".to_owned(), json!([reference]));
     }
 }
 
