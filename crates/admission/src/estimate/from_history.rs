@@ -91,7 +91,7 @@ pub fn estimate(
     let by_percent = |quantity: &Quantity, percent: u64| {
         if percent == 0 { quantity.clone() } else { quantity.scaled(100 + percent, 100) }
     };
-    // Of each pod it is known how much it needs.
+    // Nothing is added where it is known how much each pod needs.
     if let Some(days) = days.filter(|_| pods.is_none()) {
         // Few days say less about namespaces that were not seen at all.
         let share = if is_pool { 2 } else { 1 };

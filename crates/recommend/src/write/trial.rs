@@ -217,7 +217,7 @@ impl AdviceTrial<'_> {
             let running = running.and_then(Result::ok).flatten().unwrap_or_else(|| object.clone());
             return (self.run.preview_resize(running, changed.clone()), changed);
         }
-        // What the inventory has read is not read again.
+        // An object that the inventory has read is not read again.
         (self.run.preview_over(&changed, of.is_read().then(|| object.clone())), changed)
     }
 

@@ -112,8 +112,8 @@ impl Classifier {
         for entry in &mut entries {
             entry.managed_by = top_owners.above(entry, cluster);
         }
-        let ended = told(self.ended, "finished pod or Job skipped", "finished pods or Jobs skipped");
-        let scaled_to_zero = told(
+        let ended = counted_note(self.ended, "finished pod or Job skipped", "finished pods or Jobs skipped");
+        let scaled_to_zero = counted_note(
             self.scaled_to_zero,
             "workload is scaled to 0; its recommendation saves nothing until it runs",
             "workloads are scaled to 0; their recommendations save nothing until they run",
@@ -140,7 +140,7 @@ impl Classifier {
     }
 }
 
-fn told(count: u64, one: &str, several: &str) -> Option<String> {
+fn counted_note(count: u64, one: &str, several: &str) -> Option<String> {
     (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { several }))
 }
 
