@@ -22,7 +22,8 @@ endif
 # tests, cargo builds tokio, hyper and kube a second time.
 CARGO = $(LINTING) cargo
 test ci: LINTING := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
-build = $(CARGO) build --locked --workspace $(if $(LINTING),--all-targets,--bin $1)
+# The profile is that of `cargo test`: what it optimizes besides is built once.
+build = $(CARGO) build --locked --workspace --profile test $(if $(LINTING),--all-targets,--bin $1)
 
 # What a contributor needs; `cargo xtask --help` lists the rest.
 .PHONY: help
@@ -70,7 +71,7 @@ fmt:
 
 .PHONY: lint
 lint: $(PAGE_PACKAGES)
-	$(if $(LINTING),$(CARGO) build --locked --workspace --all-targets,cargo clippy --locked --workspace --all-targets -- -D warnings)
+	$(if $(LINTING),$(call build),cargo clippy --locked --workspace --all-targets -- -D warnings)
 	$(if $(LINTING),,$(call build,xtask))
 	$(XTASK) tidy
 	@# The fuzz targets have a lock file of their own, and a new dependency has to reach it.
