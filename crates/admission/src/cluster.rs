@@ -3,7 +3,6 @@
 //! The core only lists the lookups it needs, as data in a fixed order; a shell performs them.
 
 pub mod devices;
-pub mod problem;
 
 pub mod label_selector;
 pub mod limit_range;

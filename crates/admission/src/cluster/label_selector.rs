@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::problem::FieldProblem;
 use crate::json::{Malformed, Node};
 
 pub type Labels = BTreeMap<String, String>;
@@ -129,11 +128,11 @@ impl<'d> LabelSelector<'d> {
         namespace.map_or(Ok(false), |namespace| self.matches_node(namespace.at(&["metadata", "labels"])?))
     }
 
-    pub fn problems(&self, field: &str) -> Vec<FieldProblem> {
+    pub fn problems(&self, path: &str) -> Vec<Malformed> {
         let mut problems = Vec::new();
         for (index, Requirement { key, operator, values }) in self.requirements.iter().enumerate() {
-            let mut add = |name: &str, detail: &str| {
-                problems.push(FieldProblem { field: format!("{field}[{index}].{name}"), detail: detail.to_owned() });
+            let mut add = |name: &str, problem: &str| {
+                problems.push(Malformed { path: format!("{path}[{index}].{name}"), problem: problem.to_owned() });
             };
             if key.is_empty() {
                 add("key", "must not be empty");

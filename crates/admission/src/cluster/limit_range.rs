@@ -51,9 +51,14 @@ impl<'d> LimitRange<'d> {
         Ok(ranges)
     }
 
-    /// Fills in the defaults that the API server derives when a range is stored.
+    /// Fills in the defaults that the API server derives when a range is stored, only in items of containers: a missing
+    /// default limit is set from `max`, a missing default request from the default limit, or else from `min`.
     pub fn imply_defaults(&mut self) {
-        self.items.iter_mut().for_each(Item::imply_defaults);
+        for item in self.items.iter_mut().filter(|item| item.kind == CONTAINER) {
+            item.default_limit.complete_with(&item.max);
+            item.default_request.complete_with(&item.default_limit);
+            item.default_request.complete_with(&item.min);
+        }
     }
 }
 
@@ -93,16 +98,5 @@ impl<'d> Item<'d> {
             }
         }
         Ok(item)
-    }
-
-    /// A missing default limit is set from `max`, a missing default request from the default limit, or else from `min`.
-    /// Only items of containers are defaulted.
-    pub fn imply_defaults(&mut self) {
-        if self.kind != CONTAINER {
-            return;
-        }
-        self.default_limit.complete_with(&self.max);
-        self.default_request.complete_with(&self.default_limit);
-        self.default_request.complete_with(&self.min);
     }
 }

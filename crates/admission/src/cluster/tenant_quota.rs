@@ -6,7 +6,6 @@
 use std::borrow::{Borrow, Cow};
 
 use super::label_selector::{LabelSelector, Labels};
-use super::problem::FieldProblem;
 use super::resource_quota::{ResourceQuota, validate};
 use crate::amount::ResourceList;
 use crate::json::{Malformed, Node};
@@ -129,9 +128,9 @@ impl<'d> TenantQuota<'d> {
     }
 
     /// All problems of this quota alone. Its parent is checked by the ledger.
-    pub fn problems(&self) -> Vec<FieldProblem> {
+    pub fn problems(&self) -> Vec<Malformed> {
         let mut problems = Vec::new();
-        let mut add = |field: &str, detail: String| problems.push(FieldProblem { field: field.to_owned(), detail });
+        let mut add = |path: &str, problem: String| problems.push(Malformed { path: path.to_owned(), problem });
         if self.parent.as_deref() == Some(self.name()) {
             add("spec.parent", "must not be the quota itself".to_owned());
         }
@@ -147,10 +146,9 @@ impl<'d> TenantQuota<'d> {
         if let Some(selector) = &self.selector {
             problems.extend(selector.problems("spec.namespaces.selector"));
         }
-        problems.extend(validate::quota(&self.quota).into_iter().map(|problem| FieldProblem {
+        problems.extend(validate::quota(&self.quota).into_iter().map(|Malformed { path, problem }| {
             // A ResourceQuota's `spec` is `spec.quota` here.
-            field: problem.field.replacen("spec.", "spec.quota.", 1),
-            detail: problem.detail,
+            Malformed { path: path.replacen("spec.", "spec.quota.", 1), problem }
         }));
         problems
     }

@@ -39,7 +39,7 @@ fn ranges_are_validated_as_the_api_server_validates_them() {
         let Check::ValidateObject { limit_ranges, valid, errors, .. } = &case.check else { continue };
         with_range(limit_ranges, |range| {
             let problems = range.problems("spec.limits");
-            let problems = problems.iter().map(|problem| (problem.field.as_str(), problem.detail.as_str()));
+            let problems = problems.iter().map(|problem| (problem.path.as_str(), problem.problem.as_str()));
             check_problems(&case.name, *valid, errors, problems);
         });
     }

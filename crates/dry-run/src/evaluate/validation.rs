@@ -7,7 +7,6 @@ mod pod_level;
 use headroom_admission::amount::{Quantity, is_device};
 use headroom_admission::cluster::limit_range::LimitRange;
 use headroom_admission::cluster::limit_range::validate::{container_name_problem, may_overcommit};
-use headroom_admission::cluster::problem::FieldProblem;
 use headroom_admission::cluster::resource_quota::validate::is_standard;
 use headroom_admission::cluster::resource_quota::{ResourceQuota, validate};
 use headroom_admission::cluster::tenant_quota::TenantQuota;
@@ -65,7 +64,6 @@ fn is_patch(object: &Value, kind: &ApiKind) -> bool {
 pub fn problems_of_bounds(object: &Value) -> Vec<String> {
     // OK because what serde_json wrote can be read.
     let Ok(document) = document(object) else { return Vec::new() };
-    let texts = |problems: Vec<FieldProblem>| -> Vec<String> { problems.iter().map(ToString::to_string).collect() };
     let mut problems = LimitRangeProblems::default();
     let read = match ApiKind::of(object).qualified().as_str() {
         "limitranges" => {
@@ -74,18 +72,18 @@ pub fn problems_of_bounds(object: &Value) -> Vec<String> {
             }
             LimitRange::read(document.root()).map(|mut range| {
                 range.imply_defaults();
-                texts(range.problems("spec.limits"))
+                range.problems("spec.limits")
             })
         }
         "resourcequotas" => {
             problems.of_fields(object.get("spec"), "spec", &["hard", "scopeSelector", "scopes"]);
-            ResourceQuota::read(document.root()).map(|quota| texts(validate::quota(&quota)))
+            ResourceQuota::read(document.root()).map(|quota| validate::quota(&quota))
         }
-        "tenantquotas.headroom.dev" => TenantQuota::read(document.root()).map(|quota| texts(quota.problems())),
+        "tenantquotas.headroom.dev" => TenantQuota::read(document.root()).map(|quota| quota.problems()),
         _ => Ok(Vec::new()),
     };
     let mut texts = problems.texts();
-    texts.extend(read.unwrap_or_else(|malformed| vec![malformed.to_string()]));
+    texts.extend(read.unwrap_or_else(|malformed| vec![malformed]).iter().map(ToString::to_string));
     texts
 }
 

@@ -2,84 +2,70 @@
 
 use super::{CLAIM, CONTAINER, Item, LimitRange, POD};
 use crate::amount::{Quantity, is_native};
-use crate::cluster::problem::FieldProblem;
 use crate::find;
+use crate::json::Malformed;
 use crate::sort;
 
 impl LimitRange<'_> {
-    /// All problems of the range, in the order of its items; field paths begin with `prefix`.
-    pub fn problems(&self, prefix: &str) -> Vec<FieldProblem> {
+    /// All problems of the range, in the order of its items; paths begin with `prefix`.
+    pub fn problems(&self, prefix: &str) -> Vec<Malformed> {
         let mut problems = Vec::new();
         for (index, item) in self.items.iter().enumerate() {
-            let place = format!("{prefix}[{index}]");
-            let repeated = self.items.iter().take(index).any(|earlier| earlier.kind == item.kind);
-            if repeated {
-                let detail = format!("Duplicate value: `{}`", item.kind);
-                problems.push(FieldProblem { field: format!("{place}.type"), detail });
+            let mut add = |field: &str, problem: String| {
+                problems.push(Malformed { path: format!("{prefix}[{index}].{field}"), problem });
+            };
+            if self.items.iter().take(index).any(|earlier| earlier.kind == item.kind) {
+                add("type", format!("Duplicate value: `{}`", item.kind));
             }
-            Check { item, place, problems: &mut problems }.all();
+            item.check(&mut add);
         }
         problems
     }
 }
 
-struct Check<'a, 'd> {
-    item: &'a Item<'d>,
-    place: String,
-    problems: &'a mut Vec<FieldProblem>,
-}
-
-impl Check<'_, '_> {
-    fn problem(&mut self, field: &str, detail: impl Into<String>) {
-        self.problems.push(FieldProblem { field: format!("{}.{field}", self.place), detail: detail.into() });
-    }
-
-    fn all(&mut self) {
-        let item = self.item;
-        if !matches!(item.kind.as_ref(), CONTAINER | POD | CLAIM) && !is_qualified(&item.kind) {
-            self.problem("type", "must be a standard limit type or fully qualified");
+impl Item<'_> {
+    fn check(&self, add: &mut dyn FnMut(&str, String)) {
+        let of_containers = matches!(self.kind.as_ref(), CONTAINER | POD);
+        if !of_containers && self.kind != CLAIM && !is_qualified(&self.kind) {
+            add("type", "must be a standard limit type or fully qualified".to_owned());
         }
-        self.names();
-        if item.kind == POD {
-            for (field, list) in [("default", &item.default_limit), ("defaultRequest", &item.default_request)] {
-                if !list.is_empty() {
-                    self.problem(field, "may not be specified when `type` is 'Pod'");
-                }
-            }
-        }
-        if item.kind == CLAIM && !item.min.contains("storage") && !item.max.contains("storage") {
-            self.problem("limits", "either minimum or maximum storage value is required, but neither was provided");
-        }
-        let mut names: Vec<&str> =
-            item.lists().into_iter().flat_map(|(_, list)| list.names()).map(AsRef::as_ref).collect();
-        sort::by_text(&mut names, |name| name);
-        names.dedup();
-        names.into_iter().for_each(|name| self.amounts(name));
-    }
-
-    fn names(&mut self) {
-        let item = self.item;
-        let of_containers = matches!(item.kind.as_ref(), CONTAINER | POD);
-        for (field, list) in item.lists() {
+        for (field, list) in self.lists() {
             for name in list.names() {
                 let problem = if of_containers { container_name_problem(name) } else { other_name_problem(name) };
-                if let Some(detail) = problem {
-                    self.problem(&format!("{field}[{name}]"), detail);
+                if let Some(problem) = problem {
+                    add(&format!("{field}[{name}]"), problem.to_owned());
                 }
             }
         }
+        if self.kind == POD {
+            for (field, list) in [("default", &self.default_limit), ("defaultRequest", &self.default_request)] {
+                if !list.is_empty() {
+                    add(field, "may not be specified when `type` is 'Pod'".to_owned());
+                }
+            }
+        }
+        if self.kind == CLAIM && !self.min.contains("storage") && !self.max.contains("storage") {
+            let problem = "either minimum or maximum storage value is required, but neither was provided";
+            add("limits", problem.to_owned());
+        }
+        let mut names: Vec<&str> =
+            self.lists().into_iter().flat_map(|(_, list)| list.names()).map(AsRef::as_ref).collect();
+        sort::by_text(&mut names, |name| name);
+        names.dedup();
+        for name in names {
+            self.check_amounts(name, add);
+        }
     }
 
-    fn amounts(&mut self, name: &str) {
-        let item = self.item;
-        let (min, max) = (item.min.get(name), item.max.get(name));
-        let (request, limit) = (item.default_request.get(name), item.default_limit.get(name));
-        let mut found: Vec<(&str, String)> = Vec::new();
+    fn check_amounts(&self, name: &str, add: &mut dyn FnMut(&str, String)) {
+        let mut add = |field: &str, problem: String| add(&format!("{field}[{name}]"), problem);
+        let (min, max) = (self.min.get(name), self.max.get(name));
+        let (request, limit) = (self.default_request.get(name), self.default_limit.get(name));
         let mut above = |field, low_name: &str, low: Option<&Quantity>, high_name: &str, high: Option<&Quantity>| {
             if let (Some(low), Some(high)) = (low, high)
                 && low > high
             {
-                found.push((field, format!("{low_name} value {low} is greater than {high_name} value {high}")));
+                add(field, format!("{low_name} value {low} is greater than {high_name} value {high}"));
             }
         };
         above("min", "min", min, "max", max);
@@ -88,28 +74,25 @@ impl Check<'_, '_> {
         above("defaultRequest", "default request", request, "default limit", limit);
         above("default", "min", min, "default", limit);
         above("default", "default", limit, "max", max);
-        if let Some(ratio) = item.max_ratio.get(name) {
+        if let Some(ratio) = self.max_ratio.get(name) {
             if *ratio < Quantity::from_units(1) {
-                found.push(("maxLimitRequestRatio", format!("ratio {ratio} is less than 1")));
+                add("maxLimitRequestRatio", format!("ratio {ratio} is less than 1"));
             }
             if let (Some(min), Some(max)) = (min, max)
                 && !min.is_zero()
                 && Quantity::falls_short_of_ratio(max, min, ratio)
             {
                 let most = Quantity::ratio_text(max, min);
-                found.push(("maxLimitRequestRatio", format!("ratio {ratio} is greater than max/min = {most}")));
+                add("maxLimitRequestRatio", format!("ratio {ratio} is greater than max/min = {most}"));
             }
         }
         if let (Some(request), Some(limit)) = (request, limit)
             && !may_overcommit(name)
             && request != limit
         {
-            found.push((
-                "defaultRequest",
-                format!("default value {limit} must equal to defaultRequest value {request} in {name}"),
-            ));
+            let problem = format!("default value {limit} must equal to defaultRequest value {request} in {name}");
+            add("defaultRequest", problem);
         }
-        found.into_iter().for_each(|(field, detail)| self.problem(&format!("{field}[{name}]"), detail));
     }
 }
 

@@ -3,13 +3,13 @@
 use crate::amount::{ResourceList, is_device};
 use crate::cluster::label_selector::{Operator, Requirement};
 use crate::cluster::limit_range::validate::{COUNTED, is_qualified};
-use crate::cluster::problem::FieldProblem;
 use crate::cluster::resource_quota::ResourceQuota;
+use crate::json::Malformed;
 
 const SELECTOR: &str = "spec.scopeSelector.matchExpressions";
 
 /// All problems of a quota, in the order of its fields.
-pub fn quota(quota: &ResourceQuota<'_>) -> Vec<FieldProblem> {
+pub fn quota(quota: &ResourceQuota<'_>) -> Vec<Malformed> {
     let mut problems = Problems::default();
     problems.hard("spec.hard", &quota.spec_hard);
     let names: Vec<&str> = quota.scopes.iter().map(AsRef::as_ref).collect();
@@ -25,11 +25,11 @@ pub fn quota(quota: &ResourceQuota<'_>) -> Vec<FieldProblem> {
 }
 
 #[derive(Default)]
-struct Problems(Vec<FieldProblem>);
+struct Problems(Vec<Malformed>);
 
 impl Problems {
-    fn add(&mut self, field: impl Into<String>, detail: impl Into<String>) {
-        self.0.push(FieldProblem { field: field.into(), detail: detail.into() });
+    fn add(&mut self, path: impl Into<String>, problem: impl Into<String>) {
+        self.0.push(Malformed { path: path.into(), problem: problem.into() });
     }
 
     fn hard(&mut self, field: &str, list: &ResourceList<'_>) {

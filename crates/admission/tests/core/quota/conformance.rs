@@ -105,7 +105,7 @@ fn quotas_are_validated_as_the_api_server_validates_them() {
         let text = resource_quotas[0].to_string();
         let document = Document::read(&text).unwrap();
         let problems = validate::quota(&ResourceQuota::read(document.root()).unwrap());
-        let problems = problems.iter().map(|problem| (problem.field.as_str(), problem.detail.as_str()));
+        let problems = problems.iter().map(|problem| (problem.path.as_str(), problem.problem.as_str()));
         check_problems(&case.name, *valid, errors, problems);
     }
 }
