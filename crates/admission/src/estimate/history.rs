@@ -59,7 +59,7 @@ impl<'d> HistoryLookups<'d> {
 
     /// The objects where the histories begin.
     pub fn quarters(&self) -> Vec<Lookup<'d>> {
-        self.lookups(|place| Some(ProfileName::of(place.root(), &self.request.namespace)))
+        self.lookups(|place| Some(ProfileName::of(place.root, &self.request.namespace)))
     }
 
     /// The objects of the layout before quarters, for images whose quarter the collector has not written yet.

@@ -30,11 +30,7 @@ impl Root {
     pub const COUNT: u8 = 64;
 
     pub fn of(repository: &str) -> Self {
-        Self::of_hash(hash(repository))
-    }
-
-    fn of_hash(hash: u64) -> Self {
-        Self((hash % u64::from(Self::COUNT)) as u8)
+        Self((hash(repository) % u64::from(Self::COUNT)) as u8)
     }
 
     pub fn all() -> impl Iterator<Item = Self> {
@@ -121,16 +117,12 @@ impl fmt::Display for ProfileName {
 pub struct ProfileKey {
     /// Under `spec.images`.
     pub key: String,
-    hash: u64,
+    pub root: Root,
 }
 
 impl ProfileKey {
     pub fn of(repository: &str) -> Self {
-        Self { key: key_of(repository), hash: hash(repository) }
-    }
-
-    pub fn root(&self) -> Root {
-        Root::of_hash(self.hash)
+        Self { key: key_of(repository), root: Root::of(repository) }
     }
 
     pub fn is_of(&self, repository: &str) -> bool {
@@ -349,7 +341,7 @@ mod tests {
         // Fixed, because profiles in clusters are found by it.
         let nginx = ProfileKey::of(image("nginx:1.27").repository());
         assert_eq!(nginx.key, "docker,io/library/nginx");
-        assert_eq!(nginx.root().to_string(), "usage-26");
+        assert_eq!(nginx.root.to_string(), "usage-26");
         let path = |namespace, key| -> String {
             let halves = Halves::of(&nginx, namespace, key);
             [FORK, FORK_BY_NAMESPACE]
