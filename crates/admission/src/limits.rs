@@ -119,7 +119,7 @@ impl<'p, 'd> PodTotal<'p, 'd> {
             let lists = items.iter().flat_map(|item| [&item.min, &item.max, &item.max_ratio]);
             lists.into_iter().any(|list| list.contains(name))
         };
-        let total = |requirement| pod_totals::some_as_limit_ranges_see_it(pod, requirement, &is_bound);
+        let total = |requirement| pod_totals::as_limit_ranges_see_it(pod, requirement, &is_bound);
         Self { pod, requests: total(Requirement::Request), limits: total(Requirement::Limit) }
     }
 }

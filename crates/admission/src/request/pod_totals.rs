@@ -21,13 +21,9 @@ fn of_some<'d>(pod: &Pod<'d>, requirement: Requirement, is_wanted: &dyn Fn(&str)
     }))
 }
 
-/// The total as LimitRanges of type Pod see it: pod-level cpu and memory replace the sum.
-pub fn as_limit_ranges_see_it<'d>(pod: &Pod<'d>, requirement: Requirement) -> ResourceList<'d> {
-    some_as_limit_ranges_see_it(pod, requirement, &|_| true)
-}
-
-/// The same for the wanted names only: a pod may have thousands of names that no LimitRange has.
-pub fn some_as_limit_ranges_see_it<'d>(
+/// The total as LimitRanges of type Pod see it: pod-level cpu and memory replace the sum. Only for the wanted names,
+/// because a pod may have thousands of names that no LimitRange has.
+pub fn as_limit_ranges_see_it<'d>(
     pod: &Pod<'d>,
     requirement: Requirement,
     is_wanted: &dyn Fn(&str) -> bool,

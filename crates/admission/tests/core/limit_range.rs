@@ -53,7 +53,7 @@ fn totals_of_a_pod_are_those_of_limit_ranges() {
         let document = Document::read(&text).unwrap();
         let pod = Pod::read(document.root(), None).unwrap();
         for (requirement, expected) in [(Requirement::Request, requests), (Requirement::Limit, limits)] {
-            let total = pod_totals::as_limit_ranges_see_it(&pod, requirement);
+            let total = pod_totals::as_limit_ranges_see_it(&pod, requirement, &|_| true);
             assert_amounts(&case.name, &to_json(&total), expected);
         }
     }

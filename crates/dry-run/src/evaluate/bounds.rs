@@ -73,7 +73,7 @@ pub fn of_pod(pod: &Pod<'_>, ranges: &[Range<'_>]) -> Bounds {
                     }
                 }
                 POD => {
-                    let total = |requirement| pod_totals::as_limit_ranges_see_it(pod, requirement);
+                    let total = |requirement| pod_totals::as_limit_ranges_see_it(pod, requirement, &|_| true);
                     let (requests, limits) = (total(Requirement::Request), total(Requirement::Limit));
                     let amount = |requirement, resource: &str| match requirement {
                         Requirement::Request => requests.get(resource).cloned(),
