@@ -145,15 +145,8 @@ impl Lookup<'_> {
         match self {
             Self::UsageProfile { .. } => is_not_found || kind_is_unknown(),
             Self::FreshQuota { .. } | Self::PodOfClaim { .. } => is_not_found,
-            // The settings say if the cluster has these: no answer of the host may lift what they guard.
-            Self::DeviceClasses
-            | Self::TenantQuotas
-            | Self::Namespace { .. }
-            | Self::LimitRanges { .. }
-            | Self::Quotas { .. }
-            | Self::Scaled { .. }
-            | Self::Autoscalers { .. }
-            | Self::ResourceClaims { .. } => false,
+            // The settings say if the cluster has the others: no answer of the host may lift what they guard.
+            _ => false,
         }
     }
 
