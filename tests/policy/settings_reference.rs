@@ -47,7 +47,7 @@ fn read(settings: &Value) -> Result<String, Vec<String>> {
     let text = settings.to_string();
     let document = Document::read(&text).unwrap();
     let read = Settings::read(Some(document.root()));
-    read.map(|settings| format!("{settings:?}")).map_err(|error| error.problems().to_vec())
+    read.map(|settings| format!("{settings:?}")).map_err(|error| error.problems)
 }
 
 fn in_backticks(text: &str) -> Vec<String> {

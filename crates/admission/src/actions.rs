@@ -51,7 +51,7 @@ impl Actions {
         let role = settings.role;
         let evaluates = role != Role::Mutate;
         let is_workload = matches!(kind, RequestKind::Workload | RequestKind::Scale);
-        let pods = if is_workload && !request.is_audit { settings.quotas.of_workloads() } else { Mode::Off };
+        let pods = if is_workload && !request.is_audit { settings.quotas.workload_mode } else { Mode::Off };
         let may_keep_pods = kind == RequestKind::Workload && request.old().is_some();
         let rollout = if pods == Mode::Off && !may_keep_pods { None } else { rollout::rollout(request)? };
         if may_keep_pods && rollout.is_none() && rollout::keeps_template(request)? {
@@ -60,7 +60,7 @@ impl Actions {
         }
         let has_rollout = rollout.is_some() && pods != Mode::Off;
         let limits = match kind {
-            RequestKind::Workload => settings.limit_ranges.of_workloads(),
+            RequestKind::Workload => settings.limit_ranges.workload_mode,
             RequestKind::Pod | RequestKind::Resize | RequestKind::Claim => settings.limit_ranges.mode,
             RequestKind::Deadline | RequestKind::Scale | RequestKind::ClaimStatus | RequestKind::Counted => Mode::Off,
         };

@@ -122,13 +122,11 @@ pub enum Mode {
     Off,
 }
 
-const MODES: &[(&str, Mode)] = &[("enforce", Mode::Enforce), ("warn", Mode::Warn), ("off", Mode::Off)];
-
 /// `limitRanges`
 #[derive(Debug, Clone)]
 pub struct LimitRangeSettings<'d> {
     pub mode: Mode,
-    /// For controllers, whose pods would be checked against the ranges only later.
+    /// The consequence of a breach by the pods of a controller, which would be checked against the ranges only later.
     pub workload_mode: Mode,
     /// True if `rules` get the defaults that Kubernetes derives for a LimitRange.
     pub derive_defaults: bool,
@@ -148,13 +146,6 @@ impl Default for LimitRangeSettings<'_> {
     }
 }
 
-impl LimitRangeSettings<'_> {
-    /// The consequence of a breach by the pods of a controller.
-    pub fn of_workloads(&self) -> Mode {
-        if self.mode == Mode::Off { Mode::Off } else { self.workload_mode }
-    }
-}
-
 /// `exempt`: objects that are not evaluated.
 #[derive(Debug, Clone, Default)]
 pub struct Exempt<'d> {
@@ -168,17 +159,13 @@ pub struct Exempt<'d> {
 
 /// All problems of the settings, one line each.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingsError(Vec<String>);
-
-impl SettingsError {
-    pub fn problems(&self) -> &[String] {
-        &self.0
-    }
+pub struct SettingsError {
+    pub problems: Vec<String>,
 }
 
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "invalid settings: {}", self.0.join("; "))
+        write!(f, "invalid settings: {}", self.problems.join("; "))
     }
 }
 
@@ -212,7 +199,7 @@ impl<'d> Settings<'d> {
         }
         // Problems quote the settings, which may be long and contain line breaks.
         const MAX_LENGTH: usize = 1_000;
-        Err(SettingsError(problems.iter().map(|problem| on_one_line(problem, MAX_LENGTH)).collect()))
+        Err(SettingsError { problems: problems.iter().map(|problem| on_one_line(problem, MAX_LENGTH)).collect() })
     }
 }
 
@@ -229,9 +216,10 @@ impl<'d> LimitRangeSettings<'d> {
         let default = Self::default();
         let Some(mut section) = settings.section("limitRanges") else { return default };
         let derive_defaults = section.flag("deriveDefaults", default.derive_defaults);
+        let (mode, workload_mode) = section.modes();
         let read = Self {
-            mode: section.choice("mode", MODES, default.mode),
-            workload_mode: section.choice("workloadMode", MODES, default.workload_mode),
+            mode,
+            workload_mode,
             derive_defaults,
             raise_default_limits: section.flag("raiseDefaultLimits", default.raise_default_limits),
             rules: LimitRangeRule::read_all(&mut section, derive_defaults),
@@ -266,6 +254,14 @@ impl<'d> Exempt<'d> {
 }
 
 impl<'d> SettingsReader<'_, 'd> {
+    /// The consequence of a breach, and of one by the pods of a controller: none where the first is off.
+    fn modes(&mut self) -> (Mode, Mode) {
+        const MODES: &[(&str, Mode)] = &[("enforce", Mode::Enforce), ("warn", Mode::Warn), ("off", Mode::Off)];
+        let mode = self.choice("mode", MODES, Mode::Enforce);
+        let of_workloads = self.choice("workloadMode", MODES, Mode::Warn);
+        (mode, if mode == Mode::Off { Mode::Off } else { of_workloads })
+    }
+
     fn label_selector(&mut self, name: &'static str) -> Option<LabelSelector<'d>> {
         let mut section = self.section(name)?;
         let selector = read_selector(&mut section);

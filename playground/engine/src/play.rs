@@ -213,7 +213,7 @@ impl Play {
         match settings::in_text(Path::new("settings"), text) {
             Ok(settings) => {
                 if let Err(wrong) = settings::check(&settings) {
-                    wrong.problems().iter().for_each(|problem| note(place::of_setting(text, problem), problem.clone()));
+                    wrong.problems.iter().for_each(|problem| note(place::of_setting(text, problem), problem.clone()));
                 }
                 settings
             }

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use super::reader::in_backticks;
-use super::{MODES, Mode, SettingsReader};
+use super::{Mode, SettingsReader};
 use crate::cluster::label_selector::{Operator, Requirement};
 use crate::cluster::resource_quota::validate::SCOPES;
 
 #[derive(Debug, Clone)]
 pub struct QuotaSettings<'d> {
     pub mode: Mode,
-    /// For controllers, whose pods would be checked against the quotas only later.
+    /// The consequence of a breach by the pods of a controller, which would be checked against the quotas only later.
     pub workload_mode: Mode,
     /// True if each quota that is close to its bound is read again, live. Otherwise the usage is that of the host's watched
     /// list: nearly free, and some milliseconds old.
@@ -48,14 +48,15 @@ impl<'d> QuotaSettings<'d> {
     pub(super) fn read(settings: &mut SettingsReader<'_, 'd>) -> Self {
         let default = Self::default();
         let Some(mut section) = settings.section("quotas") else { return default };
+        let (mode, workload_mode) = section.modes();
         let read = Self {
-            mode: section.choice("mode", MODES, default.mode),
-            workload_mode: section.choice("workloadMode", MODES, default.workload_mode),
+            mode,
+            workload_mode,
             is_live: section.choice("freshness", &[("watch", false), ("live", true)], default.is_live),
             tenant_quotas: section.flag("tenantQuotas", default.tenant_quotas),
             limited_resources: section.sections("limitedResources", LimitedResource::read),
         };
-        if read.tenant_quotas && read.of_workloads() == Mode::Off {
+        if read.tenant_quotas && read.workload_mode == Mode::Off {
             section.problem(
                 "tenantQuotas",
                 "is `true`, but pods of workloads are not checked: choose `warn` or `enforce`",
@@ -72,13 +73,6 @@ impl<'d> QuotaSettings<'d> {
         }
         section.finish();
         read
-    }
-}
-
-impl QuotaSettings<'_> {
-    /// The consequence of a breach by the pods of a controller.
-    pub fn of_workloads(&self) -> Mode {
-        if self.mode == Mode::Off { Mode::Off } else { self.workload_mode }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::json::Document;
 fn problems(text: &str) -> String {
     let document = Document::read(text).unwrap();
     let read = Settings::read(Some(document.root()));
-    read.map_or_else(|error| error.problems().join("\n"), |_| String::new())
+    read.map_or_else(|error| error.problems.join("\n"), |_| String::new())
 }
 
 #[test]

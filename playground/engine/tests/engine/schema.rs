@@ -27,7 +27,7 @@ fn the_schema_has_settings_of_the_core_and_all_of_the_reference() {
     let (of_schema, mut known) = (&schema["settings"], BTreeSet::new());
     let wrong = paths(of_schema, "", &mut known);
     assert!(known.len() > 25, "the schema has settings");
-    let problems = settings::check(&wrong).unwrap_err().problems().join("\n");
+    let problems = settings::check(&wrong).unwrap_err().problems.join("\n");
     for path in &known {
         assert!(!problems.contains(&format!("`{path}` is not a setting")), "{path}: {problems}");
     }

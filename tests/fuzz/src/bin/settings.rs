@@ -21,8 +21,8 @@ const SETTINGS: [&str; 9] = [
 fuzz_target!(|bytes: &[u8]| {
     let Ok(document) = Document::read_bytes(bytes) else { return };
     let Err(error) = Settings::read(Some(document.root())) else { return };
-    assert!(!error.problems().is_empty());
-    for problem in error.problems() {
+    assert!(!error.problems.is_empty());
+    for problem in &error.problems {
         let names_a_setting = SETTINGS.iter().any(|name| problem.trim_start_matches('`').starts_with(name));
         assert!(
             names_a_setting || problem.contains("is not a setting") || document.root().fields().is_err(),
