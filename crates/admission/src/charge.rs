@@ -102,7 +102,7 @@ fn of_object<'d>(
             let old = old.map(|source| QuotaObject { kind, source, pod, replaces: None, devices });
             QuotaChange::Update { old, has_happened: actions.kind == RequestKind::ClaimStatus }
         }
-        Operation::Create | Operation::Delete | Operation::Connect => QuotaChange::Create,
+        Operation::Create | Operation::Other => QuotaChange::Create,
     };
     quota::check(&object, &change, bounds)
 }

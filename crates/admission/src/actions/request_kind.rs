@@ -28,7 +28,7 @@ impl RequestKind {
         let is_create = match request.operation {
             Operation::Create => true,
             Operation::Update { .. } => false,
-            Operation::Delete | Operation::Connect => return Ok(None),
+            Operation::Other => return Ok(None),
         };
         if request.namespace.is_empty() {
             return Ok(None);

@@ -13,7 +13,7 @@ use super::{Pod, api_server_defaults};
 use crate::cluster::usage::workload;
 use crate::json::{Malformed, Node};
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Request<'d> {
     pub uid: Cow<'d, str>,
     pub operation: Operation<'d>,
@@ -34,12 +34,15 @@ pub struct Request<'d> {
 }
 
 /// The API server always sends the old object; an update without one is evaluated as Kubernetes evaluates it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub enum Operation<'d> {
     Create,
-    Update { old: Option<Object<'d>> },
-    Delete,
-    Connect,
+    Update {
+        old: Option<Object<'d>>,
+    },
+    /// DELETE or CONNECT, which store nothing.
+    #[default]
+    Other,
 }
 
 /// An object as the API server will store it.
@@ -127,19 +130,7 @@ impl<'d> Request<'d> {
 
     /// Reads the `request` of a review, in one pass. The API server writes `subResource`, some hosts `sub_resource`.
     pub fn read(node: Node<'d>) -> Result<Self, Malformed> {
-        let mut request = Self {
-            uid: Cow::Borrowed(""),
-            operation: Operation::Connect,
-            group: Cow::Borrowed(""),
-            resource: Cow::Borrowed(""),
-            kind: Cow::Borrowed(""),
-            subresource: Cow::Borrowed(""),
-            namespace: Cow::Borrowed(""),
-            name: Cow::Borrowed(""),
-            user: Cow::Borrowed(""),
-            object: None,
-            is_audit: false,
-        };
+        let mut request = Self::default();
         let (mut operation, mut object, mut old) = (None, None, None);
         let text_in = |record: Node<'d>, field: &str| -> Result<Cow<'d, str>, Malformed> {
             let text = record.present().map(|record| record.string(field)).transpose()?;
@@ -168,8 +159,7 @@ impl<'d> Request<'d> {
         request.operation = match operation.str()?.as_ref() {
             "CREATE" => Operation::Create,
             "UPDATE" => Operation::Update { old },
-            "DELETE" => Operation::Delete,
-            "CONNECT" => Operation::Connect,
+            "DELETE" | "CONNECT" => Operation::Other,
             _ => return Err(operation.expected("CREATE, UPDATE, DELETE or CONNECT")),
         };
         if request.name.is_empty() {
@@ -225,7 +215,7 @@ impl<'d> Request<'d> {
     pub fn old(&self) -> Option<&Object<'d>> {
         match &self.operation {
             Operation::Update { old } => old.as_ref(),
-            Operation::Create | Operation::Delete | Operation::Connect => None,
+            Operation::Create | Operation::Other => None,
         }
     }
 

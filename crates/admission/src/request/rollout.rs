@@ -26,7 +26,7 @@ pub fn rollout(request: &Request<'_>) -> Result<Option<Rollout>, Malformed> {
     let old = match &request.operation {
         Operation::Create => None,
         Operation::Update { old: Some(old) } => Some(old),
-        Operation::Update { old: None } | Operation::Delete | Operation::Connect => return Ok(None),
+        Operation::Update { old: None } | Operation::Other => return Ok(None),
     };
     match request.subresource.as_ref() {
         "scale" => return scaling(object, old),
