@@ -3,6 +3,7 @@
 //! Parses and prints them, and computes the time between two. The shell passes in the current time.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -64,67 +65,45 @@ impl FromStr for Timestamp {
 }
 
 fn read(text: &str) -> Option<Timestamp> {
-    let mut reader = Reader { rest: text.as_bytes() };
-    let year = reader.number(4)?;
-    let month = reader.mark(b"-")?.number(2).filter(|month| (1..=12).contains(month))?;
-    let day = reader.mark(b"-")?.number(2).filter(|day| (1..=days_in(year, month)).contains(day))?;
-    let hour = reader.mark(b"Tt")?.number(2).filter(|hour| *hour < 24)?;
-    let minute = reader.mark(b":")?.number(2).filter(|minute| *minute < 60)?;
+    let (moment, rest) = text.as_bytes().split_at_checked("2026-11-21T00:00:00".len())?;
+    let marks = [4, 7, 10, 13, 16].map(|place| moment.get(place).copied());
+    let [Some(b'-'), Some(b'-'), Some(b'T' | b't'), Some(b':'), Some(b':')] = marks else { return None };
+    let number = |places: Range<usize>| number(moment.get(places)?);
+    let year = number(0..4)?;
+    let month = number(5..7).filter(|month| (1..=12).contains(month))?;
+    let day = number(8..10).filter(|day| (1..=days_in(year, month)).contains(day))?;
+    let hour = number(11..13).filter(|hour| *hour < 24)?;
+    let minute = number(14..16).filter(|minute| *minute < 60)?;
     // A leap second counts as the second after it.
-    let second = reader.mark(b":")?.number(2).filter(|second| *second <= 60)?;
-    if reader.mark(b".").is_some() {
-        reader.digits()?;
-    }
-    let offset = reader.offset()?;
-    if !reader.rest.is_empty() {
-        return None;
-    }
+    let second = number(17..19).filter(|second| *second <= 60)?;
+    let offset = offset(without_fraction(rest)?)?;
     let days = days_until(year, month, day);
     let second_of_day = hour * 3600 + minute * 60 + second - offset;
     Timestamp::from_unix_seconds(i64::from(days) * SECONDS_A_DAY + i64::from(second_of_day))
 }
 
-struct Reader<'t> {
-    rest: &'t [u8],
+fn number(digits: &[u8]) -> Option<i32> {
+    digits.iter().try_fold(0, |number, digit| digit.is_ascii_digit().then(|| number * 10 + i32::from(digit - b'0')))
 }
 
-impl Reader<'_> {
-    /// Skips the next byte if it is one of these.
-    fn mark(&mut self, marks: &[u8]) -> Option<&mut Self> {
-        let (first, rest) = self.rest.split_first()?;
-        if !marks.contains(first) {
-            return None;
+/// The text after a fraction of at least one digit, or after none.
+fn without_fraction(text: &[u8]) -> Option<&[u8]> {
+    let Some(fraction) = text.strip_prefix(b".") else { return Some(text) };
+    let end = fraction.iter().position(|byte| !byte.is_ascii_digit()).filter(|end| *end > 0)?;
+    fraction.get(end..)
+}
+
+/// Seconds ahead of UTC.
+fn offset(text: &[u8]) -> Option<i32> {
+    match text {
+        [b'Z' | b'z'] => Some(0),
+        [sign @ (b'+' | b'-'), a, b, b':', c, d] => {
+            let hours = number(&[*a, *b]).filter(|hours| *hours < 24)?;
+            let minutes = number(&[*c, *d]).filter(|minutes| *minutes < 60)?;
+            let seconds = hours * 3600 + minutes * 60;
+            Some(if *sign == b'-' { -seconds } else { seconds })
         }
-        self.rest = rest;
-        Some(self)
-    }
-
-    fn number(&mut self, digits: usize) -> Option<i32> {
-        let (number, rest) = self.rest.split_at_checked(digits)?;
-        self.rest = rest;
-        number.iter().try_fold(0, |number, digit| digit.is_ascii_digit().then(|| number * 10 + i32::from(digit - b'0')))
-    }
-
-    /// At least one.
-    fn digits(&mut self) -> Option<()> {
-        let end = self.rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(self.rest.len());
-        self.rest = self.rest.get(end..)?;
-        (end > 0).then_some(())
-    }
-
-    /// Seconds ahead of UTC.
-    fn offset(&mut self) -> Option<i32> {
-        let (first, rest) = self.rest.split_first()?;
-        self.rest = rest;
-        let sign = match first {
-            b'Z' | b'z' => return Some(0),
-            b'+' => 1,
-            b'-' => -1,
-            _ => return None,
-        };
-        let hours = self.number(2).filter(|hour| *hour < 24)?;
-        let minutes = self.mark(b":")?.number(2).filter(|minute| *minute < 60)?;
-        Some(sign * (hours * 3600 + minutes * 60))
+        _ => None,
     }
 }
 
