@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headroom_admission::amount::ResourceList;
 use headroom_admission::cluster::lookup::Lookup;
-use headroom_admission::json::Document;
+use headroom_admission::json::{Document, Node};
 use headroom_admission::timestamp::Timestamp;
 use headroom_admission::{FetchedObjects, Request, Settings};
 use serde_json::{Map, Value, json};
@@ -109,14 +109,22 @@ fn answer_of(lookup: &Lookup<'_>, lists: &Value) -> Result<String, String> {
     }
 }
 
+/// An object as the core reads it. It is never freed, so that a test can read it where it stands.
+pub fn node(object: &Value) -> Node<'static> {
+    let document: &'static Document<'static> =
+        Box::leak(Box::new(Document::own(object.to_string().into_bytes()).unwrap()));
+    document.root()
+}
+
 pub fn to_json(list: &ResourceList<'_>) -> Value {
     list.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect::<Map<_, _>>().into()
 }
 
 /// Compares amounts by value; without a list there are none.
 pub fn assert_amounts(case: &str, actual: &Value, expected: &Value) {
-    let texts = [actual, expected].map(|list| if list.is_null() { "{}".to_owned() } else { list.to_string() });
-    let documents = texts.each_ref().map(|text| Document::read(text).unwrap());
-    let [actual, expected] = documents.each_ref().map(|list| ResourceList::read(list.root()).unwrap());
-    assert_eq!(actual, expected, "{case}");
+    let read = |list: &Value| match list {
+        Value::Null => ResourceList::default(),
+        list => ResourceList::read(node(list)).unwrap(),
+    };
+    assert_eq!(read(actual), read(expected), "{case}");
 }

@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop on data it cannot read")]
 
 mod claims;
+mod conformance;
 mod estimates;
 mod harness;
-mod limit_range;
 mod quantity;
 mod quota;
 mod trailing_nulls;

@@ -2,14 +2,13 @@
 
 use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::cluster::resource_quota::ResourceQuota;
-use headroom_admission::json::Document;
 use headroom_admission::quota::stored::Stored;
 use headroom_admission::quota::{ChargedKind, ObjectUsage};
 use headroom_fixtures::any_json::any_json;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::harness::{Outcome, answer, to_json};
+use crate::harness::{Outcome, answer, node, to_json};
 
 const NAMES: [&str; 6] = ["count/pods", "limits.memory", "memory", "pods", "requests.cpu", "requests.example.com/gpu"];
 
@@ -94,13 +93,10 @@ proptest! {
         left[0]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(format!("{}m", 3000 + grown));
         charge(&resize(&left[0], &made[0]));
 
-        let texts: Vec<String> = left.iter().map(Value::to_string).chain([quota.to_string()]).collect();
-        let documents: Vec<Document<'_>> = texts.iter().map(|text| Document::read(text).unwrap()).collect();
-        let (quota, pods) = documents.split_last().unwrap();
-        let quota = ResourceQuota::read(quota.root()).unwrap();
+        let quota = ResourceQuota::read(node(&quota)).unwrap();
         let mut recounted = ResourceList::default();
-        for pod in pods {
-            let stored = Stored::read(ChargedKind::from_qualified("pods"), pod.root()).unwrap();
+        for pod in &left {
+            let stored = Stored::read(ChargedKind::POD, node(pod)).unwrap();
             let usage = ObjectUsage::of(&stored.object(), None).unwrap().list(stored.object().kind);
             usage.iter().filter(|(name, _)| quota.hard.contains(name)).for_each(|(name, more)| recounted.add(name, more));
         }
