@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use headroom_admission::cluster::usage::profile_layout::{Halves, ProfileKey, page_of};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -278,14 +277,10 @@ fn unreadable_observations_are_ignored_with_their_place() {
 
 #[test]
 fn a_quarter_points_to_the_page_with_the_entry() {
-    // A key by which nginx is in the second half of the first half.
-    let key = ProfileKey::of("docker.io/library/nginx");
-    let is_second =
-        |page_key: &String| page_of("//##.", Halves::of(&key, "shop", page_key)) == Ok(Some("01".to_owned()));
-    let page_key = (0..).map(|key| key.to_string()).find(is_second).unwrap();
     let paged_in = |name: &str, pages: &str| {
+        // By this key nginx belongs to the first half three times, and then to the second.
         let header = json!({
-            "format": 3, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "pages": pages, "pageKey": page_key,
+            "format": 3, "collectedAt": "2026-11-21T05:00:00Z", "quorum": 3, "pages": pages, "pageKey": "0f1e",
         });
         Case::default().situation().with_profile(object(name, json!({"header": header})))
     };
@@ -300,20 +295,22 @@ fn a_quarter_points_to_the_page_with_the_entry() {
         assert_eq!(outcome.value("web", "requests.cpu"), cpu, "{outcome:#?}");
         outcome
     };
-    let outcome =
-        estimates(&paged("//##.").with_profile(page("usage-26.c-00")).with_profile(page("usage-26.c-01")), "120m");
+    let outcome = estimates(
+        &paged("////##...").with_profile(page("usage-26.c-0000")).with_profile(page("usage-26.c-0001")),
+        "120m",
+    );
     let read = |outcome: &Outcome| {
         let names = outcome.reads.iter().map(|(_, name)| name.clone());
         names.filter(|name| !name.is_empty()).collect::<Vec<_>>()
     };
-    assert_eq!(read(&outcome), [QUARTER, "shop", "usage-26.c-01"]);
+    assert_eq!(read(&outcome), [QUARTER, "shop", "usage-26.c-0001"]);
     // Where there is no quarter yet, a root of the older layout is read, and its page.
-    let outcome = estimates(&paged_in("usage-26", "//##.").with_profile(page("usage-26-01")), "120m");
-    assert_eq!(read(&outcome), [QUARTER, "usage-26", "shop", "usage-26-01"]);
+    let outcome = estimates(&paged_in("usage-26", "////##...").with_profile(page("usage-26-0001")), "120m");
+    assert_eq!(read(&outcome), [QUARTER, "usage-26", "shop", "usage-26-0001"]);
     // A list of pages in a page is ignored, and a missing page is no history.
-    let mut further = page("usage-26.c-01");
+    let mut further = page("usage-26.c-0001");
     further["spec"] = json!({"header": {"format": 3, "collectedAt": "2026-11-21T05:00:00Z", "pages": "/##"}});
-    for situation in [paged("//##.").with_profile(further), paged("//##."), paged("//#..")] {
+    for situation in [paged("////##...").with_profile(further), paged("////##..."), paged("////#....")] {
         let outcome = estimates(&situation, "100m");
         assert!(outcome.profiles_read() <= 2 && outcome.warnings.len() == 2, "{outcome:#?}");
     }
