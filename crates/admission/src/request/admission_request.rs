@@ -263,14 +263,14 @@ mod tests {
     use crate::json::Document;
 
     #[track_caller]
-    fn read<T>(review: &str, then: impl for<'d> FnOnce(Result<Request<'d>, Malformed>) -> T) -> T {
-        let document = Document::read(review).unwrap();
-        then(Request::read(document.root()))
+    fn read(review: &str) -> Result<Request<'static>, Malformed> {
+        let document: &'static Document<'static> = Box::leak(Box::new(Document::own(review.into()).unwrap()));
+        Request::read(document.root())
     }
 
     #[test]
     fn the_request_s_own_name_counts_before_the_object_s() {
-        let name = |review: &str| read(review, |request| request.unwrap().name.into_owned());
+        let name = |review: &str| read(review).unwrap().name;
         let object = r#""operation": "CREATE", "object": {"metadata": {"name": "a", "generateName": "b-"}}"#;
         assert_eq!(name(&format!(r#"{{{object}, "name": "web"}}"#)), "web");
         assert_eq!(name(&format!(r#"{{{object}, "name": ""}}"#)), "a");
@@ -285,20 +285,18 @@ mod tests {
             (r#"{"group": "", "resource": "nodes"}, "subResource": "resize""#, false),
             (r#"{"group": "", "resource": "pods"}"#, false),
         ] {
-            read(&format!(r#"{{"operation": "UPDATE", "resource": {of}}}"#), |request| {
-                assert_eq!(request.unwrap().is("", "pods", "resize"), is_resize, "{of}");
-            });
+            let request = read(&format!(r#"{{"operation": "UPDATE", "resource": {of}}}"#)).unwrap();
+            assert_eq!(request.is("", "pods", "resize"), is_resize, "{of}");
         }
     }
 
     #[test]
     fn every_operation_of_the_api_server_is_known() {
         for operation in ["CREATE", "UPDATE", "DELETE", "CONNECT"] {
-            read(&format!(r#"{{"operation": "{operation}"}}"#), |request| {
-                assert_eq!(request.unwrap().is_create(), operation == "CREATE", "{operation}");
-            });
+            let request = read(&format!(r#"{{"operation": "{operation}"}}"#)).unwrap();
+            assert_eq!(request.is_create(), operation == "CREATE", "{operation}");
         }
-        let problem = read(r#"{"operation": "create"}"#, |request| request.unwrap_err().to_string());
+        let problem = read(r#"{"operation": "create"}"#).unwrap_err().to_string();
         assert_eq!(problem, "operation: expected CREATE, UPDATE, DELETE or CONNECT, found `\"create\"`");
     }
 }

@@ -40,11 +40,9 @@ where
     let mut totals = Vec::with_capacity(few.len() + others.len());
     totals.extend(few.into_iter().map(|(name, total)| (name.clone(), total.amount())));
     for of_name in others.chunk_by(|(a, ..), (b, ..)| a == b) {
-        let mut asked = of_name.iter();
-        let Some((name, role, first)) = asked.next() else { continue };
-        let mut total = Total::of(*role, first);
-        asked.for_each(|(_, role, quantity)| total.add(*role, quantity));
-        totals.push(((*name).clone(), total.amount()));
+        let mut total = Total::default();
+        of_name.iter().for_each(|(_, role, quantity)| total.add(*role, quantity));
+        totals.extend(of_name.first().map(|(name, ..)| ((*name).clone(), total.amount())));
     }
     totals.into_iter().collect()
 }
