@@ -214,22 +214,18 @@ impl fmt::Display for Missing<'_> {
             (None, Some(namespace)) => write!(f, " in namespace `{namespace}`")?,
             (None, None) => {}
         }
-        if self.was_found && !f.alternate() {
-            return write!(f, ": {}", self.problem);
-        }
-        write!(f, ", so {}", self.lookup.consequence())?;
-        if self.was_found {
-            return write!(f, ": {}", self.problem);
-        }
-        if f.alternate() {
+        let (consequence, problem) = (self.lookup.consequence(), &self.problem);
+        match (self.was_found, f.alternate()) {
+            (true, false) => write!(f, ": {problem}"),
+            (true, true) => write!(f, ", so {consequence}: {problem}"),
             // The problem comes last, because it may be long.
-            return write!(f, " (check `contextAwareResources` and RBAC): {}", self.problem);
+            (false, true) => write!(f, ", so {consequence} (check `contextAwareResources` and RBAC): {problem}"),
+            (false, false) => write!(
+                f,
+                ", so {consequence}: {problem} (likely causes: the policy is a namespaced AdmissionPolicy; \
+                 `contextAwareResources` does not list {}; the policy server's service account may not {verb} it)",
+                call.kind
+            ),
         }
-        write!(
-            f,
-            ": {} (likely causes: the policy is a namespaced AdmissionPolicy; `contextAwareResources` does not list {}; \
-             the policy server's service account may not {verb} it)",
-            self.problem, call.kind
-        )
     }
 }

@@ -123,10 +123,9 @@ impl<'d> TemplateChange<'_, 'd> {
             return Ok((!is_paused(self.object)?).then(|| Rollout::adding(wanted, 0, REPLICAS)));
         };
         let before = replicas(old)?;
-        let present = present(old, before)?;
+        let present = pods_in_status(old, "replicas", before)?;
         // The pods of the last template; a rollout is under way if there are others.
-        let last =
-            count(old.status_at(&["updatedReplicas"])?)?.unwrap_or(if old.status.is_some() { 0 } else { present });
+        let last = pods_in_status(old, "updatedReplicas", present)?;
         // Whoever creates the first ReplicaSet writes the revision.
         let revision = old.node.at(&["metadata", "annotations", "deployment.kubernetes.io/revision"])?;
         let has_replica_set = present > 0 || revision.is_some();
@@ -176,7 +175,7 @@ impl<'d> TemplateChange<'_, 'd> {
             return self.replica_set();
         };
         let wanted = replicas(self.object)?;
-        let present = present(old, replicas(old)?)?;
+        let present = pods_in_status(old, "replicas", replicas(old)?)?;
         // Counted from the first ordinal, wherever that starts.
         let kept = count(bounds.map(|bounds| bounds.get("partition")).transpose()?.flatten())?.unwrap_or(0);
         let at_once = pods_at_once(bounds, "maxUnavailable", "1", wanted, u64::div_ceil)?.max(1);
@@ -192,7 +191,7 @@ impl<'d> TemplateChange<'_, 'd> {
         let wanted = replicas(self.object)?;
         let Some(old) = self.old else { return Ok(Some(Rollout::adding(wanted, 0, REPLICAS))) };
         let before = replicas(old)?;
-        let present = present(old, before)?;
+        let present = pods_in_status(old, "replicas", before)?;
         // Missing pods are created from a new template, too.
         let adds = wanted > before || self.is_renewed && present < wanted;
         Ok(adds.then(|| Rollout::adding(wanted, present, REPLICAS)))
@@ -264,10 +263,10 @@ pub fn replicas(object: &Object<'_>) -> Result<u64, Malformed> {
     Ok(count(object.spec_at(&["replicas"])?)?.unwrap_or(1))
 }
 
-/// The pods that a workload of `replicas` has. A status without `replicas` means none. Without any status, they are
-/// assumed to be as many as specified.
-fn present(old: &Object<'_>, replicas: u64) -> Result<u64, Malformed> {
-    Ok(count(old.status_at(&["replicas"])?)?.unwrap_or(if old.status.is_some() { 0 } else { replicas }))
+/// The pods that the status of a workload counts in a field. A status without the field means none; `unknown` is assumed
+/// without any status.
+fn pods_in_status(old: &Object<'_>, field: &str, unknown: u64) -> Result<u64, Malformed> {
+    Ok(count(old.status_at(&[field])?)?.unwrap_or(if old.status.is_some() { 0 } else { unknown }))
 }
 
 /// The pods that a Job runs at the same time.
