@@ -66,9 +66,7 @@ impl Footprint {
     pub fn matches(&self, requirements: &[Requirement<'_>]) -> bool {
         requirements.iter().all(|requirement| {
             let Some(values) = self.scopes.get(requirement.key.as_ref()) else { return false };
-            let is_plain = PLAIN.contains(&requirement.key.as_ref());
-            let values: Vec<Cow<'_, str>> = values.iter().map(|value| Cow::Borrowed(value.as_str())).collect();
-            is_plain || scope::selects(requirement, &values)
+            PLAIN.contains(&requirement.key.as_ref()) || requirement.matches(values)
         })
     }
 

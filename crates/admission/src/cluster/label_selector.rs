@@ -67,13 +67,14 @@ impl<'d> Requirement<'d> {
         })
     }
 
-    fn matches(&self, value: Option<&str>) -> bool {
-        let is_listed = || value.is_some_and(|value| self.values.iter().any(|listed| listed == value));
+    /// Applies the operator to the values that an object has. If there are several, one match is enough.
+    pub fn matches<V: AsRef<str>>(&self, values: &[V]) -> bool {
+        let is_listed = |value: &V| self.values.iter().any(|listed| listed == value.as_ref());
         match self.operator {
-            Operator::In => is_listed(),
-            Operator::NotIn => !is_listed(),
-            Operator::Exists => value.is_some(),
-            Operator::DoesNotExist => value.is_none(),
+            Operator::In => values.iter().any(is_listed),
+            Operator::NotIn => values.is_empty() || values.iter().any(|value| !is_listed(value)),
+            Operator::Exists => !values.is_empty(),
+            Operator::DoesNotExist => values.is_empty(),
             Operator::Unknown => false,
         }
     }
@@ -107,15 +108,13 @@ impl<'d> LabelSelector<'d> {
     }
 
     pub fn matches(&self, labels: &Labels) -> bool {
-        self.requirements
-            .iter()
-            .all(|requirement| requirement.matches(labels.get(&*requirement.key).map(String::as_str)))
+        self.requirements.iter().all(|requirement| requirement.matches(labels.get(&*requirement.key).as_slice()))
     }
 
     pub fn matches_node(&self, labels: Option<Node<'_>>) -> Result<bool, Malformed> {
         for requirement in &self.requirements {
             let value = labels.map_or(Ok(None), |labels| labels.string(&requirement.key))?;
-            if !requirement.matches(value.as_deref()) {
+            if !requirement.matches(value.as_slice()) {
                 return Ok(false);
             }
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{Measure, QuotaObject};
 use crate::amount::Requirement;
-use crate::cluster::label_selector::{self, Operator};
+use crate::cluster::label_selector;
 use crate::cluster::resource_quota::ResourceQuota;
 use crate::json::{Malformed, Node};
 use crate::request::pod::has_deadline;
@@ -29,27 +29,15 @@ pub fn matches(object: &QuotaObject<'_, '_>, requirement: &label_selector::Requi
             "NotBestEffort" => is_best_effort(pod).map(|is| !is),
             "PriorityClass" => {
                 let class = pod.spec.string("priorityClassName")?.filter(|class| !class.is_empty());
-                Ok(selects(requirement, class.as_slice()))
+                Ok(requirement.matches(class.as_slice()))
             }
             "CrossNamespacePodAffinity" => reaches_other_namespaces(pod.spec),
             _ => Ok(false),
         },
         (Measure::Claim, _) if requirement.key == "VolumeAttributesClass" => {
-            Ok(selects(requirement, &attributes_classes(&object.source)?))
+            Ok(requirement.matches(&attributes_classes(&object.source)?))
         }
         _ => Ok(false),
-    }
-}
-
-/// Applies an operator to the values that an object has. If there are several, one match is enough.
-pub fn selects(requirement: &label_selector::Requirement<'_>, values: &[Cow<'_, str>]) -> bool {
-    let is_listed = |value: &Cow<'_, str>| requirement.values.contains(value);
-    match requirement.operator {
-        Operator::In => values.iter().any(is_listed),
-        Operator::NotIn => values.is_empty() || values.iter().any(|value| !is_listed(value)),
-        Operator::Exists => !values.is_empty(),
-        Operator::DoesNotExist => values.is_empty(),
-        Operator::Unknown => false,
     }
 }
 
