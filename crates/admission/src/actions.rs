@@ -15,7 +15,7 @@ use crate::limit_rules::{self, Range};
 use crate::request::controllers::Rollout;
 use crate::request::rollout;
 use crate::request::{Pod, Request};
-use crate::settings::{EstimateMode, Mode, Role, Settings};
+use crate::settings::{EstimateMode, Mode, Role, Settings, any_matches};
 
 pub use estimate_targets::{EstimateTarget, Purpose};
 pub use request_kind::RequestKind;
@@ -198,7 +198,7 @@ impl Actions {
         }
         let choice = estimate_targets::chosen("the pod", pod.annotation(estimate_targets::CHOICE)?, notes);
         let mode = settings.estimates.mode.min(choice.unwrap_or(EstimateMode::Always));
-        let is_asked = choice == Some(EstimateMode::Always) || settings.estimates.replaces_in(namespace);
+        let is_asked = choice == Some(EstimateMode::Always) || any_matches(&settings.estimates.replaced_in, namespace);
         Ok(estimate_targets::all(pod, mode, self.may_replace && is_asked, &settings.estimates, notes))
     }
 }

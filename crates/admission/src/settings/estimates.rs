@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::{SettingsReader, any_matches};
+use super::SettingsReader;
 use crate::amount::{Quantity, read_quantity};
 use crate::cluster::usage::{Percentile, Resource, Window};
 use crate::find;
@@ -17,7 +17,7 @@ pub struct EstimateSettings<'d> {
     pub mode: EstimateMode,
     /// `always.namespaces`: patterns of the namespaces in which an estimate replaces what an author set. Others, and pods,
     /// may ask for it themselves.
-    replaced_in: Vec<Cow<'d, str>>,
+    pub replaced_in: Vec<Cow<'d, str>>,
     /// Only report estimates, set nothing.
     pub dry_run: bool,
     pub resources: PerResource<bool>,
@@ -362,11 +362,6 @@ impl<'d> EstimateSettings<'d> {
     /// True if estimates replace what authors set, where that is asked for.
     pub fn replaces(&self) -> bool {
         self.mode == EstimateMode::Always && !self.dry_run
-    }
-
-    /// True if an estimate replaces what authors in this namespace set, without their asking.
-    pub fn replaces_in(&self, namespace: &str) -> bool {
-        any_matches(&self.replaced_in, namespace)
     }
 
     pub fn scope_of(&self, step: &LookupStep) -> HistoryScope {
