@@ -144,7 +144,8 @@ impl<'d> Context<'d> {
             }
             Lookup::Quotas { namespace } => {
                 let mut quotas = ResourceQuota::read_list(node)?;
-                quotas.retain(|quota| quota.is_of(namespace));
+                // A list from a file may contain quotas of other namespaces.
+                quotas.retain(|quota| quota.namespace.is_empty() || quota.namespace == *namespace);
                 self.quotas = Some(quotas);
             }
             Lookup::TenantQuotas => self.tenant_quotas = TenantQuota::read_list(node)?,

@@ -69,11 +69,6 @@ impl<'d> ResourceQuota<'d> {
         Ok(quotas)
     }
 
-    /// True if the quota belongs to a namespace. A list from a file may contain quotas of other namespaces.
-    pub fn is_of(&self, namespace: &str) -> bool {
-        self.namespace.is_empty() || self.namespace == namespace
-    }
-
     pub fn into_owned(self) -> ResourceQuota<'static> {
         let owned = |text: Cow<'d, str>| Cow::Owned(text.into_owned());
         let list = |list: ResourceList<'d>| list.into_iter().map(|(name, amount)| (owned(name), amount)).collect();

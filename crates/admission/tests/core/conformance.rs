@@ -1,18 +1,20 @@
-//! The conformance cases that look inside the core: what is derived, validated, counted, charged and matched. The policy's
-//! own tests check its answers to the cases of admission, because they also run through the built policy.
+//! The conformance cases that look inside the core: what is read, derived, validated, counted, charged and matched. The
+//! policy's own tests check its answers to the cases of admission, because they also run through the built policy.
 
 use std::collections::BTreeMap;
 
+use headroom_admission::amount::{Family, Quantity};
 use headroom_admission::cluster::label_selector;
 use headroom_admission::cluster::limit_range::LimitRange;
 use headroom_admission::cluster::resource_quota::{ResourceQuota, validate};
 use headroom_admission::quota::stored::Stored;
 use headroom_admission::quota::{ChargedKind, ObjectUsage, scope};
 use headroom_admission::request::{Pod, Requirement, pod_totals};
-use headroom_fixtures::conformance::{Check, cases, check_problems};
+use headroom_fixtures::conformance::{Case, Check, Operation, Parsed, cases, check_problems};
 use serde_json::{Map, Value, json};
 
 use crate::harness::{answer, assert_amounts, node, to_json};
+use crate::quantity::quantity;
 
 #[test]
 fn defaults_are_derived_as_the_api_server_derives_them() {
@@ -129,5 +131,58 @@ fn objects_match_the_scopes_that_they_match_upstream() {
             }
         }
         assert_eq!(found, *matched, "{}", case.name);
+    }
+}
+
+/// Texts that Kubernetes reads as zero and we refuse, because no author intends them.
+const DEPARTURES: [&str; 2] = ["bare-suffix-is-zero", "bare-sign-is-zero"];
+
+#[test]
+fn quantities_are_those_of_kubernetes_except_for_the_departures() {
+    for Case { name, check, .. } in cases("quantity") {
+        match &check {
+            Check::Parse { input, expect } => {
+                let read = input.value.parse::<Quantity>();
+                assert_eq!(read.is_ok(), expect.valid && !DEPARTURES.contains(&name.as_str()), "{name}: {read:?}");
+                read.into_iter().for_each(|quantity| check_parsed(&name, &quantity, expect));
+            }
+            Check::Compare { a, b, cmp } => assert_eq!(quantity(a).cmp(&quantity(b)) as i64, *cmp, "{name}"),
+            Check::Arith { a, b, op, result } => {
+                let (a, b) = (quantity(a), quantity(b));
+                let found = match op {
+                    Operation::Add => a.plus(&b),
+                    Operation::Sub => a.minus(&b),
+                };
+                assert_eq!(found.to_string(), *result, "{name}");
+            }
+            other => panic!("{name}: unknown check {other:?}"),
+        }
+    }
+}
+
+fn check_parsed(name: &str, quantity: &Quantity, expect: &Parsed) {
+    for (field, expected, found) in [
+        ("canonical", expect.canonical.clone(), quantity.to_string()),
+        ("format", expect.format.clone(), format_name(quantity).to_owned()),
+        ("value", expect.value.clone(), quantity.value().to_string()),
+        ("milliValue", expect.milli_value.clone().map(unwrapped(quantity)), quantity.milli_value().to_string()),
+        ("apiDefaulted", expect.api_defaulted.clone(), quantity.rounded_up_to_milli().to_string()),
+    ] {
+        assert!(expected.is_none_or(|expected| expected == found), "{name}: {field} is {found}");
+    }
+}
+
+/// Kubernetes wraps at 64 bits; we saturate.
+fn unwrapped(quantity: &Quantity) -> impl Fn(String) -> String {
+    let most = Quantity::from_milli(i64::MAX);
+    let beyond = *quantity > most;
+    move |milli| if beyond { i64::MAX.to_string() } else { milli }
+}
+
+fn format_name(quantity: &Quantity) -> &'static str {
+    match quantity.family() {
+        Family::DecimalSi => "DecimalSI",
+        Family::BinarySi => "BinarySI",
+        Family::DecimalExponent | Family::Beyond { .. } => "DecimalExponent",
     }
 }

@@ -1,6 +1,5 @@
 //! Examples of parsing, printing and adding quantities.
 
-mod conformance;
 mod model;
 
 use std::collections::BTreeMap;
@@ -10,7 +9,7 @@ use serde::Deserialize;
 
 use crate::claims::check_each;
 
-fn quantity(text: &str) -> Quantity {
+pub fn quantity(text: &str) -> Quantity {
     text.parse().unwrap()
 }
 
