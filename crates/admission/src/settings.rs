@@ -181,14 +181,14 @@ impl<'d> Settings<'d> {
             settings.role = reader.field("role", Role::read).unwrap_or_default();
             settings.is_monitored = reader.choice("mode", &[("monitor", true), ("protect", false)], false);
             settings.server = reader.field("kubernetesVersion", ServerVersion::read).unwrap_or_default();
-            settings.limit_ranges = LimitRangeSettings::read(&mut reader);
-            settings.quotas = QuotaSettings::read(&mut reader);
-            settings.estimates = EstimateSettings::read(&mut reader);
+            settings.limit_ranges = reader.section("limitRanges", LimitRangeSettings::read).unwrap_or_default();
+            settings.quotas = reader.section("quotas", QuotaSettings::read).unwrap_or_default();
+            settings.estimates = reader.section("estimates", EstimateSettings::read).unwrap_or_default();
             settings.mutate_templates = reader.flag("mutateTemplates", false);
             settings.omits_annotations = !reader.flag("annotate", true);
             settings.admits_without_context =
                 reader.choice("onMissingContext", &[("deny", false), ("warn", true)], false);
-            settings.exempt = Exempt::read(&mut reader);
+            settings.exempt = reader.section("exempt", Exempt::read).unwrap_or_default();
             if settings.role == Role::Validate && settings.mutate_templates {
                 reader.problem("mutateTemplates", "is set, but a policy of `role: validate` changes nothing");
             }
@@ -212,9 +212,8 @@ impl Settings<'_> {
 }
 
 impl<'d> LimitRangeSettings<'d> {
-    fn read(settings: &mut SettingsReader<'_, 'd>) -> Self {
+    fn read(section: &mut SettingsReader<'_, 'd>) -> Self {
         let default = Self::default();
-        let Some(mut section) = settings.section("limitRanges") else { return default };
         let derive_defaults = section.flag("deriveDefaults", default.derive_defaults);
         let (mode, workload_mode) = section.modes();
         let read = Self {
@@ -222,25 +221,23 @@ impl<'d> LimitRangeSettings<'d> {
             workload_mode,
             derive_defaults,
             raise_default_limits: section.flag("raiseDefaultLimits", default.raise_default_limits),
-            rules: LimitRangeRule::read_all(&mut section, derive_defaults),
+            rules: LimitRangeRule::read_all(section, derive_defaults),
         };
         if read.mode == Mode::Off && !read.rules.is_empty() {
             section
                 .problem("mode", "is `off`, so `rules` would never apply: remove them or choose `enforce` or `warn`");
         }
-        section.finish();
         read
     }
 }
 
 impl<'d> Exempt<'d> {
-    fn read(settings: &mut SettingsReader<'_, 'd>) -> Self {
-        let Some(mut section) = settings.section("exempt") else { return Self::default() };
+    fn read(section: &mut SettingsReader<'_, 'd>) -> Self {
         let read = Self {
             namespaces: section.strings("namespaces"),
             service_accounts: section.strings("serviceAccounts"),
-            labels: section.label_selector("labels"),
-            namespace_labels: section.label_selector("namespaceLabels"),
+            labels: section.section("labels", read_selector),
+            namespace_labels: section.section("namespaceLabels", read_selector),
         };
         for account in &read.service_accounts {
             if !account.contains('/') {
@@ -248,25 +245,17 @@ impl<'d> Exempt<'d> {
                 section.problem("serviceAccounts", &problem);
             }
         }
-        section.finish();
         read
     }
 }
 
-impl<'d> SettingsReader<'_, 'd> {
+impl SettingsReader<'_, '_> {
     /// The consequence of a breach, and of one by the pods of a controller: none where the first is off.
     fn modes(&mut self) -> (Mode, Mode) {
         const MODES: &[(&str, Mode)] = &[("enforce", Mode::Enforce), ("warn", Mode::Warn), ("off", Mode::Off)];
         let mode = self.choice("mode", MODES, Mode::Enforce);
         let of_workloads = self.choice("workloadMode", MODES, Mode::Warn);
         (mode, if mode == Mode::Off { Mode::Off } else { of_workloads })
-    }
-
-    fn label_selector(&mut self, name: &'static str) -> Option<LabelSelector<'d>> {
-        let mut section = self.section(name)?;
-        let selector = read_selector(&mut section);
-        section.finish();
-        Some(selector)
     }
 }
 

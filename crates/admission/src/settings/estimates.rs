@@ -284,23 +284,18 @@ impl Default for EstimateSettings<'_> {
 }
 
 impl<'d> EstimateSettings<'d> {
-    pub(super) fn read(settings: &mut SettingsReader<'_, 'd>) -> Self {
+    pub(super) fn read(section: &mut SettingsReader<'_, 'd>) -> Self {
         let default = Self::default();
-        let Some(mut section) = settings.section("estimates") else { return default };
         // An empty list is a valid choice: then only the table of well-known images is used.
         let has_history = !section.lacks("history");
         let history = section.sections("history", LookupStep::read);
-        let replaced_in = section.section("always").map(|mut always| {
-            let namespaces = always.strings("namespaces");
-            always.finish();
-            namespaces
-        });
+        let replaced_in = section.section("always", |always| always.strings("namespaces"));
         let mut read = Self {
             mode: section.choice("mode", EstimateMode::WORDS, default.mode),
             replaced_in: replaced_in.unwrap_or_default(),
             dry_run: section.flag("dryRun", default.dry_run),
             resources: section.field("resources", read_resources).unwrap_or(default.resources),
-            percentile: read_figures(&mut section, default.percentile),
+            percentile: read_figures(section, default.percentile),
             margin: section.per_resource("margin", default.margin, |node| {
                 node.scalar()?.parse().map_err(|expected| node.expected_as(&expected))
             }),
@@ -313,11 +308,10 @@ impl<'d> EstimateSettings<'d> {
             shrink_to_quota: section.flag("shrinkToQuota", default.shrink_to_quota),
             replay_time: section.field("replayTime", Timestamp::read),
         };
-        read.contradictions(&mut section, has_history);
+        read.contradictions(section, has_history);
         if read.namespace.is_none() {
             read.history = default.history;
         }
-        section.finish();
         read
     }
 
@@ -399,17 +393,18 @@ impl<'d> SettingsReader<'_, 'd> {
     fn per_resource<T>(
         &mut self,
         name: &'static str,
-        default: PerResource<T>,
+        mut values: PerResource<T>,
         read: impl Fn(Node<'d>) -> Result<T, Malformed>,
     ) -> PerResource<T> {
-        let Some(mut section) = self.section(name) else { return default };
-        let read = PerResource {
-            cpu: section.field("cpu", &read).unwrap_or(default.cpu),
-            memory: section.field("memory", &read).unwrap_or(default.memory),
-            ephemeral_storage: section.field("ephemeral-storage", &read).unwrap_or(default.ephemeral_storage),
-        };
-        section.finish();
-        read
+        self.section(name, |section| {
+            let PerResource { cpu, memory, ephemeral_storage } = &mut values;
+            for (name, value) in [("cpu", cpu), ("memory", memory), ("ephemeral-storage", ephemeral_storage)] {
+                if let Some(read) = section.field(name, &read) {
+                    *value = read;
+                }
+            }
+        });
+        values
     }
 }
 

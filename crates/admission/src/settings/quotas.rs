@@ -45,9 +45,8 @@ impl Default for QuotaSettings<'_> {
 }
 
 impl<'d> QuotaSettings<'d> {
-    pub(super) fn read(settings: &mut SettingsReader<'_, 'd>) -> Self {
+    pub(super) fn read(section: &mut SettingsReader<'_, 'd>) -> Self {
         let default = Self::default();
-        let Some(mut section) = settings.section("quotas") else { return default };
         let (mode, workload_mode) = section.modes();
         let read = Self {
             mode,
@@ -71,7 +70,6 @@ impl<'d> QuotaSettings<'d> {
         if read.mode == Mode::Off && read.is_live {
             section.problem("mode", "is `off`, so `freshness` has no effect: remove it or choose `enforce` or `warn`");
         }
-        section.finish();
         read
     }
 }

@@ -88,10 +88,13 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
         self.field(name, |list| list.items()?.map(Node::str).collect()).unwrap_or_default()
     }
 
-    pub fn section(&mut self, name: &'static str) -> Option<SettingsReader<'_, 'd>> {
+    pub fn section<T>(&mut self, name: &'static str, read: impl FnOnce(&mut SettingsReader<'_, 'd>) -> T) -> Option<T> {
         let node = self.field(name, Ok)?;
         let path = self.path_of(name);
-        Some(SettingsReader::new(node, path, self.problems))
+        let mut section = SettingsReader::new(node, path, self.problems);
+        let read = read(&mut section);
+        section.finish();
+        Some(read)
     }
 
     pub fn sections<T>(

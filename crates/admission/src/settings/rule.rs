@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{SettingsReader, any_matches};
+use super::{SettingsReader, any_matches, read_selector};
 use crate::cluster::label_selector::LabelSelector;
 use crate::cluster::limit_range::{CONTAINER, Item, LimitRange};
 use crate::image::{ImageName, ImagePattern};
@@ -52,8 +52,8 @@ impl<'d> LimitRangeRule<'d> {
         let rule = Self {
             range,
             namespaces: reader.strings("namespaces"),
-            namespace_labels: reader.label_selector("namespaceLabels"),
-            pod_labels: reader.label_selector("podLabels"),
+            namespace_labels: reader.section("namespaceLabels", read_selector),
+            pod_labels: reader.section("podLabels", read_selector),
             containers: reader.strings("containers"),
             images: reader.field("images", read_images).unwrap_or_default(),
         };
