@@ -109,8 +109,8 @@ fn answer_of(lookup: &Lookup<'_>, lists: &Value) -> Result<String, String> {
     }
 }
 
-/// An object as the core reads it. It is never freed, so that a test can read it where it stands.
-pub fn node(object: &Value) -> Node<'static> {
+/// An object, or the text of one, as the core reads it. It is never freed, so that a test can read it where it stands.
+pub fn node(object: impl ToString) -> Node<'static> {
     let document: &'static Document<'static> =
         Box::leak(Box::new(Document::own(object.to_string().into_bytes()).unwrap()));
     document.root()
