@@ -188,8 +188,7 @@ pub fn mark(pod: &mut Pod<'_>) -> Result<(), Malformed> {
     let Some(text) = text_of(pod)? else { return Ok(()) };
     let index = ContainerIndex::of(&pod.containers);
     read(&text, |claim| {
-        let both = [false, true].into_iter();
-        let place = both.filter_map(|is_init| index.find(&pod.containers, is_init, claim.container)).next();
+        let place = [false, true].into_iter().find_map(|is_init| index.find(&pod.containers, is_init, claim.container));
         let Some(container) = place.and_then(|place| pod.containers.get_mut(place)) else { return };
         if let Some(value) = container.resources.of_mut(claim.requirement).get_mut(claim.resource)
             && value.quantity.to_string() == claim.value
