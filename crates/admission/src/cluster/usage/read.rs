@@ -186,11 +186,7 @@ impl<'d> HistoryNode<'d> {
         let mut kills = Vec::new();
         for kill in self.0.list("oomKills")?.take(super::MAX_OOM_KILLS) {
             let at = Timestamp::read(required(kill, "at")?)?;
-            let node = required(kill, "memory")?;
-            let memory = read_quantity(node)?;
-            if !is_possible(&memory, Resource::Memory) {
-                return Err(impossible(node));
-            }
+            let memory = possible(required(kill, "memory")?, Resource::Memory)?;
             if at <= collected_at {
                 kills.push(OomKill { at, memory });
             }
@@ -235,12 +231,12 @@ impl<'d> Observed<'d> {
     pub fn each_pod(&self) -> Result<Option<EachPod<'d>>, Malformed> {
         let Some(node) = self.usage.get("eachPod")? else { return Ok(None) };
         // Older versions wrote another figure.
-        Ok(node.get("needs")?.map(|needs| EachPod { node, needs, observed: *self }))
+        Ok(node.get("needs")?.map(|needs| EachPod { node, needs, resource: self.resource }))
     }
 
     /// The highest amount of a month that all other figures leave out.
     pub fn not_covered(&self) -> Result<Option<Quantity>, Malformed> {
-        self.usage.get("notCovered")?.map(|node| self.possible(node)).transpose()
+        self.usage.get("notCovered")?.map(|node| possible(node, self.resource)).transpose()
     }
 
     /// The amount that was enough for this percentage of the samples.
@@ -251,7 +247,7 @@ impl<'d> Observed<'d> {
 
     /// The same if it exists, whether or not it is above the peak.
     pub fn percentile_if_any(&self, percentile: Percentile) -> Result<Option<Quantity>, Malformed> {
-        self.figure(percentile)?.map(|node| self.possible(node)).transpose()
+        self.figure(percentile)?.map(|node| possible(node, self.resource)).transpose()
     }
 
     fn below_peak(&self, found: Quantity, node: Node<'d>) -> Result<Quantity, Malformed> {
@@ -265,12 +261,7 @@ impl<'d> Observed<'d> {
 
     fn amount(&self, percentile: Percentile) -> Result<(Quantity, Node<'d>), Malformed> {
         let node = self.figure(percentile)?.ok_or_else(|| self.usage.error(format!("no {percentile}")))?;
-        Ok((self.possible(node)?, node))
-    }
-
-    fn possible(&self, node: Node<'d>) -> Result<Quantity, Malformed> {
-        let amount = read_quantity(node)?;
-        if is_possible(&amount, self.resource) { Ok(amount) } else { Err(impossible(node)) }
+        Ok((possible(node, self.resource)?, node))
     }
 
     /// Percentiles are a list in a fixed order, because names would take a tenth more of the time to read a request.
@@ -285,25 +276,25 @@ impl<'d> Observed<'d> {
 pub struct EachPod<'d> {
     node: Node<'d>,
     needs: Node<'d>,
-    observed: Observed<'d>,
+    resource: Resource,
 }
 
 impl EachPod<'_> {
     /// The CPU of the pod that needs most.
     pub fn needs(&self) -> Result<Quantity, Malformed> {
-        self.observed.possible(self.needs)
+        possible(self.needs, self.resource)
     }
 
     /// By how much usage grows a day; none if it does not grow steadily.
     pub fn growth(&self) -> Result<Option<Quantity>, Malformed> {
-        self.node.get("growth")?.map(|node| self.observed.possible(node)).transpose()
+        self.node.get("growth")?.map(|node| possible(node, self.resource)).transpose()
     }
 
     /// The greatest percentile of a pod; none in a profile.
     pub fn percentile(&self, percentile: Percentile) -> Result<Option<Quantity>, Malformed> {
         let Some(place) = percentile.place() else { return Ok(None) };
         let node = self.node.list("percentiles")?.nth(place).and_then(Node::present);
-        node.map(|node| self.observed.possible(node)).transpose()
+        node.map(|node| possible(node, self.resource)).transpose()
     }
 }
 
@@ -332,12 +323,14 @@ fn whole(node: Node<'_>) -> Result<u64, Malformed> {
     u64::try_from(node.integer()?).map_err(|_| impossible(node))
 }
 
-fn is_possible(amount: &Quantity, resource: Resource) -> bool {
+/// An amount that a container can use.
+fn possible(node: Node<'_>, resource: Resource) -> Result<Quantity, Malformed> {
     let most = match resource {
         Resource::Cpu => MAX_CPU,
         Resource::Memory | Resource::EphemeralStorage => MAX_BYTES,
     };
-    !amount.is_negative() && *amount <= most
+    let amount = read_quantity(node)?;
+    if !amount.is_negative() && amount <= most { Ok(amount) } else { Err(impossible(node)) }
 }
 
 fn impossible(node: Node<'_>) -> Malformed {
