@@ -54,15 +54,9 @@ pub fn of_version(pod: &mut Pod<'_>, server: ServerVersion) {
     }
     let limits_too = server.completes_pod_level_limits();
     let sum_of_limits = pod_totals::of_containers(pod, Requirement::Limit);
-    let Resources { requests, limits } = &pod.resources;
-    let mut missing = Vec::new();
-    for ((name, sum, limit), (.., request)) in
-        sum_of_limits.paired_with(limits).zip(sum_of_limits.paired_with(requests))
-    {
-        if limit.is_none() && request.is_none() && name.starts_with("hugepages-") {
-            missing.push(derived(name, sum));
-        }
-    }
+    let is_missing = |name: &str| name.starts_with("hugepages-") && !pod.resources.contains(name);
+    let missing = sum_of_limits.iter().filter(|(name, _)| is_missing(name)).map(|(name, sum)| derived(name, sum));
+    let missing = missing.collect();
     pod.resources.limits.add_missing(missing);
     if limits_too || !pod.resources.limits.is_empty() {
         for (name, sum) in pod_totals::of_containers(pod, Requirement::Request).iter() {
