@@ -2,7 +2,7 @@
 //! footprint by namespace. So the cost of counting grows with the number of distinct footprints, not of objects.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use headroom_admission::amount::{Quantity, ResourceList, ResourceName};
@@ -52,21 +52,17 @@ struct OfKind {
 type Tally = HashMap<String, (Arc<Footprint>, u64)>;
 
 /// The charge of one namespace, by node.
-type Charges = Vec<(usize, ResourceList<'static>)>;
+type Charges = BTreeMap<usize, ResourceList<'static>>;
 
 /// The charge of all stored objects at each node of a plan. Every write of a ledger counts, and most follow a change in a
 /// single namespace, so the charge of each is kept: a count must not take as long as a tenant has namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
-    used: Vec<ResourceList<'static>>,
+    pub used: Vec<ResourceList<'static>>,
     namespaces: HashMap<String, Charges>,
 }
 
 impl Count {
-    pub fn used(&self) -> &[ResourceList<'static>] {
-        &self.used
-    }
-
     /// Nothing is lost by adding and subtracting: amounts of objects are capped, so that their sum is exact.
     fn replace(&mut self, namespace: &str, charges: Charges) {
         for (node, charge) in self.namespaces.remove(namespace).into_iter().flatten() {
@@ -262,13 +258,9 @@ impl Cache {
 
     /// Corrects the count of the same plan by what has changed in one namespace since.
     pub fn count_again(&self, plan: &Plan, namespace: &str, count: &mut Count) {
-        let mut charges: Charges = Vec::new();
-        self.add_namespace(plan, namespace, &plan.nodes_of(namespace), &mut |node, name, amount| match charges
-            .iter_mut()
-            .find(|(at, _)| *at == node)
-        {
-            Some((_, charge)) => charge.add(name, amount),
-            None => charges.push((node, ResourceList::sum([(name.clone(), amount.clone())]))),
+        let mut charges = Charges::new();
+        self.add_namespace(plan, namespace, &plan.nodes_of(namespace), &mut |node, name, amount| {
+            charges.entry(node).or_default().add(name, amount);
         });
         count.replace(namespace, charges);
     }
