@@ -770,32 +770,17 @@ mod devices {
         }
     }
 
-    /// The scheduler's claim for the pod, reviewed after the pod was counted.
+    /// Asks for the scheduler's claim for the pod, after the pod was counted.
     fn claim(name: &str, token: &str) -> ReservationRequest {
-        let object = format!(
-            r#"{{"metadata": {{"name": "{name}", "uid": "uid-{name}", "annotations": {{"resource.kubernetes.io/extended-resource-claim": "true"}},
-                "ownerReferences": [{{"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-web", "controller": true}}]}},
-                "spec": {{"devices": {{"requests": [{{"name": "r", "exactly": {{"deviceClassName": "gpu", "count": 2}}}}]}}}}}}"#
-        );
-        let request = format!(
-            r#"{{"operation": "CREATE", "namespace": "shop", "name": "{name}", "object": {object},
-                "resource": {{"group": "resource.k8s.io", "version": "v1", "resource": "resourceclaims"}}}}"#
-        );
-        let classes =
-            r#"{"items": [{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}]}"#;
-        let pod = r#"{"metadata": {"name": "web", "uid": "uid-web"}, "spec": {"containers": [
-            {"name": "a", "resources": {"requests": {"example.com/gpu": "2"}}}]}}"#;
-        let documents = [&request, classes, pod, r#"{"items": []}"#].map(|text| Document::read(text).unwrap());
-        let [request, classes, pod, claims] = &documents;
-        let request = Request::read(request.root()).unwrap();
-        let mut reservation = ReservationRequest::of(&request, || token.to_owned()).unwrap().unwrap();
-        let found = headroom_quota_protocol::reservation_request::DeviceObjects {
-            classes: classes.root(),
-            pod: Some(pod.root()),
-            claims: Some(claims.root()),
-        };
-        reservation.charge_devices(&request, &found).unwrap();
-        reservation
+        ReservationRequest {
+            key: ObjectKey::new(CLAIMS, "shop", name),
+            token: token.to_owned(),
+            attempt: Attempt { uid: format!("uid-{name}"), version: None },
+            footprint: footprint(&format!("{TWO} requests.example.com/gpu=2")),
+            counted: Some(footprint("requests.example.com/gpu=2")),
+            pod: Some(web()),
+            may_exceed: false,
+        }
     }
 
     #[test]
