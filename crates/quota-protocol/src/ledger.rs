@@ -176,9 +176,9 @@ impl<'p> OpenLedger<'p> {
             if may_refuse && let Some(short) = self.unknown_usage(at, node, &growth) {
                 quotas.push(short);
                 fits_without_claims = false;
-            } else if may_refuse && let Some(short) = self.short(at, node, &growth) {
-                fits_without_claims &= self.fits_in_used(at, node, &growth);
+            } else if may_refuse && let Some((short, fits)) = self.short(at, node, &growth) {
                 quotas.push(short);
+                fits_without_claims &= fits;
             }
             growths.push((at, growth));
         }
@@ -218,16 +218,18 @@ impl<'p> OpenLedger<'p> {
         (!names.is_empty()).then(|| Shortage { node: at, breach: breach(names), reserved: Vec::new() })
     }
 
-    fn short(&mut self, at: usize, node: &PlanNode, growth: &ResourceList<'static>) -> Option<Shortage> {
-        let (mut excesses, mut reserved) = (Vec::new(), Vec::new());
+    /// What is exceeded although all usage is known. Also returns true if the growth would fit without claims.
+    fn short(&mut self, at: usize, node: &PlanNode, growth: &ResourceList<'static>) -> Option<(Shortage, bool)> {
+        let (mut excesses, mut reserved, mut fits_without_claims) = (Vec::new(), Vec::new(), true);
         for (name, requested) in growth.iter() {
             let total = self.usage_with_claims.get(at).and_then(|total| total.get(name));
-            let (Some(hard), Some(total)) = (node.hard.get(name), total) else { continue };
+            let used = self.state.used.get(at).and_then(|used| used.get(name));
+            let (Some(hard), Some(total), Some(used)) = (node.hard.get(name), total, used) else { continue };
             if total.plus(requested) <= *hard {
                 continue;
             }
-            let used = self.state.used.get(at).and_then(|used| used.get(name));
-            let claimed = used.map_or(Quantity::ZERO, |used| total.minus(used));
+            fits_without_claims &= used.plus(requested) <= *hard;
+            let claimed = total.minus(used);
             excesses.push(Excess {
                 name: name.clone(),
                 requested: requested.clone(),
@@ -242,15 +244,7 @@ impl<'p> OpenLedger<'p> {
             return None;
         }
         let fault = QuotaFault::Exceeded { excesses, forecast: None };
-        Some(Shortage { node: at, breach: node.breach(fault), reserved })
-    }
-
-    fn fits_in_used(&self, at: usize, node: &PlanNode, growth: &ResourceList<'static>) -> bool {
-        let used = self.state.used.get(at);
-        growth.iter().all(|(name, growth)| match (used.and_then(|used| used.get(name)), node.hard.get(name)) {
-            (Some(used), Some(hard)) => used.plus(growth) <= *hard,
-            _ => true,
-        })
+        Some((Shortage { node: at, breach: node.breach(fault), reserved }, fits_without_claims))
     }
 
     fn blocking_claims(&mut self, at: usize, node: &PlanNode, name: &ResourceName<'static>) -> &(usize, Vec<String>) {
