@@ -86,14 +86,9 @@ pub fn until_released(seconds: u64) -> String {
 
 /// The child of `node` that is `below` or an ancestor of it; none if `below` is not a descendant of `node`.
 fn child_towards(plan: &Plan, node: usize, below: usize) -> Option<&str> {
-    let mut at = below;
-    loop {
-        let parent = plan.nodes.get(at)?.parent?;
-        if parent == node {
-            return plan.nodes.get(at).map(|child| child.quota.as_str());
-        }
-        at = parent;
-    }
+    let parent = |at: &usize| plan.nodes.get(*at).and_then(|node| node.parent);
+    let child = std::iter::successors(Some(below), parent).find(|at| parent(at) == Some(node))?;
+    plan.nodes.get(child).map(|child| child.quota.as_str())
 }
 
 /// The message of an object that is refused whatever is used.

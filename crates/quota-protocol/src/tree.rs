@@ -19,14 +19,8 @@ pub struct Tree<'q> {
 impl Tree<'_> {
     /// Returns true if the quota or an ancestor may refuse requests in the quota's namespaces.
     pub fn refuses(&self, at: usize) -> bool {
-        let mut next = Some(at);
-        while let Some((quota, parent)) = next.and_then(|at| self.quotas.get(at)) {
-            if !quota.is_suspended {
-                return true;
-            }
-            next = *parent;
-        }
-        false
+        let mut with_ancestors = std::iter::successors(self.quotas.get(at), |(_, parent)| self.quotas.get((*parent)?));
+        with_ancestors.any(|(quota, _)| !quota.is_suspended)
     }
 }
 
