@@ -1,7 +1,7 @@
 //! The ledgers that this replica knows, from its watch and from its own writes, whichever is newer.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::json::Node;
@@ -97,37 +97,33 @@ impl LedgerCache {
         Self { api, namespace, inner: Mutex::default(), changes, plan_changes }
     }
 
-    fn inner(&self) -> MutexGuard<'_, CachedLedgers> {
-        locked(&self.inner)
-    }
-
     fn plan_changed(&self) {
         self.plan_changes.send_replace(());
         self.changes.send_replace(());
     }
 
     pub fn is_listed(&self) -> bool {
-        self.inner().is_listed
+        locked(&self.inner).is_listed
     }
 
     pub fn view(&self, ledger: &str) -> Option<View> {
-        self.inner().views.get(ledger).cloned()
+        locked(&self.inner).views.get(ledger).cloned()
     }
 
     pub fn views(&self) -> Vec<View> {
-        self.inner().views.values().cloned().collect()
+        locked(&self.inner).views.values().cloned().collect()
     }
 
     /// The ledgers that a namespace is charged to, in the order in which every replica reserves.
     pub fn covering(&self, namespace: &str) -> Vec<View> {
-        let inner = self.inner();
+        let inner = locked(&self.inner);
         let ledgers = inner.by_namespace.get(namespace).into_iter().flatten();
         ledgers.filter_map(|ledger| inner.views.get(ledger).cloned()).collect()
     }
 
     /// The ledgers that changed since the last call, and those that charge one of these namespaces.
     pub fn take_touched(&self, namespaces: &BTreeSet<String>) -> BTreeSet<String> {
-        let mut inner = self.inner();
+        let mut inner = locked(&self.inner);
         let mut ledgers = std::mem::take(&mut inner.touched);
         let charging = namespaces.iter().filter_map(|namespace| inner.by_namespace.get(namespace));
         ledgers.extend(charging.flatten().cloned());
@@ -137,7 +133,7 @@ impl LedgerCache {
     /// Reads an object of the watch, unless its state is known already.
     pub fn read(&self, object: Node<'_>) -> Option<Named> {
         let name = text_at(object, &["metadata", "name"])?;
-        let known = self.inner().views.get(name.as_ref()).map(|view| view.revision);
+        let known = locked(&self.inner).views.get(name.as_ref()).map(|view| view.revision);
         if known.zip(revision_in(object)).is_some_and(|(known, seen)| seen <= known) {
             return Some((name.into_owned(), Ok(LedgerContent::AlreadyRead)));
         }
@@ -145,12 +141,12 @@ impl LedgerCache {
     }
 
     pub fn broken(&self) -> BTreeMap<String, String> {
-        self.inner().broken.clone()
+        locked(&self.inner).broken.clone()
     }
 
     /// The highest number of a ledger's plans, active or not.
     pub fn last_plan(&self, ledger: &str) -> u64 {
-        let inner = self.inner();
+        let inner = locked(&self.inner);
         let mut plans = inner.plans.range((ledger.to_owned(), 0)..=(ledger.to_owned(), u64::MAX));
         let last = plans.next_back().map(|((_, number), _)| *number);
         let active = inner.views.get(ledger).map(|view| view.plan.number);
@@ -158,19 +154,19 @@ impl LedgerCache {
     }
 
     pub fn stale_plans(&self) -> HashSet<(String, u64)> {
-        let inner = self.inner();
+        let inner = locked(&self.inner);
         let is_stale =
             |(ledger, number): &&(String, u64)| inner.views.get(ledger).is_none_or(|view| *number < view.plan.number);
         inner.plans.keys().filter(is_stale).cloned().collect()
     }
 
     pub fn add_plan(&self, ledger: &str, plan: Arc<Plan>) {
-        self.inner().plans.insert((ledger.to_owned(), plan.number), plan);
+        locked(&self.inner).plans.insert((ledger.to_owned(), plan.number), plan);
     }
 
     /// Adds a state that was read or written, unless a newer one is known.
     pub fn add_state(&self, ledger: &str, revision: u64, state: State) -> Option<View> {
-        let mut inner = self.inner();
+        let mut inner = locked(&self.inner);
         if let Some(view) = inner.views.get(ledger).filter(|view| view.revision >= revision) {
             return Some(view.clone());
         }
@@ -190,7 +186,7 @@ impl LedgerCache {
         match seen {
             WatchUpdate::Listed(_, objects) => {
                 let there: HashSet<&str> = objects.iter().map(|(name, _)| name.as_str()).collect();
-                let mut inner = self.inner();
+                let mut inner = locked(&self.inner);
                 let gone: Vec<String> =
                     inner.views.keys().filter(|ledger| !there.contains(ledger.as_str())).cloned().collect();
                 gone.iter().for_each(|ledger| inner.remove(ledger));
@@ -206,7 +202,7 @@ impl LedgerCache {
             }
             WatchUpdate::Stored(named) => self.store(named),
             WatchUpdate::Deleted((name, kept)) => {
-                let mut inner = self.inner();
+                let mut inner = locked(&self.inner);
                 if let Ok(LedgerContent::Plan { ledger, plan }) = kept {
                     inner.plans.remove(&(ledger, plan.number));
                 } else {
@@ -217,7 +213,7 @@ impl LedgerCache {
                 }
             }
             // Until they are listed again, nothing is planned by them, and no review is answered.
-            WatchUpdate::Lost(_) => self.inner().is_listed = false,
+            WatchUpdate::Lost(_) => locked(&self.inner).is_listed = false,
             WatchUpdate::UpTo(_) => {}
         }
     }
@@ -230,7 +226,7 @@ impl LedgerCache {
             Ok(LedgerContent::State { revision, state }) => _ = self.add_state(&name, revision, state),
             Err(unreadable) => {
                 tracing::error!(ledger = name, %unreadable, "cannot read a ledger; was it edited by hand?");
-                self.inner().broken.insert(name, unreadable);
+                locked(&self.inner).broken.insert(name, unreadable);
                 self.plan_changed();
             }
         }

@@ -1,7 +1,7 @@
 //! The leader's count: every charged kind is watched, and objects are reduced to keys, versions and shapes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headroom_admission::amount::{Quantity, ResourceList};
@@ -163,17 +163,13 @@ impl Counter {
         Self { parts, ..Self::default() }
     }
 
-    fn inner(&self) -> MutexGuard<'_, CounterState> {
-        locked(&self.inner)
-    }
-
     pub fn lead(&self) {
-        self.inner().is_leading = true;
+        locked(&self.inner).is_leading = true;
     }
 
     /// Forgets everything: the next leader counts from scratch.
     pub fn resign(&self) {
-        let mut inner = self.inner();
+        let mut inner = locked(&self.inner);
         // A write in progress may still be reported, and must not look newer than what the next term sees.
         *inner = CounterState { turn: inner.turn, ..CounterState::default() };
     }
@@ -181,7 +177,7 @@ impl Counter {
     /// Watches exactly these kinds, and waits until each was listed or cannot be.
     pub async fn follow(self: &Arc<Self>, api: &ApiClient, kinds: &BTreeSet<String>) {
         let missing: Vec<String> = {
-            let mut inner = self.inner();
+            let mut inner = locked(&self.inner);
             let gone: Vec<String> = inner.kinds.keys().filter(|kind| !kinds.contains(*kind)).cloned().collect();
             for kind in gone {
                 inner.kinds.remove(&kind);
@@ -194,18 +190,18 @@ impl Counter {
         let deadline = Instant::now() + LIST_TIMEOUT;
         for kind in missing {
             // Waited for once: quotas on other kinds need plans too, and may be of other tenants.
-            let was_waited_for = self.inner().kinds.contains_key(&kind);
+            let was_waited_for = locked(&self.inner).kinds.contains_key(&kind);
             while let Err(Unfound { is_lasting, problem, .. }) = self.begin(api, &kind).await {
                 if is_lasting || was_waited_for || Instant::now() >= deadline {
                     tracing::warn!(problem, "cannot count a kind");
-                    self.inner().kinds.insert(kind, OfKind { watch: None, problem: Some(problem) });
+                    locked(&self.inner).kinds.insert(kind, OfKind { watch: None, problem: Some(problem) });
                     break;
                 }
                 tokio::time::sleep(RETRY).await;
             }
         }
         let has_all = || {
-            let inner = self.inner();
+            let inner = locked(&self.inner);
             kinds.iter().all(|kind| inner.is_known(kind))
         };
         while Instant::now() < deadline && !has_all() {
@@ -217,7 +213,7 @@ impl Counter {
         let collection = match Collection::find(api, kind).await {
             Ok(collection) => collection,
             Err(unfound) if unfound.is_optional(kind) => {
-                let mut inner = self.inner();
+                let mut inner = locked(&self.inner);
                 if inner.is_leading && inner.cache.revision(kind).is_none() {
                     inner.cache.list(kind, 0, []);
                     inner.change_all();
@@ -229,7 +225,7 @@ impl Counter {
         let stop = CancellationToken::new();
         let path = collection.all();
         {
-            let mut inner = self.inner();
+            let mut inner = locked(&self.inner);
             if !inner.is_leading {
                 return Ok(());
             }
@@ -252,7 +248,7 @@ impl Counter {
     }
 
     fn take(&self, kind: &str, seen: WatchUpdate<(ObjectKey, CachedObject)>) {
-        let mut inner = self.inner();
+        let mut inner = locked(&self.inner);
         if !inner.is_leading {
             return;
         }
@@ -288,7 +284,7 @@ impl Counter {
     /// The state recounted now, with the turn to call [`Self::has_settled`] with once it is written; none if this replica does not
     /// count, or has seen too little.
     pub fn settle(&self, ledger: &str, plan: &Arc<Plan>, state: &State) -> Option<(State, u64)> {
-        let mut inner = self.inner();
+        let mut inner = locked(&self.inner);
         if !inner.is_leading || !plan.watched_kinds().iter().all(|kind| inner.is_known(kind)) {
             return None;
         }
@@ -306,12 +302,12 @@ impl Counter {
 
     /// Notes that a ledger's count was stored at this revision.
     pub fn has_settled(&self, ledger: &str, turn: u64, revision: u64) {
-        self.inner().settled.insert(ledger.to_owned(), (turn, revision));
+        locked(&self.inner).settled.insert(ledger.to_owned(), (turn, revision));
     }
 
     /// The namespaces with changes since the last call; none if all may have changed.
     pub fn take_changed(&self, now: i64) -> Option<BTreeSet<String>> {
-        let mut inner = self.inner();
+        let mut inner = locked(&self.inner);
         if inner.cache.tick(now) {
             inner.change_all();
         }
@@ -322,7 +318,7 @@ impl Counter {
 
     /// Returns true if a ledger is to be counted. It stays due until its last count was written.
     pub fn is_due(&self, view: &View) -> bool {
-        let inner = self.inner();
+        let inner = locked(&self.inner);
         // A ledger with claims is always due. Another revision was written by another replica, or by hand.
         let Some((turn, _)) = inner.settled.get(&view.ledger).filter(|(_, revision)| *revision == view.revision) else {
             return true;
@@ -332,7 +328,7 @@ impl Counter {
 
     /// Forgets released entries that are no longer in a ledger, and the counts of ledgers that are gone.
     pub fn retain(&self, has_entry: impl Fn(&String) -> bool, has_ledger: impl Fn(&str) -> bool) {
-        let mut inner = self.inner();
+        let mut inner = locked(&self.inner);
         inner.released.retain(has_entry);
         inner.settled.retain(|ledger, _| has_ledger(ledger));
         inner.counts.retain(|ledger, _| has_ledger(ledger));
@@ -340,37 +336,37 @@ impl Counter {
 
     /// The uid and version of an object in the watch's cache; none if its kind is not counted.
     pub fn look(&self, key: &ObjectKey) -> Option<(Collection, Option<(String, u64)>)> {
-        let inner = self.inner();
+        let inner = locked(&self.inner);
         inner.cache.revision(&key.kind)?;
         let (_, collection) = inner.kinds.get(&key.kind)?.watch.as_ref()?;
         Some((collection.clone(), inner.cache.get(key).map(|stored| (stored.uid.clone(), stored.version))))
     }
 
     pub fn has_seen(&self, kind: &str, revision: u64) -> bool {
-        self.inner().cache.revision(kind).is_some_and(|seen| seen >= revision)
+        locked(&self.inner).cache.revision(kind).is_some_and(|seen| seen >= revision)
     }
 
     pub fn release(&self, token: String) {
-        self.inner().released.insert(token);
+        locked(&self.inner).released.insert(token);
         self.news.notify_one();
     }
 
     /// Kinds that cannot be counted, with the reason.
     pub fn lost(&self, kinds: &BTreeSet<String>) -> BTreeMap<String, String> {
-        let inner = self.inner();
+        let inner = locked(&self.inner);
         let lost = |kind: &String| Some((kind.clone(), inner.kinds.get(kind)?.problem.clone()?));
         kinds.iter().filter_map(lost).collect()
     }
 
     /// The charge of each namespace at a node.
     pub fn namespaces(&self, plan: &Plan, node: usize) -> Vec<(String, ResourceList<'static>)> {
-        let inner = self.inner();
+        let inner = locked(&self.inner);
         let direct = plan.namespaces.iter().filter(|(_, nodes)| nodes.contains(&node));
         direct.map(|(name, _)| (name.clone(), inner.cache.count_namespace(plan, name, node))).collect()
     }
 
     pub fn objects(&self) -> usize {
-        self.inner().cache.objects()
+        locked(&self.inner).cache.objects()
     }
 }
 
@@ -540,7 +536,7 @@ mod tests {
         let check = |expected: &str| {
             let counted = settle(&counter, &view).unwrap().0.used;
             assert_eq!(counted[0].get("pods").unwrap().to_string(), expected);
-            assert_eq!(counted, counter.inner().cache.count(&view.plan));
+            assert_eq!(counted, locked(&counter.inner).cache.count(&view.plan));
         };
         for (seen, expected) in [
             (WatchUpdate::Stored(pod("shop", "a", 31, 1)), "1"),

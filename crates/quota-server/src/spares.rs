@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headroom_api_server::parts::locked;
@@ -109,10 +109,6 @@ impl Default for Spares {
 }
 
 impl Spares {
-    fn by_ledger(&self) -> MutexGuard<'_, HashMap<String, Vec<SpareGroup>>> {
-        locked(&self.by_ledger)
-    }
-
     /// No more spares are taken or written.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
@@ -124,7 +120,7 @@ impl Spares {
             return SpareTaken::None;
         }
         let now = Instant::now();
-        let mut by_ledger = self.by_ledger();
+        let mut by_ledger = locked(&self.by_ledger);
         let groups = by_ledger.entry(view.ledger.clone()).or_default();
         let at = groups.iter().position(|group| group.is_of(&request.key, &request.footprint)).or_else(|| {
             (groups.len() < MAX_GROUPS).then(|| {
@@ -164,7 +160,7 @@ impl Spares {
 
     /// The time by which the ledger must be written because of its spares; none if it has none.
     pub fn due(&self, ledger: &str) -> Option<Instant> {
-        let by_ledger = self.by_ledger();
+        let by_ledger = locked(&self.by_ledger);
         let groups = by_ledger.get(ledger)?.iter();
         let of = |group: &SpareGroup| {
             let free = group.free.iter().map(|spare| spare.until);
@@ -178,7 +174,7 @@ impl Spares {
     pub fn settle(&self, ledger: &str, state: &mut State, cancelled: &[&String]) -> Vec<String> {
         let now = Instant::now();
         let is_closed = self.is_closed.load(Ordering::Relaxed);
-        let mut by_ledger = self.by_ledger();
+        let mut by_ledger = locked(&self.by_ledger);
         let mut recorded = Vec::new();
         let mut kept = HashSet::new();
         for group in by_ledger.get_mut(ledger).into_iter().flatten() {
@@ -210,7 +206,7 @@ impl Spares {
         if self.is_closed.load(Ordering::Relaxed) {
             return Vec::new();
         }
-        let by_ledger = self.by_ledger();
+        let by_ledger = locked(&self.by_ledger);
         let mut added = Vec::new();
         for group in by_ledger.get(ledger).into_iter().flatten() {
             let wanted = group.wanted();
@@ -224,7 +220,7 @@ impl Spares {
 
     /// The ledger was written by a plan, which began at this time: with claims for these creates, and with these spares.
     pub fn written(&self, ledger: &str, recorded: &[String], added: Added, plan: u64, began: Instant) {
-        let mut by_ledger = self.by_ledger();
+        let mut by_ledger = locked(&self.by_ledger);
         let Some(groups) = by_ledger.get_mut(ledger) else { return };
         for group in groups.iter_mut() {
             group.is_asked_for_more = false;
@@ -306,7 +302,7 @@ mod tests {
         tokio::time::advance(EXPECTED_FOR * 2).await;
         assert_eq!(ledger.write(&[]), ["c", "d"]);
         assert_eq!(ledger.spares.due("team"), None);
-        assert!(ledger.spares.by_ledger().is_empty());
+        assert!(locked(&ledger.spares.by_ledger).is_empty());
     }
 
     #[tokio::test(start_paused = true)]

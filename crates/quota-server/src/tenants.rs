@@ -1,7 +1,7 @@
 //! TenantQuotas and namespaces, from this replica's watches.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use headroom_admission::cluster::label_selector::Labels;
 use headroom_admission::cluster::resource_quota::ResourceQuota;
@@ -100,12 +100,8 @@ impl Tenants {
         Self { exempt, inner: Mutex::default(), changes: watch::Sender::new(()) }
     }
 
-    fn inner(&self) -> MutexGuard<'_, TenantObjects> {
-        locked(&self.inner)
-    }
-
     pub fn is_listed(&self) -> bool {
-        let inner = self.inner();
+        let inner = locked(&self.inner);
         [Kind::TenantQuota, Kind::Namespace].iter().all(|kind| inner.listed.contains(kind))
     }
 
@@ -114,22 +110,22 @@ impl Tenants {
     }
 
     pub fn known_quotas(&self) -> BTreeMap<String, ParsedQuota<TenantQuota<'static>>> {
-        self.inner().quotas.clone()
+        locked(&self.inner).quotas.clone()
     }
 
     pub fn known_quota(&self, name: &str) -> Option<ParsedQuota<TenantQuota<'static>>> {
-        self.inner().quotas.get(name).cloned()
+        locked(&self.inner).quotas.get(name).cloned()
     }
 
     /// The TenantQuotas that can be read, in the order of their names.
     pub fn quotas(&self) -> Vec<Arc<TenantQuota<'static>>> {
-        self.inner().quotas.values().filter_map(|known| known.quota.as_ref().ok().cloned()).collect()
+        locked(&self.inner).quotas.values().filter_map(|known| known.quota.as_ref().ok().cloned()).collect()
     }
 
     /// The ResourceQuotas of namespaces that may be charged, by namespace and in the order of their names. Unreadable ones
     /// are left out: the API server would not store them.
     pub fn resource_quotas(&self) -> BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>> {
-        let inner = self.inner();
+        let inner = locked(&self.inner);
         let namespaces = inner.resource_quotas.iter().filter(|(namespace, _)| !self.is_exempt(namespace));
         let readable = |quotas: &BTreeMap<String, ParsedQuota<ResourceQuota<'static>>>| -> Vec<_> {
             quotas.values().filter_map(|known| known.quota.as_ref().ok().cloned()).collect()
@@ -139,36 +135,36 @@ impl Tenants {
     }
 
     pub fn resource_quota(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        Some(Arc::clone(&self.inner().resource_quotas.get(namespace)?.get(name)?.object))
+        Some(Arc::clone(&locked(&self.inner).resource_quotas.get(namespace)?.get(name)?.object))
     }
 
     /// The labels of all namespaces that may be charged.
     pub fn namespaces(&self) -> Vec<(String, Labels)> {
-        let namespaces = self.inner().namespaces.clone();
+        let namespaces = locked(&self.inner).namespaces.clone();
         namespaces.into_iter().filter(|(name, _)| !self.is_exempt(name)).collect()
     }
 
     pub fn labels(&self, namespace: &str) -> Option<Labels> {
-        self.inner().namespaces.get(namespace).cloned()
+        locked(&self.inner).namespaces.get(namespace).cloned()
     }
 
     /// Returns true if a valid quota covers a namespace with these labels, so that a plan must list it.
     pub fn is_covered(&self, namespace: &str, labels: &Labels) -> bool {
-        let inner = self.inner();
+        let inner = locked(&self.inner);
         let mut quotas = inner.quotas.values().filter_map(|known| known.quota.as_ref().ok());
         quotas.any(|quota| quota.covers(namespace, labels) && quota.problems().is_empty())
     }
 
     /// The consumers of a bound, from the quota's status.
     pub fn consumers(&self, quota: &str, name: &str) -> Consumers {
-        let inner = self.inner();
+        let inner = locked(&self.inner);
         let known = inner.quotas.get(quota);
         let list = |at: &str| Consumers::shares(known.into_iter().flat_map(|known| shares_at(&known.object, at, name)));
         Consumers { namespaces: list("/status/namespaces"), children: list("/status/children") }
     }
 
     pub fn take(&self, kind: Kind, seen: WatchUpdate) {
-        let mut inner = self.inner();
+        let mut inner = locked(&self.inner);
         let is_new = match seen {
             WatchUpdate::Listed(_, objects) => {
                 match kind {
