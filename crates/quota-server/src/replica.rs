@@ -140,7 +140,6 @@ impl Replica {
             spares: Spares::default(),
             // Claims of reviews in progress are still written while the replica drains.
             stop: drained.clone(),
-            parts: parts.clone(),
             tasks: Tasks::default(),
         });
         let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "ledger".to_owned());

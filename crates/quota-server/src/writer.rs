@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headroom_api_server::parts::{BRIEF, Parts, locked};
+use headroom_api_server::parts::{BRIEF, locked};
 use headroom_quota_protocol::reservation_request::ReservationRequest;
 use headroom_quota_protocol::state::ObjectKey;
 use headroom_quota_protocol::{LedgerVerdict, OpenLedger, Plan, State, message};
@@ -77,7 +77,6 @@ pub struct Writers {
     pub metrics: Arc<QuotaServerMetrics>,
     pub spares: Spares,
     pub stop: CancellationToken,
-    pub parts: Parts,
     pub tasks: Tasks,
 }
 
@@ -97,7 +96,7 @@ impl Writers {
         _ = sender.send(job);
         tasks.insert(ledger.to_owned(), sender);
         let (writers, ledger) = (Arc::clone(self), ledger.to_owned());
-        self.parts.finish("writer of a ledger", IDLE + BRIEF, async move {
+        self.metrics.parts.finish("writer of a ledger", IDLE + BRIEF, async move {
             let stop = writers.stop.clone();
             let changes = writers.ledgers.changes.subscribe();
             let mut writer = Writer {
