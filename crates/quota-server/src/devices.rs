@@ -46,26 +46,21 @@ pub async fn read(api: &ApiClient, request: &Request<'_>, version: &str) -> ApiR
     };
     let classes = items(api.list(&of_group.collection(None, "deviceclasses"), ListOptions::WHOLE, value).await)?;
     let unreadable = |malformed: Malformed| ApiError::Other(malformed.to_string());
-    let Some((name, _)) = owner_in(request).map_err(unreadable)? else {
-        return Ok(DeviceReads { classes, pod: None, claims: None });
-    };
+    let mut reads = DeviceReads { classes, pod: None, claims: None };
+    let Some((name, _)) = owner_in(request).map_err(unreadable)? else { return Ok(reads) };
     let namespace = Some(&*request.namespace);
     let path = ApiPath::new("/api/v1").collection(namespace, "pods").at(&name);
-    let Some(pod) = found(api.get_text(&path).await)? else {
-        return Ok(DeviceReads { classes, pod: None, claims: None });
-    };
+    let Some(pod) = found(api.get_text(&path).await)? else { return Ok(reads) };
     let names_its_claim = {
         let document = Document::read(&pod).map_err(|error| ApiError::Other(error.to_string()))?;
         claim_of(document.root()).map_err(unreadable)?.is_some()
     };
-    let claims = match names_its_claim {
-        true => None,
-        false => {
-            let path = of_group.collection(namespace, "resourceclaims");
-            Some(items(api.list(&path, ListOptions::METADATA, of_a_pod).await)?)
-        }
-    };
-    Ok(DeviceReads { classes, pod: Some(pod), claims })
+    if !names_its_claim {
+        let path = of_group.collection(namespace, "resourceclaims");
+        reads.claims = Some(items(api.list(&path, ListOptions::METADATA, of_a_pod).await)?);
+    }
+    reads.pod = Some(pod);
+    Ok(reads)
 }
 
 /// The fields that decide which of a pod's claims is the first.
