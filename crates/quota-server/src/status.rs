@@ -9,6 +9,7 @@ use std::time::Duration;
 use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::cluster::tenant_quota::TenantQuota;
 use headroom_api_server::event::EventType;
+use headroom_quota_protocol::plan::PlanNode;
 use headroom_quota_protocol::tree::{ParentProblem, trees};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -42,17 +43,16 @@ pub async fn report(replica: Arc<Replica>) {
     }
 }
 
-struct LedgerUsage<'v> {
-    view: &'v View,
-    /// By node.
-    used_and_reserved: Vec<(ResourceList<'static>, ResourceList<'static>)>,
-}
+/// Used and reserved amounts, by node.
+type Usage = Vec<(ResourceList<'static>, ResourceList<'static>)>;
 
 /// The ledger that charges a quota, and the quota's node there.
 #[derive(Clone, Copy)]
 struct ChargedNode<'c> {
-    ledger: &'c LedgerUsage<'c>,
-    node: usize,
+    view: &'c View,
+    usage: &'c Usage,
+    at: usize,
+    node: &'c PlanNode,
 }
 
 async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashMap<String, Instant>) {
@@ -62,12 +62,11 @@ async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashM
     let mut views = replica.ledgers.views();
     views.retain(|view| namespace_of(&view.ledger).is_none());
     // Computed once for each ledger, not for each of its quotas.
-    let ledgers = views.iter().map(|view| LedgerUsage { view, used_and_reserved: view.used_and_reserved() });
-    let ledgers: Vec<LedgerUsage> = ledgers.collect();
+    let ledgers: Vec<(&View, Usage)> = views.iter().map(|view| (view, view.used_and_reserved())).collect();
     replica.metrics.set_quotas(samples(&ledgers));
-    let places = ledgers.iter().flat_map(|ledger| {
-        let quotas = ledger.view.plan.nodes.iter().enumerate();
-        quotas.map(move |(node, quota)| (quota.quota.as_str(), ChargedNode { ledger, node }))
+    let places = ledgers.iter().flat_map(|(view, usage)| {
+        let nodes = view.plan.nodes.iter().enumerate();
+        nodes.map(move |(at, node)| (node.quota.as_str(), ChargedNode { view, usage, at, node }))
     });
     let places: HashMap<&str, ChargedNode> = places.collect();
     for (name, ParsedQuota { object, quota }) in replica.tenants.known_quotas() {
@@ -90,11 +89,8 @@ async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashM
         // Conditions that somebody else wrote in another form are replaced.
         let known: Vec<Condition> = serde_json::from_value(known).unwrap_or_default();
         // The kinds of the quota that cannot be counted. Other quotas of the ledger are of other tenants.
-        let lost = |place: ChargedNode| {
-            let node = place.ledger.view.plan.nodes.get(place.node);
-            node.map(|node| replica.counter.lost(&node.watched_kinds())).unwrap_or_default()
-        };
-        let conditions = conditions(generation, charged, &charged.map(lost).unwrap_or_default(), &problem, &known);
+        let lost = charged.map(|place| replica.counter.lost(&place.node.watched_kinds())).unwrap_or_default();
+        let conditions = conditions(generation, charged, &lost, &problem, &known);
         let news = news(&known, &conditions);
         status.conditions = Some(conditions);
         let before = object.get("status").cloned().unwrap_or_default();
@@ -134,10 +130,10 @@ fn news(before: &[Condition], after: &[Condition]) -> Vec<(EventType, String, St
     after.iter().filter(is_new).map(event_of).collect()
 }
 
-fn samples(ledgers: &[LedgerUsage]) -> Vec<(QuotaLabels, Quantity)> {
+fn samples(ledgers: &[(&View, Usage)]) -> Vec<(QuotaLabels, Quantity)> {
     let mut samples = Vec::new();
-    for LedgerUsage { view, used_and_reserved, .. } in ledgers {
-        for (node, (used, reserved)) in view.plan.nodes.iter().zip(used_and_reserved) {
+    for (view, usage) in ledgers {
+        for (node, (used, reserved)) in view.plan.nodes.iter().zip(usage) {
             for (r#type, amounts) in [("hard", &node.hard), ("used", used), ("reserved", reserved)] {
                 samples.extend(amounts.iter().map(|(name, amount)| {
                     (QuotaLabels { quota: node.quota.clone(), resource: name.to_string(), r#type }, amount.clone())
@@ -149,15 +145,15 @@ fn samples(ledgers: &[LedgerUsage]) -> Vec<(QuotaLabels, Quantity)> {
 }
 
 fn amounts(replica: &Replica, quota: &TenantQuota<'static>, place: ChargedNode) -> TenantQuotaStatus {
-    let ChargedNode { ledger: LedgerUsage { view, used_and_reserved: pairs, .. }, node } = place;
+    let ChargedNode { view, usage, at, .. } = place;
     let empty = (ResourceList::default(), ResourceList::default());
-    let (used, reserved) = pairs.get(node).unwrap_or(&empty);
-    let namespaces = replica.counter.namespaces(&view.plan, node);
+    let (used, reserved) = usage.get(at).unwrap_or(&empty);
+    let namespaces = replica.counter.namespaces(&view.plan, at);
     let count = namespaces.len();
     let consumer = |name: &str, used| Consumer { name: name.to_owned(), used: to_amounts(used) };
     let namespaces = largest(namespaces, &quota.quota.spec_hard);
     let namespaces = namespaces.iter().map(|(name, used)| consumer(name, used));
-    let children = view.plan.nodes.iter().zip(pairs).filter(|(child, _)| child.parent == Some(node)).take(MAX_LISTED);
+    let children = view.plan.nodes.iter().zip(usage).filter(|(child, _)| child.parent == Some(at)).take(MAX_LISTED);
     let children = children.map(|(child, (used, _))| consumer(&child.quota, used));
     let held = |name: &str| {
         let reserved = reserved.get(name).cloned().unwrap_or(Quantity::ZERO);
@@ -218,14 +214,13 @@ fn conditions(
     problem: &str,
     before: &[Condition],
 ) -> Vec<Condition> {
-    let over: Vec<String> = charged.map(|place| over(place.ledger.view, place.node)).unwrap_or_default();
-    let node = charged.and_then(|place| place.ledger.view.plan.nodes.get(place.node));
+    let over = charged.map(over).unwrap_or_default();
     let ready = if charged.is_none() {
         (false, "NotInForce", "no ledger charges this quota yet".to_owned())
     } else if !lost.is_empty() {
         let lost: Vec<String> = lost.iter().map(|(kind, problem)| format!("{kind}: {problem}")).collect();
         (false, "NotCounted", format!("cannot count {}", lost.join("; ")))
-    } else if node.is_some_and(|node| node.is_suspended) {
+    } else if charged.is_some_and(|place| place.node.is_suspended) {
         (false, "Suspended", "suspended: usage is counted, but nothing is rejected".to_owned())
     } else {
         (true, "InForce", "enforced and counted".to_owned())
@@ -254,8 +249,8 @@ fn conditions(
     vec![condition("Ready", ready), condition("WithinBounds", within), condition("Valid", valid)]
 }
 
-fn over(view: &View, node: usize) -> Vec<String> {
-    let (Some(node), Some(used)) = (view.plan.nodes.get(node), view.state.used.get(node)) else { return Vec::new() };
+fn over(ChargedNode { view, at, node, .. }: ChargedNode) -> Vec<String> {
+    let Some(used) = view.state.used.get(at) else { return Vec::new() };
     let over = node.hard.paired_with(used).filter(|(_, hard, used)| used.is_some_and(|used| used > *hard));
     over.map(|(name, hard, used)| format!("{name} {}/{hard}", used.map(ToString::to_string).unwrap_or_default()))
         .collect()
