@@ -173,10 +173,7 @@ impl<'p> OpenLedger<'p> {
                 .filter(|(_, growth)| growth.is_positive())
                 .collect();
             let may_refuse = !node.is_suspended && !request.may_exceed;
-            if may_refuse && let Some(short) = self.unknown_usage(at, node, &growth) {
-                quotas.push(short);
-                fits_without_claims = false;
-            } else if may_refuse && let Some((short, fits)) = self.short(at, node, &growth) {
+            if may_refuse && let Some((short, fits)) = self.short(at, node, &growth) {
                 quotas.push(short);
                 fits_without_claims &= fits;
             }
@@ -210,16 +207,15 @@ impl<'p> OpenLedger<'p> {
         self.loads.get_or_insert_with(|| Loads::of(self.plan, &self.state))
     }
 
-    fn unknown_usage(&self, at: usize, node: &PlanNode, growth: &ResourceList<'static>) -> Option<Shortage> {
+    /// The shortage at a node; none if the growth fits. Also returns true if it would fit without claims.
+    fn short(&mut self, at: usize, node: &PlanNode, growth: &ResourceList<'static>) -> Option<(Shortage, bool)> {
         let used = self.state.used.get(at);
         let is_unknown = |name: &&ResourceName<'static>| !used.is_some_and(|used| used.contains(name));
         let names: Vec<String> = growth.names().filter(is_unknown).map(ToString::to_string).collect();
-        let breach = |names| node.breach(QuotaFault::UnknownStatus { names });
-        (!names.is_empty()).then(|| Shortage { node: at, breach: breach(names), reserved: Vec::new() })
-    }
-
-    /// What is exceeded although all usage is known. Also returns true if the growth would fit without claims.
-    fn short(&mut self, at: usize, node: &PlanNode, growth: &ResourceList<'static>) -> Option<(Shortage, bool)> {
+        if !names.is_empty() {
+            let breach = node.breach(QuotaFault::UnknownStatus { names });
+            return Some((Shortage { node: at, breach, reserved: Vec::new() }, false));
+        }
         let (mut excesses, mut reserved, mut fits_without_claims) = (Vec::new(), Vec::new(), true);
         for (name, requested) in growth.iter() {
             let total = self.usage_with_claims.get(at).and_then(|total| total.get(name));
