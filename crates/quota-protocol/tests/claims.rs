@@ -12,7 +12,7 @@ use headroom_quota_protocol::ledger::{MAX_BYTES, MAX_CLAIM_BYTES, MAX_CLAIMS, Re
 use headroom_quota_protocol::placement::MAX_TREES;
 use headroom_quota_protocol::reservation_request::{RequestError, ReservationRequest, faults};
 use headroom_quota_protocol::state::{Attempt, ObjectKey, StateLines};
-use headroom_quota_protocol::{Cache, Footprint, LedgerVerdict, OpenLedger, Plan, State, message, recount};
+use headroom_quota_protocol::{Cache, Footprint, LedgerVerdict, OpenLedger, Plan, State, encoding, message, recount};
 use proptest::prelude::*;
 
 fn plan(nodes: &[&str], namespaces: &[&str]) -> Plan {
@@ -20,12 +20,8 @@ fn plan(nodes: &[&str], namespaces: &[&str]) -> Plan {
 }
 
 fn state(used: &[&str]) -> State {
-    State::read(&StateLines {
-        plan: 1,
-        used: used.iter().map(|line| (*line).to_owned()).collect(),
-        ..StateLines::default()
-    })
-    .unwrap()
+    let used = used.iter().map(|line| encoding::read_amounts(line).unwrap()).collect();
+    State { plan: 1, used, ..State::default() }
 }
 
 fn footprint(text: &str) -> Arc<Footprint> {

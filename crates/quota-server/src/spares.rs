@@ -250,9 +250,8 @@ mod tests {
     impl Ledger {
         fn new() -> Self {
             let plan = Arc::new(Plan::read(1, &["team 1 - pods=1000"], &["shop 0"]).unwrap());
-            let used = vec!["pods=0".to_owned()];
-            let lines = headroom_quota_protocol::state::StateLines { plan: 1, used, ..Default::default() };
-            let state = Arc::new(State::read(&lines).unwrap());
+            let used = vec![headroom_quota_protocol::encoding::read_amounts("pods=0").unwrap()];
+            let state = Arc::new(State { plan: 1, used, ..State::default() });
             Self { spares: Spares::default(), view: View { ledger: "team".to_owned(), revision: 1, plan, state } }
         }
 

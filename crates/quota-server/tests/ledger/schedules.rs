@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headroom_fixtures::api_server::ApiServer;
-use headroom_quota_protocol::{Plan, State, state};
+use headroom_quota_protocol::{Plan, State, encoding};
 use headroom_quota_server::{Options, objects, review};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -127,8 +127,8 @@ async fn a_tree_that_moves_is_charged_in_both_ledgers_for_a_while() {
         // A ledger with a name of its own, as they had before they were shared.
         let plan = Plan::read(1, &[format!("team 1 - pods={HARD}")], &["shop 0"]).unwrap();
         server.put(objects::write_plan("headroom", "team", &plan));
-        let lines = state::StateLines { plan: 1, used: vec!["pods=0".to_owned()], ..state::StateLines::default() };
-        server.put(objects::write_state("headroom", "team", &State::read(&lines).unwrap(), None));
+        let used = vec![encoding::read_amounts("pods=0").unwrap()];
+        server.put(objects::write_state("headroom", "team", &State { plan: 1, used, ..State::default() }, None));
         let replicas = [0, 1].map(|_| Running::start(&server));
         let (tally, began, chance) = (Tally::default(), Instant::now(), &server.chance);
         let (charged_in_both, left) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
