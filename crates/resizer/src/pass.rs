@@ -27,13 +27,12 @@ use crate::metrics::{PassCounts, ResizerMetrics};
 use crate::observed::ALERT;
 use crate::recent::Recent;
 use crate::room::Rooms;
-use crate::round::{MOST_READS, Round, RoundError, RoundOutcome, records};
+use crate::round::{MOST_READS, Round, RoundError, RoundOutcome, V1, records};
 use crate::running::{self, Modes, RunningWorkload, Usage};
 use crate::signals::Signals;
 use crate::slim;
 use crate::unfit::UnfitChanges;
 
-const V1: ApiPath = ApiPath::new("/api/v1");
 /// An Event that says the same of a workload is written again after this time.
 const REPEAT_AFTER: Duration = Duration::from_secs(6 * 3600);
 /// A round asks about no further pod after so many whose change does not fit.

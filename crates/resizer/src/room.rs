@@ -10,15 +10,12 @@ use headroom_admission::amount::Requirement;
 use headroom_admission::json::Node;
 use headroom_admission::request::{Pod, pod_totals};
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
-use headroom_api_server::api_path::ApiPath;
 use headroom_api_server::parts::locked;
 use headroom_objects::kinds::{items, metadata, text};
 use serde_json::Value;
 
 use crate::observed::{amount, amounts, at};
-use crate::round;
-
-const V1: ApiPath = ApiPath::new("/api/v1");
+use crate::round::{self, V1};
 
 /// A node's room is read again after this time, and after each change that fits.
 const FRESH: Duration = Duration::from_secs(10);

@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::observed::at;
 
+pub const V1: ApiPath = ApiPath::new("/api/v1");
+
 /// The keys of a ConfigMap's data: with the record, and the workload that it is about.
 const RECORD: &str = "record";
 const WORKLOAD: &str = "workload";
@@ -112,7 +114,7 @@ impl Round<'_> {
             stored = Some(object);
         }
         let (mut record, mut notes) = (decision.record, decision.notes);
-        let path = ApiPath::of_version("v1").collection(Some(&self.workload.namespace), "pods");
+        let path = V1.collection(Some(&self.workload.namespace), "pods");
         for resize in &decision.resizes {
             let patch = patch(&resize.uid, &resize.version, &resize.containers);
             match self.api.resize(&path.at(&resize.pod).at("resize"), &patch).await {
@@ -197,7 +199,7 @@ fn unless_overtaken(doing: &'static str, answer: Result<Value, ApiError>) -> Res
 }
 
 fn config_maps(namespace: &str) -> ApiPath {
-    ApiPath::of_version("v1").collection(Some(namespace), "configmaps")
+    V1.collection(Some(namespace), "configmaps")
 }
 
 /// All records by workload. One that cannot be read is left to its round, which says so.
