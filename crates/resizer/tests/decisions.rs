@@ -379,11 +379,8 @@ fn modes_and_reasons_keep_pods_as_they_are() {
 
 #[test]
 fn what_does_not_fit_is_not_begun() {
-    let mut larger = container();
-    larger.wanted = amounts(500, 600);
-    let workload = workload(vec![pod(larger)]);
     let mut full = |_: &ObservedPod, _: &_, _: &[_]| Err(Unfit::Refused("exceeded quota: team".to_owned()));
-    let decision = decide(&workload, &Record::default(), NOW, &Rules::default(), usize::MAX, &mut full);
+    let decision = decide(&smaller(), &Record::default(), NOW, &Rules::default(), usize::MAX, &mut full);
     assert!(decision.record.is_empty() && decision.resizes.is_empty());
     assert_eq!(decision.notes[0].event.to_string(), "a resize would not fit: exceeded quota: team");
 }
@@ -396,13 +393,11 @@ fn a_record_with_an_unknown_field_is_an_error() {
 #[test]
 fn a_person_takes_back_the_last_change_but_no_memory_limit() {
     let rules = Rules::default();
-    let mut lowered = container();
-    lowered.wanted = amounts(400, 300);
-    let begun = decided(&workload(vec![pod(lowered.clone())]), &Record::default(), NOW);
+    let begun = decided(&smaller(), &Record::default(), NOW);
     let at = |size: ContainerSize, version: &str| {
-        let mut after = pod(ObservedContainer { size, ..lowered.clone() });
-        after.version = version.to_owned();
-        workload(vec![after])
+        let mut after = smaller();
+        (after.pods[0].containers[0].size, after.pods[0].version) = (size, version.to_owned());
+        after
     };
     let (old, new) = (container().size, begun.resizes[0].containers[0].to);
 
@@ -419,7 +414,7 @@ fn a_person_takes_back_the_last_change_but_no_memory_limit() {
     for record in [watched, settled] {
         let undone = undo(&at(new, "8"), &record, NOW + 20, &rules);
         assert_eq!(undone.resizes[0].containers[0].to, old);
-        let told = "takes the resize back, web (cpu request 400m -> 500m, memory request 300Mi -> 400Mi): somebody has asked for it";
+        let told = "takes the resize back, web (cpu request 335m -> 500m, memory request 268Mi -> 400Mi): somebody has asked for it";
         assert_eq!(undone.notes[0].event.to_string(), told);
         assert_eq!(undo(&at(new, "8"), &undone.record, NOW + 21, &rules).record, undone.record);
         let after = decided(&at(old, "9"), &undone.record, NOW + 30);
