@@ -59,6 +59,17 @@ impl PlanNode {
         with_what_they_need(self.kinds().collect())
     }
 
+    /// The node as a ResourceQuota of the core.
+    pub fn as_quota(&self, used: ResourceList<'static>) -> ResourceQuota<'_> {
+        ResourceQuota {
+            name: Cow::Borrowed(&self.quota),
+            hard: self.hard.clone(),
+            used,
+            selector: self.requirements.clone(),
+            ..ResourceQuota::default()
+        }
+    }
+
     /// A breach of this quota. The caller's message names the type of quota.
     pub fn breach(&self, fault: QuotaFault<'static>) -> Breach<'static> {
         Breach { quota: Some(self.quota.clone().into()), is_tenant: false, fault }
@@ -147,6 +158,11 @@ impl Plan {
             at += 1;
         }
         nodes
+    }
+
+    /// The quotas that may refuse a request in a namespace.
+    pub fn enforced_nodes(&self, namespace: &str) -> impl Iterator<Item = &PlanNode> {
+        self.nodes_of(namespace).into_iter().filter_map(|node| self.nodes.get(node)).filter(|node| !node.is_suspended)
     }
 
     pub fn roots(&self) -> impl Iterator<Item = usize> {

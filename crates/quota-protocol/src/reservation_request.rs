@@ -17,7 +17,7 @@ use headroom_admission::timestamp::Timestamp;
 
 use crate::devices::{self, PodRef};
 use crate::footprint::Footprint;
-use crate::plan::{Plan, PlanNode};
+use crate::plan::Plan;
 use crate::state::{Attempt, ObjectKey};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -177,7 +177,7 @@ impl ReservationRequest {
     /// a pod's share: until the claim is stored, only its reservation shows other claims that the share is taken.
     pub fn grows(&self, plan: &Plan) -> bool {
         let takes_share = self.pod.is_some() && self.attempt.version.is_none();
-        enforced_nodes(plan, &self.key.namespace).any(|node| {
+        plan.enforced_nodes(&self.key.namespace).any(|node| {
             let before = self.counted.as_deref().filter(|old| old.matches(&node.requirements));
             let is_more = |name: &str, amount: &Quantity| {
                 let takes_share = takes_share && devices::is_shared_with_pods(name);
@@ -195,7 +195,11 @@ impl ReservationRequest {
 /// a quota requires, negative amounts, an update without its old object.
 pub fn faults(request: &Request<'_>, plan: &Plan) -> Result<Vec<String>, Malformed> {
     let Some(objects) = ReviewedObjects::of(request)? else { return Ok(Vec::new()) };
-    let quotas: Vec<ResourceQuota<'_>> = enforced_nodes(plan, &request.namespace).map(as_unused_quota).collect();
+    let quotas = plan.enforced_nodes(&request.namespace).map(|node| {
+        let unused = node.hard.names().map(|name| (name.clone(), Quantity::ZERO));
+        node.as_quota(unused.collect())
+    });
+    let quotas: Vec<ResourceQuota<'_>> = quotas.collect();
     let bounds = Bounds { quotas: &quotas, limited_resources: &[], now: None };
     let change = match &request.operation {
         Operation::Update { .. } => QuotaChange::Update { old: objects.old_object(), has_happened: false },
@@ -204,20 +208,4 @@ pub fn faults(request: &Request<'_>, plan: &Plan) -> Result<Vec<String>, Malform
     let breaches = quota::check(&objects.new_object(), &change, &bounds)?.breaches;
     let is_fault = |breach: &&quota::Breach<'_>| !matches!(breach.fault, QuotaFault::Exceeded { .. });
     Ok(breaches.iter().filter(is_fault).flat_map(|breach| [breach.to_string(), breach.advice()]).collect())
-}
-
-/// The quotas that may refuse a request in a namespace.
-fn enforced_nodes<'p>(plan: &'p Plan, namespace: &str) -> impl Iterator<Item = &'p PlanNode> {
-    plan.nodes_of(namespace).into_iter().filter_map(|node| plan.nodes.get(node)).filter(|node| !node.is_suspended)
-}
-
-/// The node as a ResourceQuota of the core, with no usage.
-fn as_unused_quota(node: &PlanNode) -> ResourceQuota<'_> {
-    ResourceQuota {
-        name: Cow::Borrowed(&node.quota),
-        hard: node.hard.clone(),
-        used: node.hard.names().map(|name| (name.clone(), Quantity::ZERO)).collect(),
-        selector: node.requirements.clone(),
-        ..ResourceQuota::default()
-    }
 }

@@ -175,15 +175,8 @@ fn bounding(namespace: &str, cluster: &mut Overlay) -> Result<Vec<ResourceQuota<
     let mut bounding = Vec::new();
     for plan in cluster.tenant_plans(namespace)?.iter() {
         let objects = objects_of(plan, cluster)?;
-        let nodes = plan.nodes_of(namespace).into_iter().filter_map(|node| plan.nodes.get(node));
-        bounding.extend(nodes.filter(|node| !node.is_suspended).map(|node| ResourceQuota {
-            name: node.quota.clone().into(),
-            hard: node.hard.clone(),
-            used: held(&node.quota, &objects),
-            selector: node.requirements.clone(),
-            is_tenant: true,
-            ..ResourceQuota::default()
-        }));
+        let quotas = plan.enforced_nodes(namespace).map(|node| node.as_quota(held(&node.quota, &objects)).into_owned());
+        bounding.extend(quotas.map(|quota| ResourceQuota { is_tenant: true, ..quota }));
     }
     Ok(bounding)
 }
