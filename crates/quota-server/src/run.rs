@@ -33,10 +33,8 @@ impl Replica {
         self.parts.run("certificate", BRIEF, &self.drained, Arc::clone(&self).renew_certificate());
         if let Some(listener) = status {
             let replica = Arc::clone(&self);
-            let problem = move || {
-                let is_stopping = replica.stop.is_cancelled();
-                if is_stopping { Some("stopping".to_owned()) } else { replica.problem() }
-            };
+            let problem =
+                move || if replica.stop.is_cancelled() { Some("stopping".to_owned()) } else { replica.problem() };
             let serving = probes::serve(listener, self.parts.clone(), Arc::clone(&self.metrics), problem);
             self.parts.run("status", UNBOUNDED, &self.drained, serving);
         }

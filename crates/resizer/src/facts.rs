@@ -68,9 +68,8 @@ pub fn of_template(
                 found.is_evident.extend(is_estimate.then_some(resource));
                 let month = own.history.observed(Window::Month, measured).ok().flatten().unwrap_or(own.observed);
                 if let (Ok(peak), Ok(Some(days))) = (month.peak(), own.history.days()) {
-                    found
-                        .floor
-                        .set(resource, if resource == ComputeResource::Memory { amount(&peak, resource) } else { 0 });
+                    let floor = if resource == ComputeResource::Memory { amount(&peak, resource) } else { 0 };
+                    found.floor.set(resource, floor);
                     found.days = days;
                 }
             }
