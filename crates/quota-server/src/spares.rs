@@ -122,15 +122,14 @@ impl Spares {
         let now = Instant::now();
         let mut by_ledger = locked(&self.by_ledger);
         let groups = by_ledger.entry(view.ledger.clone()).or_default();
-        let at = groups.iter().position(|group| group.is_of(&request.key, &request.footprint)).or_else(|| {
-            (groups.len() < MAX_GROUPS).then(|| {
-                let ObjectKey { kind, namespace, .. } = &request.key;
-                let like = ReservationRequest::spare(kind, namespace, &request.footprint);
-                groups.push(SpareGroup { like, ..SpareGroup::default() });
-                groups.len() - 1
-            })
-        });
-        let Some(group) = at.and_then(|at| groups.get_mut(at)) else { return SpareTaken::None };
+        let is_its = |group: &SpareGroup| group.is_of(&request.key, &request.footprint);
+        let at = groups.iter().position(is_its).unwrap_or(groups.len());
+        if at == groups.len() && at < MAX_GROUPS {
+            let ObjectKey { kind, namespace, .. } = &request.key;
+            let like = ReservationRequest::spare(kind, namespace, &request.footprint);
+            groups.push(SpareGroup { like, ..SpareGroup::default() });
+        }
+        let Some(group) = groups.get_mut(at) else { return SpareTaken::None };
         group.came.push_back(now);
         if group.came.len() > MAX_SPARES {
             group.came.pop_front();
