@@ -3,7 +3,7 @@
 use headroom_admission::amount::ResourceList;
 use headroom_admission::json::Node;
 use headroom_objects::document;
-use headroom_objects::kinds::metadata;
+use headroom_objects::kinds::{metadata, set};
 use headroom_quota_protocol::encoding::unreadable;
 use headroom_quota_protocol::plan::Plan;
 use headroom_quota_protocol::state::{self, State};
@@ -106,18 +106,16 @@ pub fn write_state(namespace: &str, ledger: &str, state: &State, revision: Optio
 
 fn object(namespace: &str, name: &str, labels: &Value, revision: Option<u64>, ledger: QuotaLedger) -> Value {
     let mut metadata = json!({"name": name, "namespace": namespace, "labels": labels});
-    if let (Value::Object(fields), Some(revision)) = (&mut metadata, revision) {
-        fields.insert("resourceVersion".to_owned(), json!(revision.to_string()));
+    if let Some(revision) = revision {
+        set(&mut metadata, "resourceVersion", json!(revision.to_string()));
         // One empty entry clears the list, and the API server then computes no owners of fields: only we write ledgers,
         // many times a second, and nobody applies them.
-        fields.insert("managedFields".to_owned(), json!([{}]));
+        set(&mut metadata, "managedFields", json!([{}]));
     }
     let mut object = serde_json::to_value(ledger).unwrap_or_default();
-    if let Value::Object(fields) = &mut object {
-        fields.insert("apiVersion".to_owned(), json!(API_VERSION));
-        fields.insert("kind".to_owned(), json!(KIND));
-        fields.insert("metadata".to_owned(), metadata);
-    }
+    set(&mut object, "apiVersion", json!(API_VERSION));
+    set(&mut object, "kind", json!(KIND));
+    set(&mut object, "metadata", metadata);
     object
 }
 

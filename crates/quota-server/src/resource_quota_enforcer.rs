@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_admission::amount::ResourceList;
+use headroom_objects::kinds::set;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -146,11 +147,9 @@ async fn publish_one(
     }
     let (namespace, name) = &key;
     let mut after = object.clone();
-    if let Value::Object(fields) = &mut after {
-        fields.insert("apiVersion".to_owned(), json!("v1"));
-        fields.insert("kind".to_owned(), json!("ResourceQuota"));
-        fields.insert("status".to_owned(), wanted.clone());
-    }
+    set(&mut after, "apiVersion", json!("v1"));
+    set(&mut after, "kind", json!("ResourceQuota"));
+    set(&mut after, "status", wanted.clone());
     let path = ApiPath::new("/api/v1").collection(Some(namespace), "resourcequotas").at(name).at("status");
     match replica.api.replace(&path, &after).await {
         Ok(written) => note(revision_of(&written).unwrap_or_default()),

@@ -10,6 +10,7 @@ use headroom_admission::cluster::label_selector::Requirement;
 use headroom_admission::cluster::resource_quota::ResourceQuota;
 use headroom_admission::cluster::tenant_quota::TenantQuota;
 use headroom_admission::quota::{ChargedKind, Measure};
+use headroom_objects::kinds::set;
 use headroom_quota_protocol::plan::{Plan, PlanNode};
 use headroom_quota_protocol::tree::trees;
 use serde_json::{Value, json};
@@ -67,8 +68,8 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
             "name": webhook.service, "namespace": replica.options.namespace, "path": "/review", "port": 443,
         }}),
     };
-    if let (Some(authority), Value::Object(fields)) = (authority, &mut client) {
-        fields.insert("caBundle".to_owned(), json!(STANDARD.encode(authority)));
+    if let Some(authority) = authority {
+        set(&mut client, "caBundle", json!(STANDARD.encode(authority)));
     }
     let quotas = replica.tenants.quotas();
     let is_ours = replica.enforces_resource_quotas() == Some(true);
@@ -197,9 +198,8 @@ fn entries(
     };
     let charged = |name: &str, selector: Value| {
         let mut entry = entry(name, &rules, "Fail", selector);
-        if let (true, Value::Object(fields)) = (matches, &mut entry) {
-            let conditions = json!([{"name": "changes-spec", "expression": CHANGES_SPEC}]);
-            fields.insert("matchConditions".to_owned(), conditions);
+        if matches {
+            set(&mut entry, "matchConditions", json!([{"name": "changes-spec", "expression": CHANGES_SPEC}]));
         }
         entry
     };
