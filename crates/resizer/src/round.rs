@@ -6,6 +6,7 @@ use crate::decision::{Amounts, ComputeResource, Event, Fits, Note, Record, Resiz
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use headroom_api_server::api_path::ApiPath;
 use headroom_api_server::derived_name::derived_name;
+use headroom_objects::kinds::set;
 use headroom_workloads::WorkloadRef;
 use serde_json::{Map, Value, json};
 
@@ -181,9 +182,8 @@ impl Round<'_> {
                 unless_overtaken("delete the record", self.api.delete_unchanged(&all.at(name), stored).await)
             }
             Some(stored) => {
-                if let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-                    let version = at(stored, "/metadata/resourceVersion").clone();
-                    metadata.insert("resourceVersion".to_owned(), version);
+                if let Some(metadata) = object.pointer_mut("/metadata") {
+                    set(metadata, "resourceVersion", at(stored, "/metadata/resourceVersion").clone());
                 }
                 unless_overtaken(doing, self.api.replace(&all.at(name), &object).await)
             }
