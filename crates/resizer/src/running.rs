@@ -6,7 +6,7 @@ use crate::decision::{Mode, Time, Used};
 use headroom_admission::timestamp::Timestamp;
 use headroom_dry_run::evaluate::Admission;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::{ApiKind, items, metadata, text};
+use headroom_objects::kinds::{ApiKind, items, metadata, number, text};
 use headroom_workloads::WorkloadRef;
 use headroom_workloads::autoscaler::Autoscalers;
 use headroom_workloads::kinds::{self, POD, PodKind, REPLICA_SET, counts, updated_count};
@@ -229,12 +229,11 @@ fn is_rolling_out(object: Option<&Value>, pods: &[Value]) -> bool {
         return true;
     }
     let Some(object) = object else { return false };
-    let number = |pointer: &str| at(object, pointer).as_u64();
     let kind = ApiKind::of(object);
     let Some(([wanted, present], updated)) = counts(&kind).zip(updated_count(&kind)) else { return false };
-    let wanted = number(wanted).unwrap_or(1);
-    let is_seen = number("/status/observedGeneration") >= number("/metadata/generation");
-    !is_seen || [present, updated].into_iter().any(|count| number(count).unwrap_or(0) != wanted)
+    let wanted = number(object, wanted).unwrap_or(1);
+    let is_seen = number(object, "/status/observedGeneration") >= number(object, "/metadata/generation");
+    !is_seen || [present, updated].into_iter().any(|count| number(object, count).unwrap_or(0) != wanted)
 }
 
 /// Reads recent usage out of the metrics API's answer about a namespace. A measurement from the future counts as none: nobody
