@@ -199,13 +199,7 @@ impl Cache {
 
     /// The amounts of an object, with the extended resources of its devices.
     fn amounts<'f>(&self, footprint: &'f Footprint) -> Cow<'f, ResourceList<'static>> {
-        let extended = devices::extended_resources(&footprint.amounts, &self.classes);
-        if extended.is_empty() {
-            return Cow::Borrowed(&footprint.amounts);
-        }
-        let mut amounts = footprint.amounts.clone();
-        amounts.add_all(&extended);
-        Cow::Owned(amounts)
+        devices::with_extended_resources(&footprint.amounts, &self.classes)
     }
 
     /// The part of a claim's amounts that a pod is counted with; none if the share is not this claim's.

@@ -5,6 +5,7 @@
 //! the claim is charged only the rest. That is nobody's to claim twice: a pod's share belongs to the claim that its
 //! status names, or until then to its first, and to a claim that is not counted yet only as long as the pod is.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -66,14 +67,17 @@ pub fn is_shared_with_pods(name: &str) -> bool {
     matches!(charged, Some(Charged::ImplicitDevices(_) | Charged::ExtendedDevices(_)))
 }
 
-/// The amounts of a claim under the extended resources of its classes; empty for every other object.
-pub fn extended_resources(amounts: &ResourceList<'static>, classes: &Classes) -> ResourceList<'static> {
-    let mut extended = ResourceList::default();
+/// The amounts of an object, of a claim also those under the extended resources of its classes.
+pub fn with_extended_resources<'a>(
+    amounts: &'a ResourceList<'static>,
+    classes: &Classes,
+) -> Cow<'a, ResourceList<'static>> {
+    let mut extended = Cow::Borrowed(amounts);
     for (name, amount) in amounts.iter() {
         if let Some(Charged::Devices(class)) = ChargedKind::from_qualified(RESOURCE_CLAIMS).charged_under(name)
             && let Some(resource) = classes.get(class).filter(|resource| !resource.is_empty())
         {
-            extended.add(&format!("requests.{resource}").into(), amount);
+            extended.to_mut().add(&format!("requests.{resource}").into(), amount);
         }
     }
     extended

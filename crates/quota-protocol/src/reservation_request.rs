@@ -141,11 +141,8 @@ impl ReservationRequest {
     ) -> Result<(), Malformed> {
         let classes = DeviceClass::read_list(classes)?.into_iter();
         let classes = classes.map(|class| (class.name.into_owned(), class.extended_resource.into_owned())).collect();
-        let with_extended = |footprint: &Footprint| {
-            let mut amounts = footprint.amounts.clone();
-            amounts.add_all(&devices::extended_resources(&footprint.amounts, &classes));
-            amounts
-        };
+        let with_extended =
+            |footprint: &Footprint| devices::with_extended_resources(&footprint.amounts, &classes).into_owned();
         let share = |claim: Option<&request::Object<'_>>, amounts: &ResourceList<'static>| {
             let Some(claim) = claim else { return Ok(ResourceList::default()) };
             // No pod that is being deleted: its charge may end at any moment.
