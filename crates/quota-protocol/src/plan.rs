@@ -55,8 +55,11 @@ impl PlanNode {
     }
 
     /// The kinds that are charged at this quota, and those without which they cannot be counted.
-    pub fn watched_kinds(&self) -> BTreeSet<String> {
-        with_what_they_need(self.kinds().collect())
+    pub fn watched_kinds(&self) -> impl Iterator<Item = String> {
+        self.kinds().flat_map(|kind| {
+            let needed = (kind == RESOURCE_CLAIMS).then(|| DEVICE_CLASSES.to_owned());
+            [kind].into_iter().chain(needed)
+        })
     }
 
     /// The node as a ResourceQuota of the core.
@@ -74,13 +77,6 @@ impl PlanNode {
     pub fn breach(&self, fault: QuotaFault<'static>) -> Breach<'static> {
         Breach { quota: Some(self.quota.clone().into()), is_tenant: false, fault }
     }
-}
-
-fn with_what_they_need(mut kinds: BTreeSet<String>) -> BTreeSet<String> {
-    if kinds.contains(RESOURCE_CLAIMS) {
-        kinds.insert(DEVICE_CLASSES.to_owned());
-    }
-    kinds
 }
 
 /// Marks a suspended quota in its line. No amount and no scope starts with `!`.
@@ -185,7 +181,7 @@ impl Plan {
     }
 
     pub fn watched_kinds(&self) -> BTreeSet<String> {
-        with_what_they_need(self.kinds())
+        self.nodes.iter().flat_map(PlanNode::watched_kinds).collect()
     }
 
     /// Returns true if devices of resource claims are charged for objects of a namespace under a name of pods.

@@ -89,7 +89,7 @@ async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashM
         // Conditions that somebody else wrote in another form are replaced.
         let known: Vec<Condition> = serde_json::from_value(known).unwrap_or_default();
         // The kinds of the quota that cannot be counted. Other quotas of the ledger are of other tenants.
-        let lost = charged.map(|place| replica.counter.lost(&place.node.watched_kinds())).unwrap_or_default();
+        let lost = charged.map(|place| replica.counter.lost(&place.node.watched_kinds().collect())).unwrap_or_default();
         let conditions = conditions(generation, charged, &lost, &problem, &known);
         let news = news(&known, &conditions);
         status.conditions = Some(conditions);
