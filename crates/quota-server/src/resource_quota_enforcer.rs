@@ -94,13 +94,12 @@ async fn has_plugin(replica: &Replica) -> Result<bool, ApiError> {
 
 /// Writes usage into the status of each quota, like the quota controller, and reports other writers of the status.
 async fn publish(replica: &Replica) {
-    let is_there = |namespace: &str, name: &str| replica.tenants.resource_quota(namespace, name).is_some();
-    locked(&replica.resource_quotas).published.retain(|(namespace, name), _| is_there(namespace, name));
+    locked(&replica.resource_quotas).published.retain(|key, _| replica.tenants.resource_quota(key).is_some());
     for view in replica.ledgers.views() {
         let Some(namespace) = namespace_of(&view.ledger) else { continue };
         for (node, used) in view.plan.nodes.iter().zip(&view.state.used) {
-            if let Some(object) = replica.tenants.resource_quota(namespace, &node.quota) {
-                let key = (namespace.to_owned(), node.quota.clone());
+            let key = (namespace.to_owned(), node.quota.clone());
+            if let Some(object) = replica.tenants.resource_quota(&key) {
                 publish_one(replica, key, &object, view.revision, &node.hard, used).await;
             }
         }

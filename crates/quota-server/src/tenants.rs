@@ -36,7 +36,7 @@ struct TenantObjects {
     quotas: BTreeMap<String, ParsedQuota<TenantQuota<'static>>>,
     namespaces: BTreeMap<String, Labels>,
     /// By namespace and name; empty if the ledger does not enforce ResourceQuotas.
-    resource_quotas: BTreeMap<String, BTreeMap<String, ParsedQuota<ResourceQuota<'static>>>>,
+    resource_quotas: BTreeMap<(String, String), ParsedQuota<ResourceQuota<'static>>>,
     listed: BTreeSet<Kind>,
 }
 
@@ -50,11 +50,11 @@ pub struct ParsedQuota<Q> {
 }
 
 impl<Q> ParsedQuota<Q> {
-    /// Puts a quota in the place of the one of its name. Returns false if it asks for the same: a changed status needs no new
+    /// Puts a quota in the place of the one of its key. Returns false if it asks for the same: a changed status needs no new
     /// plan, and every quota's status changes with each pod.
-    fn put(quotas: &mut BTreeMap<String, Self>, name: String, object: Value, quota: Result<Q, String>) -> bool {
-        let is_same = quotas.get(&name).is_some_and(|known| known.object.get("spec") == object.get("spec"));
-        quotas.insert(name, Self { object: Arc::new(object), quota: quota.map(Arc::new) });
+    fn put<K: Ord>(quotas: &mut BTreeMap<K, Self>, key: K, object: Value, quota: Result<Q, String>) -> bool {
+        let is_same = quotas.get(&key).is_some_and(|known| known.object.get("spec") == object.get("spec"));
+        quotas.insert(key, Self { object: Arc::new(object), quota: quota.map(Arc::new) });
         !is_same
     }
 }
@@ -79,17 +79,9 @@ impl TenantObjects {
                 if let Err(problem) = &quota {
                     tracing::warn!(namespace, name, problem, "a ResourceQuota cannot be read");
                 }
-                ParsedQuota::put(self.resource_quotas.entry(namespace).or_default(), name, object, quota)
+                ParsedQuota::put(&mut self.resource_quotas, (namespace, name), object, quota)
             }
-            (Kind::ResourceQuota, false) => {
-                if let Some(quotas) = self.resource_quotas.get_mut(&namespace) {
-                    quotas.remove(&name);
-                    if quotas.is_empty() {
-                        self.resource_quotas.remove(&namespace);
-                    }
-                }
-                true
-            }
+            (Kind::ResourceQuota, false) => self.resource_quotas.remove(&(namespace, name)).is_some(),
         }
     }
 }
@@ -126,16 +118,16 @@ impl Tenants {
     /// are left out: the API server would not store them.
     pub fn resource_quotas(&self) -> BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>> {
         let inner = locked(&self.inner);
-        let namespaces = inner.resource_quotas.iter().filter(|(namespace, _)| !self.is_exempt(namespace));
-        let readable = |quotas: &BTreeMap<String, ParsedQuota<ResourceQuota<'static>>>| -> Vec<_> {
-            quotas.values().filter_map(|known| known.quota.as_ref().ok().cloned()).collect()
-        };
-        let quotas = namespaces.map(|(namespace, quotas)| (namespace.clone(), readable(quotas)));
-        quotas.filter(|(_, quotas)| !quotas.is_empty()).collect()
+        let mut by_namespace: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        let charged = inner.resource_quotas.iter().filter(|((namespace, _), _)| !self.is_exempt(namespace));
+        for ((namespace, _), quota) in charged.filter_map(|(key, known)| Some((key, known.quota.as_ref().ok()?))) {
+            by_namespace.entry(namespace.clone()).or_default().push(Arc::clone(quota));
+        }
+        by_namespace
     }
 
-    pub fn resource_quota(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        Some(Arc::clone(&locked(&self.inner).resource_quotas.get(namespace)?.get(name)?.object))
+    pub fn resource_quota(&self, namespace_and_name: &(String, String)) -> Option<Arc<Value>> {
+        Some(Arc::clone(&locked(&self.inner).resource_quotas.get(namespace_and_name)?.object))
     }
 
     /// The labels of all namespaces that may be charged.
