@@ -175,26 +175,23 @@ impl Round<'_> {
             },
             "data": {WORKLOAD: self.workload.path(), RECORD: text},
         });
-        let (all, doing) = (config_maps(self.records), "store the record");
-        match stored {
-            None => unless_overtaken(doing, self.api.create(&all, &object).await),
+        let all = config_maps(self.records);
+        let (doing, answer) = match stored {
+            None => ("store the record", self.api.create(&all, &object).await),
             Some(stored) if record.is_empty() => {
-                unless_overtaken("delete the record", self.api.delete_unchanged(&all.at(name), stored).await)
+                ("delete the record", self.api.delete_unchanged(&all.at(name), stored).await)
             }
             Some(stored) => {
                 if let Some(metadata) = object.pointer_mut("/metadata") {
                     set(metadata, "resourceVersion", at(stored, "/metadata/resourceVersion").clone());
                 }
-                unless_overtaken(doing, self.api.replace(&all.at(name), &object).await)
+                ("store the record", self.api.replace(&all.at(name), &object).await)
             }
+        };
+        match answer {
+            Err(ApiError::Conflict { .. }) => Ok(None),
+            answer => answer.map(Some).map_err(RoundError::of(doing)),
         }
-    }
-}
-
-fn unless_overtaken(doing: &'static str, answer: Result<Value, ApiError>) -> Result<Option<Value>, RoundError> {
-    match answer {
-        Err(ApiError::Conflict { .. }) => Ok(None),
-        answer => answer.map(Some).map_err(RoundError::of(doing)),
     }
 }
 
