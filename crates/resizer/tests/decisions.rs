@@ -305,6 +305,24 @@ fn a_decrease_on_a_node_that_stays_away_is_taken_back() {
     assert_eq!(decided(&workload, &back.record, lost + 10).record.changes, []);
 }
 
+/// After a decrease its node is drained, or metrics stop: nothing more is sent, and nothing is held against the workload.
+#[test]
+fn a_decrease_of_a_pod_that_is_drained_or_no_longer_measured_stays() {
+    for drains in [true, false] {
+        let (mut workload, mut record) = lowered();
+        if drains {
+            let pod = &mut workload.pods[0];
+            (pod.left_alone, pod.readiness) = (Some("it terminates".to_owned()), Readiness::NotReady);
+        }
+        for later in 2..300 {
+            let decision = decided(&workload, &record, NOW + later * 600);
+            assert_eq!(decision.resizes, []);
+            record = decision.record;
+        }
+        assert_eq!((record.changes.is_empty(), record.left_alone.is_empty()), (drains, true));
+    }
+}
+
 /// A decrease that settled.
 fn lowered_at(begun: Time) -> Past {
     serde_json::from_value(json!({"begun": begun, "direction": "down", "why": "admission", "quiet": true})).unwrap()

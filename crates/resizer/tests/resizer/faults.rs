@@ -58,18 +58,13 @@ fn alone() -> (Arc<ApiServer>, ApiClient) {
 }
 
 async fn round(api: &ApiClient, now: Time) -> Result<RoundOutcome, RoundError> {
-    round_measured(api, now, now).await
-}
-
-/// A round with usage of this time.
-async fn round_measured(api: &ApiClient, now: Time, measured: Time) -> Result<RoundOutcome, RoundError> {
     let amounts = |cpu, memory: u64| Amounts { cpu: Some(cpu), memory: Some(memory * MI) };
     let known = |_: &str| ContainerFacts {
         wanted: amounts(200, 300),
         is_evident: ComputeResource::ALL.to_vec(),
         days: 30,
         floor: amounts(0, 310),
-        used: Some(Used { at: measured, amounts: amounts(100, 250), ..Used::default() }),
+        used: Some(Used { at: now, amounts: amounts(100, 250), ..Used::default() }),
         ..ContainerFacts::default()
     };
     let read = async || {
@@ -137,29 +132,6 @@ async fn a_resize_that_the_kubelet_cannot_make_is_taken_back() {
             round(&api, NOW + later * 3600).await.unwrap();
         }
         assert_eq!(resources(&server, 0)["requests"]["cpu"], "1", "it is left alone for a day");
-    }
-}
-
-/// After a decrease its node is drained, or metrics stop: nothing more is sent, and nothing is held against the workload.
-#[tokio::test(start_paused = true)]
-async fn a_decrease_of_a_pod_that_is_drained_or_no_longer_measured_stays() {
-    for drains in [true, false] {
-        let (server, api) = alone();
-        round(&api, NOW).await.unwrap();
-        server.kubelet(&path(0), Kubelet::Done);
-        round(&api, NOW + 10).await.unwrap();
-        if drains {
-            let not_ready = json!([{"type": "Ready", "status": "False"}]);
-            server.edit(&path(0), &json!({"metadata": {"deletionTimestamp": "2026-11-27T00:00:00Z"}, "status": {"conditions": not_ready}}));
-        }
-        for later in 2..300 {
-            round_measured(&api, NOW + later * 600, NOW).await.unwrap();
-        }
-        let sent = server.take_requests().into_iter().filter(|request| request.path.ends_with("/resize")).count();
-        assert_eq!((sent, resources(&server, 0)["requests"]["cpu"].as_str()), (1, Some("670m")));
-        let records = server.list("/api/v1/configmaps");
-        let record = records.first().map(|record| record["data"]["record"].as_str().unwrap()).unwrap_or_default();
-        assert_eq!((record.contains("watched"), record.contains("until")), (!drains, false), "{record}");
     }
 }
 
