@@ -137,7 +137,7 @@ impl Replica {
             ledgers: Arc::clone(&ledgers),
             counter: Arc::clone(&counter),
             metrics: Arc::clone(&metrics),
-            spares: Spares::default(),
+            spares: Spares::new(stop.clone()),
             // Claims of reviews in progress are still written while the replica drains.
             stop: drained.clone(),
             tasks: Tasks::default(),

@@ -42,7 +42,6 @@ impl Replica {
         let reviews = self.parts.run("reviews", BRIEF, &self.drained, reviews);
         let ended = async {
             self.stop.cancelled().await;
-            self.writers.spares.close();
             tokio::time::sleep(self.options.drain).await;
             self.drained.cancel();
             _ = tokio::join!(reviews, leading);

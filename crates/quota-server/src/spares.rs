@@ -1,7 +1,6 @@
 //! The spares that this replica has written, and the creates that took one and have no claim of their own yet.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use headroom_quota_protocol::spare::USABLE;
 use headroom_quota_protocol::state::ObjectKey;
 use headroom_quota_protocol::{Footprint, OpenLedger, State};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::ledger_cache::View;
 
@@ -30,8 +30,8 @@ pub struct Spares {
     by_ledger: Mutex<HashMap<String, Vec<SpareGroup>>>,
     /// By token: when [`Self::may_be_taken`] first saw the spare, of any replica.
     seen: Mutex<HashMap<String, Instant>>,
-    /// No create takes a spare any more, so that all are given back before the replica ends.
-    is_closed: AtomicBool,
+    /// Once it is cancelled, no more spares are taken or written, so that all are given back before the replica ends.
+    stop: CancellationToken,
 }
 
 /// Creates of one kind in one namespace with the same charge, of which one can take the spare of another.
@@ -102,21 +102,14 @@ impl SpareGroup {
     }
 }
 
-impl Default for Spares {
-    fn default() -> Self {
-        Self { owner: token(), by_ledger: Mutex::default(), seen: Mutex::default(), is_closed: AtomicBool::new(false) }
-    }
-}
-
 impl Spares {
-    /// No more spares are taken or written.
-    pub fn close(&self) {
-        self.is_closed.store(true, Ordering::Relaxed);
+    pub fn new(stop: CancellationToken) -> Self {
+        Self { owner: token(), by_ledger: Mutex::default(), seen: Mutex::default(), stop }
     }
 
     /// Takes a spare for a create that this ledger charges. The create may be allowed at once.
     pub fn take(&self, view: &View, request: &ReservationRequest) -> SpareTaken {
-        if !request.may_take_a_spare() || self.is_closed.load(Ordering::Relaxed) {
+        if !request.may_take_a_spare() || self.stop.is_cancelled() {
             return SpareTaken::None;
         }
         let now = Instant::now();
@@ -172,14 +165,14 @@ impl Spares {
     /// tokens of these creates; once the state is written, [`Self::written`] must be called.
     pub fn settle(&self, ledger: &str, state: &mut State, cancelled: &[&String]) -> Vec<String> {
         let now = Instant::now();
-        let is_closed = self.is_closed.load(Ordering::Relaxed);
+        let is_stopping = self.stop.is_cancelled();
         let mut by_ledger = locked(&self.by_ledger);
         let mut recorded = Vec::new();
         let mut kept = HashSet::new();
         for group in by_ledger.get_mut(ledger).into_iter().flatten() {
             group.taken.retain(|taken| !cancelled.contains(&&taken.by.token));
             group.forget(now, state.plan);
-            if group.expected() == 0 || is_closed {
+            if group.expected() == 0 || is_stopping {
                 group.free.clear();
             }
             for Taken { spare, by, due } in &mut group.taken {
@@ -202,7 +195,7 @@ impl Spares {
 
     /// Adds spares to the ledger where few are left of those that are expected.
     pub fn add(&self, ledger: &str, open: &mut OpenLedger<'_>) -> Added {
-        if self.is_closed.load(Ordering::Relaxed) {
+        if self.stop.is_cancelled() {
             return Vec::new();
         }
         let by_ledger = locked(&self.by_ledger);
@@ -251,7 +244,8 @@ mod tests {
             let plan = Arc::new(Plan::read(1, &["team 1 - pods=1000"], &["shop 0"]).unwrap());
             let used = vec![headroom_quota_protocol::encoding::read_amounts("pods=0").unwrap()];
             let state = Arc::new(State { plan: 1, used, ..State::default() });
-            Self { spares: Spares::default(), view: View { ledger: "team".to_owned(), revision: 1, plan, state } }
+            let spares = Spares::new(CancellationToken::new());
+            Self { spares, view: View { ledger: "team".to_owned(), revision: 1, plan, state } }
         }
 
         fn take(&self, name: &str) -> SpareTaken {
@@ -370,9 +364,9 @@ mod tests {
             ledger.take(name);
             ledger.write(&[]);
         }
-        ledger.spares.close();
+        ledger.spares.stop.cancel();
         assert_eq!(ledger.take("d"), SpareTaken::None);
-        let mut other = Ledger { spares: Spares::default(), view: ledger.view.clone() };
+        let mut other = Ledger { view: ledger.view.clone(), ..Ledger::new() };
         assert_eq!(ledger.write(&[]), ["c"]);
         assert!(other.write(&[]).contains(&"?".to_owned()), "of the other replica");
     }
