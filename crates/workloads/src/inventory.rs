@@ -23,7 +23,7 @@ use crate::owner::{Owner, PodOwners, WorkloadRef};
 use crate::pod::pod_of;
 use crate::refusal::{PodRefusal, events_of};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, ReadError};
-use headroom_objects::kinds::{ApiKind, items, metadata, number};
+use headroom_objects::kinds::{ApiKind, items, number};
 
 /// A workload whose containers get recommendations.
 #[derive(Debug, Clone)]
@@ -72,10 +72,9 @@ const CRON_JOBS_BEFORE_1_21: &str = "batch/v1beta1";
 impl WorkloadEntry {
     /// An object that is in the cluster.
     pub fn of_cluster(object: &Value) -> Self {
-        let kind = ApiKind::of(object);
         Self {
-            key: WorkloadRef::new(metadata(object, "namespace"), &kind.kind, metadata(object, "name")),
-            api_version: kind.api_version(),
+            key: WorkloadRef::of(object),
+            api_version: ApiKind::of(object).api_version(),
             object: CompressedObject::from(object),
             through: None,
             managed_by: None,
@@ -140,11 +139,9 @@ impl WorkloadEntry {
 /// A field of each container of an object's pods.
 fn of_containers(object: &Value, field: &str) -> Vec<String> {
     let pod = pod_of(object);
-    let containers = ["/spec/containers", "/spec/initContainers"].into_iter().filter_map(|list| {
-        let containers = pod.as_ref().unwrap_or(object).pointer(list)?.as_array()?;
-        Some(containers.iter().filter_map(|of| Some(of.get(field)?.as_str()?.to_owned())).collect::<Vec<_>>())
-    });
-    containers.flatten().collect()
+    let lists = ["/spec/containers", "/spec/initContainers"].into_iter();
+    let containers = lists.flat_map(|list| items(pod.as_ref().unwrap_or(object), list));
+    containers.filter_map(|of| Some(of.get(field)?.as_str()?.to_owned())).collect()
 }
 
 pub fn images_of(object: &Value) -> Vec<String> {
@@ -162,7 +159,7 @@ impl Inventory {
         let mut problems: Vec<String> = Vec::new();
         for namespace in namespaces {
             for kind in kinds::makers() {
-                let add = &mut |object| classifier.add_template(kind.kind, object);
+                let add = &mut |object| classifier.add_template(object);
                 let mut read = cluster.visit(kinds::list(kind, *namespace), add);
                 if *kind == CRON_JOB && read.as_ref().is_err_and(ReadError::is_unknown_kind) {
                     read = cluster.visit((CRON_JOBS_BEFORE_1_21, kind.kind, *namespace), add);

@@ -134,10 +134,6 @@ impl Owners {
         self.made_by.entry(object.path().into()).or_insert_with(|| format!("{kind}/{name}").into());
     }
 
-    pub fn add_owner(&mut self, object: &WorkloadRef, owner: &Owner) {
-        self.add(object, &owner.kind, &owner.name);
-    }
-
     /// The workload that a pod is counted under; none if its maker is unknown.
     pub fn of_pod(&self, namespace: &str, pod: &str) -> Option<WorkloadRef> {
         let owner = self.maker(&WorkloadRef::new(namespace, POD.kind, pod))?;
@@ -267,10 +263,19 @@ mod tests {
 
     #[test]
     fn pods_are_found_by_their_owners_or_by_their_names() {
-        let mut pods = PodOwners::default();
-        pods.numbers.insert(WorkloadRef::new("shop", "Deployment", "web"), 0);
-        pods.numbers.insert(WorkloadRef::new("shop", "StatefulSet", "db"), 1);
-        pods.numbers.insert(WorkloadRef::new("shop", "Pod", "debug-0"), 2);
+        let workloads = [
+            "shop/Deployment/web",
+            "shop/StatefulSet/db",
+            "shop/Pod/debug-0",
+            "shop/Rollout/canary",
+            "shop/CronJob/night",
+            "shop/DaemonSet/agent",
+            "shop/ReplicationController/old",
+            "shop/Deployment/night",
+            "shop/DaemonSet/not",
+        ];
+        let numbers = workloads.iter().enumerate().map(|(number, path)| (WorkloadRef::at(path).unwrap(), number));
+        let mut pods = PodOwners { numbers: numbers.collect(), ..PodOwners::default() };
         pods.owners.add(&WorkloadRef::new("shop", "Pod", "odd"), "StatefulSet", "db");
         pods.owners.add(&WorkloadRef::new("shop", "Pod", "db-7"), "StatefulSet", "gone");
         for (namespace, pod, expected) in [
@@ -280,31 +285,14 @@ mod tests {
             ("shop", "debug-0", Some(2)),
             ("shop", "web-6d4cf56db6-x7x2k", Some(0)),
             ("pay", "web-6d4cf56db6-x7x2k", None),
+            ("shop", "canary-6d4cf56db6-x7x2k", Some(3)),
+            ("shop", "night-29312345-bcdfg", Some(4)),
+            ("shop", "agent-bcdfg", Some(5)),
+            ("shop", "old-bcdfg", Some(6)),
+            ("shop", "not-generated", None),
             ("shop", "unknown", None),
         ] {
             assert_eq!(pods.of_pod(namespace, pod), expected, "{namespace}/{pod}");
         }
-    }
-
-    #[test]
-    fn names_of_pods_hint_at_their_makers() {
-        let check = |pod: &str, expected: &[(&str, &str)]| assert_eq!(stems(pod), expected, "{pod}");
-        check("db-0", &[("StatefulSet", "db")]);
-        check(
-            "web-6d4cf56db6-x7x2k",
-            &[
-                ("Deployment", "web"),
-                ("Rollout", "web"),
-                ("DaemonSet", "web-6d4cf56db6"),
-                ("ReplicationController", "web-6d4cf56db6"),
-            ],
-        );
-        check("agent-bcdfg", &[("DaemonSet", "agent"), ("ReplicationController", "agent")]);
-        check(
-            "night-29312345-bcdfg",
-            &[("CronJob", "night"), ("DaemonSet", "night-29312345"), ("ReplicationController", "night-29312345")],
-        );
-        check("plain", &[]);
-        check("not-generated", &[]);
     }
 }

@@ -58,7 +58,7 @@ impl Subjects {
             for kind in kinds::makers() {
                 for workload in subjects.list(cluster, kinds::list(kind, namespace)) {
                     match Owner::of(&workload).filter(|_| comes_and_goes(kind.kind)) {
-                        Some(owner) => owners.add_owner(&WorkloadRef::of(&workload), &owner),
+                        Some(owner) => owners.add(&WorkloadRef::of(&workload), &owner.kind, &owner.name),
                         None => workloads.push(workload),
                     }
                 }

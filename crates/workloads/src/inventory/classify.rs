@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::top_owner::TopOwners;
 use super::{Inventory, RunningPods, WorkloadEntry};
-use crate::kinds::{self, POD, POD_KINDS, comes_and_goes};
+use crate::kinds::{self, POD_KINDS, comes_and_goes};
 use crate::owner::{Owner, Owners, PodOwners, WorkloadRef};
 use crate::running;
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, without_bookkeeping};
@@ -28,13 +28,12 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    pub fn add_template(&mut self, kind: &str, object: Value) {
-        let key = WorkloadRef::new(metadata(&object, "namespace"), kind, metadata(&object, "name"));
-        let owner = Owner::of(&object);
+    pub fn add_template(&mut self, object: Value) {
+        let (key, owner) = (WorkloadRef::of(&object), Owner::of(&object));
         if let Some(owner) = &owner {
-            self.owners.add_owner(&key, owner);
+            self.owners.add(&key, &owner.kind, &owner.name);
         }
-        let (is_made, is_scaled) = (comes_and_goes(kind), number(&object, "/spec/replicas") != Some(0));
+        let (is_made, is_scaled) = (comes_and_goes(&key.kind), number(&object, "/spec/replicas") != Some(0));
         match owner {
             // Its maker is read, or will be.
             Some(owner) if is_made && owner.is_read() => {}
@@ -67,10 +66,10 @@ impl Classifier {
     }
 
     pub fn add_pod(&mut self, object: Value) {
-        let key = WorkloadRef::new(metadata(&object, "namespace"), POD.kind, metadata(&object, "name"));
+        let key = WorkloadRef::of(&object);
         let owner = Owner::of(&object).filter(|owner| owner.kind != "Node");
         if let Some(owner) = &owner {
-            self.owners.add_owner(&key, owner);
+            self.owners.add(&key, &owner.kind, &owner.name);
         }
         if has_ended(&object) {
             self.ended += u64::from(owner.is_none());
