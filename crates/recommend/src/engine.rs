@@ -398,6 +398,7 @@ impl Evaluator<'_> {
     /// The recommendations, with a new memory limit for each container whose author has one that usage is too close to, unless
     /// the LimitRanges refuse that. Nothing is evaluated twice.
     fn advise(&self, cluster: &mut dyn ClusterReader) -> Result<Advised, String> {
+        let recommended = |advice: &ResourceAdvice| advice.recommended.clone();
         let (now, with_authors) = (self.now, self.recommended(self.object, cluster)?);
         let (limits, lower_limits) = self.new_limits(&with_authors.containers, cluster)?;
         let mut limits_refused = None;
@@ -415,34 +416,24 @@ impl Evaluator<'_> {
                     memory.recommend(memory.recommended_limit.clone());
                 }
             }
-            let after = self.admit_with(&limited, &advice.containers, cluster)?;
+            let after = self.admit_with(&limited, &advice.containers, recommended, &self.pod_level, cluster)?;
             limits_refused = after.new_breach(&now.admitted);
             if limits_refused.is_none() {
                 return Ok(Advised { advice, after, limits_refused, lower_limits });
             }
         }
         // There are no new limits, or the LimitRanges refuse them, so the author's stay.
-        let after = self.admit_with(self.object, &with_authors.containers, cluster)?;
+        let after = self.admit_with(self.object, &with_authors.containers, recommended, &self.pod_level, cluster)?;
         Ok(Advised { advice: with_authors, after, limits_refused, lower_limits })
     }
 
     /// The pod after admission with the requests that running pods have.
     fn as_it_runs(&self, cluster: &mut dyn ClusterReader) -> Result<Admitted, String> {
-        let (now, mut object) = (self.now, self.object.clone());
-        for container in &now.containers {
-            for advice in &container.resources {
-                let running = advice.request.as_ref().filter(|of| matches!(of.from, RequestOrigin::Running(_)));
-                if let Some(CurrentRequest { value, .. }) = running {
-                    let request = (Requirement::Request, advice.resource.name());
-                    set_amount(&mut object, &now.path, container.place(), request, Some(value));
-                }
-            }
-        }
-        if object == *self.object {
-            return Ok(now.admitted.clone());
-        }
-        let found = self.engine.admit(&Asked::of(object, &self.key.namespace)?, cluster)?;
-        Ok(found.map_or_else(|| now.admitted.clone(), |found| found.admitted))
+        let running = |advice: &ResourceAdvice| match &advice.request {
+            Some(CurrentRequest { value, from: RequestOrigin::Running(_) }) => Some(value.clone()),
+            _ => None,
+        };
+        self.admit_with(self.object, &self.now.containers, running, &[], cluster)
     }
 
     /// The changes of the pod-level requests to what the containers should request together if they had requests of their own.
@@ -661,23 +652,25 @@ impl Evaluator<'_> {
         self.engine.declined?.date(self.key, container, resource.name(), is_raised)
     }
 
-    /// Evaluates an object with all recommended requests written into it.
+    /// Evaluates an object with other requests of its containers, where there are some, and of the pod as a whole.
     fn admit_with(
         &self,
         object: &Value,
         containers: &[ContainerAdvice],
+        request_of: impl Fn(&ResourceAdvice) -> Option<Quantity>,
+        pod_level: &[PodLevel],
         cluster: &mut dyn ClusterReader,
     ) -> Result<Admitted, String> {
         let (now, mut written) = (self.now, object.clone());
         for container in containers {
             for advice in &container.resources {
-                if let Some(amount) = &advice.recommended {
+                if let Some(amount) = request_of(advice) {
                     let request = (Requirement::Request, advice.resource.name());
-                    set_amount(&mut written, &now.path, container.place(), request, Some(amount));
+                    set_amount(&mut written, &now.path, container.place(), request, Some(&amount));
                 }
             }
         }
-        for PodLevel { resource, to, .. } in &self.pod_level {
+        for PodLevel { resource, to, .. } in pod_level {
             let of_pod = written.pointer_mut(&in_pod(&now.path, "spec/resources/requests"));
             of_pod.into_iter().for_each(|requests| requests[resource.name()] = json!(to.to_string()));
         }

@@ -1,14 +1,11 @@
 //! Every output of one report, which is made of values: a small cluster, and what its containers used.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use expect_test::expect_file;
 use headroom_admission::cluster::usage::Resource;
-use headroom_admission::timestamp::Timestamp;
 use headroom_dry_run::Overlay;
 use headroom_dry_run::evaluate::{Admission, Run};
-use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::Folder;
 use headroom_objects::manifest;
 use headroom_objects::shell::ShellCommand;
@@ -20,7 +17,7 @@ use serde_json::{Value, json};
 use crate::advice::workload::{ContainerAdvice, Workload};
 use crate::engine::Engine;
 use crate::engine::declined::{Declined, fingerprint};
-use crate::engine::tests::{MEBI, NOW, usage};
+use crate::engine::tests::{MEBI, NOW, engine, settings, usage};
 use crate::history::Histories;
 use crate::output::findings::{self, Gate};
 use crate::output::table::{self, View};
@@ -64,19 +61,8 @@ fn read_on(
         kill.iter().for_each(|memory| observed.add_kill(Kill { at: NOW - 3_000, memory: memory * MEBI, of: 1 }));
         histories.observe(number, container, 0, &observed);
     }
-    let now = Timestamp::from_unix_seconds(NOW).unwrap();
-    let settings = ParsedSettings::of(&json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}}));
-    let engine = Engine {
-        usage: Some(&histories),
-        autoscalers: &inventory.autoscalers,
-        settings: &settings,
-        admission: None,
-        now,
-        lowers_limits: false,
-        declined,
-        configs: &ConfigMaps::default(),
-        kept: BTreeMap::new(),
-    };
+    let (settings, configs) = (settings(json!({})), ConfigMaps::default());
+    let engine = Engine { declined, ..engine(Some(&histories), &settings, &inventory.autoscalers, &configs) };
     let entries = inventory.entries.iter().enumerate();
     let advised = entries.map(|(number, entry)| engine.recommend(number, entry, &mut cluster, &mut Vec::new()));
     let mut workloads: Vec<Workload> = advised.map(|workload| workload.unwrap().unwrap()).collect();

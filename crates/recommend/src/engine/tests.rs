@@ -91,6 +91,31 @@ fn advised_by(workload: &WorkloadEntry, histories: &Histories, around: &mut Over
     advised_from(Some(histories), false, workload, around)
 }
 
+/// Settings of estimates, by which it is now.
+pub fn settings(mut estimates: Value) -> ParsedSettings {
+    (estimates["namespace"], estimates["replayTime"]) = (json!("headroom"), json!("2026-11-22T12:00:00Z"));
+    ParsedSettings::of(&json!({"estimates": estimates}))
+}
+
+pub fn engine<'s>(
+    usage: Option<&'s Histories>,
+    settings: &'s ParsedSettings,
+    autoscalers: &'s Autoscalers,
+    configs: &'s ConfigMaps,
+) -> Engine<'s> {
+    let (now, admission, declined, kept) = (settings.now().unwrap(), None, None, BTreeMap::new());
+    Engine { usage, autoscalers, settings, admission, now, lowers_limits: false, declined, configs, kept }
+}
+
+/// A cluster with what some containers used, and their images, in UsageProfiles.
+fn published<'o>(histories: &Histories, containers: &[(&str, &str)], around: &'o mut Overlay) -> HistoryOverlay<'o> {
+    let published = containers.iter().filter_map(|&(name, image)| {
+        let history = histories.get(0, name)?.usage.history()?;
+        Some(overlay::ContainerHistory { name, image, history, is_asked: false })
+    });
+    HistoryOverlay::with(around, "shop", Timestamp::from_unix_seconds(NOW).unwrap(), "web", published)
+}
+
 fn advised_from(
     usage: Option<&Histories>,
     lowers_limits: bool,
@@ -107,28 +132,21 @@ fn advised_by_profiles(
     histories: &Histories,
     objects: &[Value],
 ) -> Workload {
-    let history = histories.get(0, "a").and_then(|usage| usage.usage.history()).unwrap();
-    let published = overlay::ContainerHistory { name: "a", image: "example.com/a:1", history, is_asked: false };
-    let (now, mut around) = (Timestamp::from_unix_seconds(NOW).unwrap(), around(objects));
-    let mut cluster = HistoryOverlay::with(&mut around, "shop", now, "web", [published]);
+    let mut around = around(objects);
+    let mut cluster = published(histories, &[("a", "example.com/a:1")], &mut around);
     advised_with(estimates, None, false, workload, &mut cluster)
 }
 
 /// The advice by these settings of estimates.
 fn advised_with(
-    mut estimates: Value,
+    estimates: Value,
     usage: Option<&Histories>,
     lowers_limits: bool,
     workload: &WorkloadEntry,
     around: &mut dyn ClusterReader,
 ) -> Workload {
-    let now = Timestamp::from_unix_seconds(NOW).unwrap();
-    (estimates["namespace"], estimates["replayTime"]) = (json!("headroom"), json!(now.to_string()));
-    let settings = ParsedSettings::of(&json!({"estimates": estimates}));
-    let autoscalers = &Autoscalers::default();
-    let (configs, kept) = (&ConfigMaps::default(), BTreeMap::new());
-    let (settings, admission, declined) = (&settings, None, None);
-    let engine = Engine { usage, autoscalers, settings, admission, now, lowers_limits, declined, configs, kept };
+    let (settings, autoscalers, configs) = (settings(estimates), Autoscalers::default(), ConfigMaps::default());
+    let engine = Engine { lowers_limits, ..engine(usage, &settings, &autoscalers, &configs) };
     engine.recommend(0, workload, around, &mut Vec::new()).unwrap().unwrap()
 }
 
@@ -154,20 +172,10 @@ fn admitted(
     }
     let mut histories = Histories::default();
     used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
-    let names: Vec<(String, String)> = row.containers.iter().map(|row| (row.name.clone(), row.image.clone())).collect();
-    let published = names.iter().filter_map(|(name, image)| {
-        Some(overlay::ContainerHistory {
-            name,
-            image,
-            history: histories.get(0, name)?.usage.history()?,
-            is_asked: false,
-        })
-    });
-    let now = Timestamp::from_unix_seconds(NOW).unwrap();
-    let mut overlay = HistoryOverlay::with(around, "shop", now, "web", published);
+    let names: Vec<_> = row.containers.iter().map(|row| (row.name.as_str(), row.image.as_str())).collect();
+    let mut overlay = published(&histories, &names, around);
     let kind = ApiKind::new("v1", "Pod");
-    let settings = json!({"estimates": {"namespace": "headroom", "replayTime": now.to_string()}});
-    let evaluation = evaluate(review::create(pod, &kind, "shop"), &ParsedSettings::of(&settings), &mut overlay);
+    let evaluation = evaluate(review::create(pod, &kind, "shop"), &settings(json!({})), &mut overlay);
     if evaluation.verdict == Verdict::Rejected {
         return None;
     }

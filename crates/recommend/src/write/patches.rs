@@ -253,11 +253,9 @@ impl RecommendedChange<'_> {
 
     /// True if an object of a file is the workload; a patch of it may be in any.
     pub fn is_of(&self, object: &Value, file: &Path, is_patch: bool) -> bool {
-        let kind = ApiKind::of(object);
         (is_patch || self.workload.file.as_ref().is_none_or(|own| *own == file.display().to_string()))
-            && kind.api_version() == self.workload.api_version
-            && WorkloadRef::new(metadata(object, "namespace"), &kind.kind, metadata(object, "name"))
-                == self.workload.key
+            && ApiKind::of(object).api_version() == self.workload.api_version
+            && WorkloadRef::of(object) == self.workload.key
     }
 
     /// Edits of the manifest of an autoscaler; none if it is not about this workload.
