@@ -292,7 +292,7 @@ impl PodsAt {
             Some(value) if value.get("containers").is_some() => json!({"spec": value}),
             Some(value) => value.clone(),
             // The object that would have it is there.
-            None if self.main.is_some() && place.above.is_some() => json!({}),
+            None if self.main.is_some() => json!({}),
             None => return None,
         };
         (self.main.is_some() || is_template(&template)).then(|| self.completed(template, object, place))
@@ -441,7 +441,7 @@ pub fn deployment(object: &Value, pods: &PodTemplate, rolling_update: &Value) ->
     })
 }
 
-/// A place that a path with `*` leads to, whether something stands there or not.
+/// A place that a path with `*` leads to, in an object that is there, whether something stands at the place or not.
 #[derive(Default)]
 struct PathPlace<'v> {
     path: String,
@@ -449,7 +449,6 @@ struct PathPlace<'v> {
     parent: String,
     /// The names in place of the stars.
     stars: Vec<String>,
-    above: Option<&'v Value>,
     value: Option<&'v Value>,
     /// The number of pods by `replicas` and `parallelism` on the way.
     by_convention: u64,
@@ -466,7 +465,6 @@ fn places_of<'v>(object: &'v Value, path: &str) -> Vec<PathPlace<'v>> {
                 path,
                 parent: parent.to_owned(),
                 stars: place.stars.iter().cloned().chain(star).collect(),
-                above: Some(above),
                 value,
                 by_convention: multiplied(above, place.by_convention),
             };
