@@ -3,15 +3,15 @@
 use headroom_admission::amount::{Quantity, Requirement};
 use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_workloads::WorkloadRef;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Edit, EditPlace};
 
 pub(super) fn says_the_same(before: &str, after: &str, edits: &[Edit]) -> bool {
     let (Some(mut before), Some(mut after)) = (read(before), read(after)) else { return false };
     let are_set = edits.iter().all(|Edit { place, requirement, amounts }| {
-        take(holder(place, &mut before), *requirement, amounts);
-        let found = take(holder(place, &mut after), *requirement, amounts);
+        put(holder(place, &mut before), *requirement, amounts);
+        let found = put(holder(place, &mut after), *requirement, amounts).unwrap_or_default();
         let is_amount = |(found, (_, amount)): (&Value, &(_, Quantity))| amount_of(found).as_ref() == Some(amount);
         found.len() == amounts.len() && found.iter().zip(amounts).all(is_amount)
     });
@@ -54,28 +54,18 @@ fn objects(documents: &mut [Value]) -> impl Iterator<Item = &mut Value> {
     })
 }
 
-/// Takes amounts out of the mapping with `resources`, and what is empty then: it is no more than absent.
-fn take(holder: Option<&mut Value>, requirement: Requirement, amounts: &[(&'static str, Quantity)]) -> Vec<Value> {
-    let Some(holder) = holder.and_then(Value::as_object_mut) else { return Vec::new() };
-    let mut taken = Vec::new();
-    if let Some(Value::Object(resources)) = holder.get_mut("resources") {
-        let field = requirement.field();
-        if let Some(Value::Object(found)) = resources.get_mut(field) {
-            taken = amounts.iter().filter_map(|(name, _)| found.remove(*name)).collect();
-        }
-        drop_empty(resources, field);
-    }
-    drop_empty(holder, "resources");
-    taken
+/// Puts amounts into the mapping with `resources`, and returns those that were there.
+fn put(holder: Option<&mut Value>, requirement: Requirement, amounts: &[(&str, Quantity)]) -> Option<Vec<Value>> {
+    let fields = mapping(mapping(holder?.as_object_mut()?, "resources")?, requirement.field())?;
+    let set = |(name, amount): &(&str, Quantity)| fields.insert((*name).to_owned(), json!(amount.to_string()));
+    Some(amounts.iter().filter_map(set).collect())
 }
 
-fn drop_empty(fields: &mut Map<String, Value>, key: &str) {
-    let is_empty = match fields.get(key) {
-        Some(Value::Null) => true,
-        Some(Value::Object(fields)) => fields.is_empty(),
-        _ => false,
-    };
-    if is_empty {
-        fields.remove(key);
+/// The mapping at a key: nothing there is no less than an empty one.
+fn mapping<'v>(fields: &'v mut Map<String, Value>, key: &str) -> Option<&'v mut Map<String, Value>> {
+    let value = fields.entry(key).or_insert(Value::Null);
+    if value.is_null() {
+        *value = json!({});
     }
+    value.as_object_mut()
 }
