@@ -82,9 +82,14 @@ fn limits(item: Value) -> Value {
 }
 
 fn advised(workload: &WorkloadEntry, used: &[(&str, Observed)], around: &mut Overlay) -> Workload {
+    advised_by(workload, &histories(used), around)
+}
+
+/// What containers used today.
+fn histories(used: &[(&str, Observed)]) -> Histories {
     let mut histories = Histories::default();
     used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
-    advised_by(workload, &histories, around)
+    histories
 }
 
 fn advised_by(workload: &WorkloadEntry, histories: &Histories, around: &mut Overlay) -> Workload {
@@ -170,10 +175,8 @@ fn admitted(
             container["resources"] = json!({"limits": limits});
         }
     }
-    let mut histories = Histories::default();
-    used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
     let names: Vec<_> = row.containers.iter().map(|row| (row.name.as_str(), row.image.as_str())).collect();
-    let mut overlay = published(&histories, &names, around);
+    let mut overlay = published(&histories(used), &names, around);
     let kind = ApiKind::new("v1", "Pod");
     let evaluation = evaluate(review::create(pod, &kind, "shop"), &settings(json!({})), &mut overlay);
     if evaluation.verdict == Verdict::Rejected {
@@ -488,8 +491,7 @@ fn what_is_enough_is_counted_in_time_or_in_runs() {
 fn the_limit_of_a_killed_container_never_falls() {
     let check = |limit: &str, killed_at: u64, is_limit_known: bool, expected: Option<&str>| {
         let workload = one(json!({"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": limit}}));
-        let mut histories = Histories::default();
-        histories.observe(0, "a", 0, &observed(100, 200, Some(killed_at)));
+        let mut histories = histories(&[("a", observed(100, 200, Some(killed_at)))]);
         histories.of_first().lacks_kill_limit = !is_limit_known;
         assert_eq!(histories.lack_kill_limits(), !is_limit_known);
         let row = advised_by(&workload, &histories, &mut around(&[]));
@@ -509,9 +511,7 @@ fn the_limit_of_a_killed_container_never_falls() {
 fn a_killed_container_gets_a_higher_limit_from_usage_profiles_too() {
     let workload = one(json!({"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}}));
     let recommended_limit = |kill: Option<u64>| {
-        let mut histories = Histories::default();
-        histories.observe(0, "a", 0, &observed(100, 200, kill));
-        let row = advised_by_profiles(json!({}), &workload, &histories, &[]);
+        let row = advised_by_profiles(json!({}), &workload, &histories(&[("a", observed(100, 200, kill))]), &[]);
         let [request, limit] = memory_of(&row.containers[0]);
         assert!(request.is_some(), "{row:?}");
         limit
@@ -618,9 +618,8 @@ fn no_question_about_a_workload_is_asked_twice() {
     let limited = |cpu: &str, memory: &str, limit: &str| {
         one(json!({"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": limit}}))
     };
-    let mut histories = Histories::default();
-    histories.observe(0, "a", 0, &observed(100, 100, None));
-    let (unmeasured, read) = (Histories::default(), Some(&histories));
+    let (unmeasured, measured) = (Histories::default(), histories(&[("a", observed(100, 100, None))]));
+    let read = Some(&measured);
     let check = |usage, workload: &WorkloadEntry, objects: &[Value], expected: usize| {
         let mut cluster = Counting(around(objects), 0);
         advised_from(usage, false, workload, &mut cluster);
@@ -744,8 +743,7 @@ fn many_peers_and_services_cost_no_product() {
 #[test]
 fn killed_children_are_kills_without_a_restart() {
     let workload = one(json!({"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}}));
-    let mut histories = Histories::default();
-    histories.observe(0, "a", 0, &observed(100, 400, None));
+    let mut histories = histories(&[("a", observed(100, 400, None))]);
     histories.of_first().kernel_kills = 12;
     let row = advised_by(&workload, &histories, &mut around(&[]));
     let container = &row.containers[0];

@@ -198,14 +198,6 @@ mod tests {
     }
 
     #[test]
-    fn of_several_reasons_of_a_workload_the_latest_counts() {
-        let of = |at, reason: &str| event("shop", "Job", "a", at, &format!("pods \"a-\" is forbidden: {reason}"));
-        let groups = summary(&[of(20, "late"), of(10, "early"), of(5, "late")], &[]).groups;
-        assert_eq!((groups.len(), groups[0].message.as_str(), groups[0].count), (1, "late", 6));
-        assert_eq!(groups[0].last.as_deref(), Some("2026-11-25T09:20:00Z"));
-    }
-
-    #[test]
     fn only_rejections_count_and_times_are_of_either_kind_of_event() {
         for other in ["Error creating: pods \"a\" already exists", "Error creating: context deadline exceeded", ""] {
             let read = PodRefusal::of_event(&event("shop", "ReplicaSet", "web", 1, other));
