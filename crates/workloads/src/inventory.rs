@@ -3,19 +3,16 @@
 //! Kubernetes' own kinds are kept whole, because their templates are evaluated; of pods, and of ReplicaSets and Jobs that
 //! something makes, only a few facts are kept, so that a large cluster fits into little memory.
 
-mod containers;
 mod newest_pod;
-mod top_owner;
 
 mod classify;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_objects::manifest::Origin;
 use serde_json::Value;
 
 use self::classify::Classifier;
-pub use self::containers::RunningPods;
 pub use self::newest_pod::{as_it_runs, set_by};
 use crate::autoscaler::Autoscalers;
 use crate::kinds::{self, CRON_JOB, Growth, POD, POD_KINDS, PodKind};
@@ -23,7 +20,7 @@ use crate::owner::{Owner, PodOwners, WorkloadRef};
 use crate::pod::pod_of;
 use crate::refusal::{PodRefusal, events_of};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, ReadError};
-use headroom_objects::kinds::{ApiKind, items, number};
+use headroom_objects::kinds::{ApiKind, items, number, text};
 
 /// A workload whose containers get recommendations.
 #[derive(Debug, Clone)]
@@ -45,6 +42,21 @@ pub struct WorkloadEntry {
     pub origin: Option<Origin>,
     /// True if the cluster has it, so that its pods are counted in the quotas.
     pub exists: bool,
+}
+
+/// The state of the pods of a workload, counted over them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunningPods {
+    /// Pods that have not ended.
+    pub pods: u64,
+    /// By container.
+    pub restarts: BTreeMap<String, u64>,
+    /// Containers whose last termination was an out-of-memory kill.
+    pub killed: BTreeMap<String, u64>,
+    /// Containers that wait to be started again because they ended again and again.
+    pub crash_loops: BTreeMap<String, u64>,
+    /// The least of their priorities.
+    pub priority: Option<i64>,
 }
 
 /// The workloads to recommend for.
@@ -146,6 +158,42 @@ fn of_containers(object: &Value, field: &str) -> Vec<String> {
 
 pub fn images_of(object: &Value) -> Vec<String> {
     of_containers(object, "image")
+}
+
+impl RunningPods {
+    /// The facts of one pod that has not ended.
+    pub fn of_pod(pod: &Value) -> Self {
+        let priority = pod.pointer("/spec/priority").and_then(Value::as_i64);
+        let mut running = Self { pods: 1, priority, ..Self::default() };
+        for list in ["/status/containerStatuses", "/status/initContainerStatuses"] {
+            for status in items(pod, list) {
+                let name = || text(status, "/name").to_owned();
+                let restarts = number(status, "/restartCount").unwrap_or(0);
+                if restarts > 0 {
+                    running.restarts.insert(name(), restarts);
+                }
+                let ends = ["/lastState/terminated/reason", "/state/terminated/reason"].map(|at| text(status, at));
+                if ends.contains(&"OOMKilled") {
+                    running.killed.insert(name(), 1);
+                }
+                if text(status, "/state/waiting/reason") == "CrashLoopBackOff" {
+                    running.crash_loops.insert(name(), 1);
+                }
+            }
+        }
+        running
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.pods += other.pods;
+        self.priority = self.priority.into_iter().chain(other.priority).min();
+        let add = |to: &mut BTreeMap<String, u64>, of: BTreeMap<String, u64>| {
+            of.into_iter().for_each(|(name, count)| *to.entry(name).or_default() += count);
+        };
+        add(&mut self.restarts, other.restarts);
+        add(&mut self.killed, other.killed);
+        add(&mut self.crash_loops, other.crash_loops);
+    }
 }
 
 impl Inventory {

@@ -1,13 +1,12 @@
 //! Decides which of the objects that were read are workloads of their own.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Value, json};
 
-use super::top_owner::TopOwners;
 use super::{Inventory, RunningPods, WorkloadEntry};
 use crate::kinds::{self, POD_KINDS, comes_and_goes};
-use crate::owner::{Owner, Owners, PodOwners, WorkloadRef};
+use crate::owner::{MAX_CHAIN, Owner, Owners, PodOwners, WorkloadRef};
 use crate::running;
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, without_bookkeeping};
 use headroom_objects::kinds::{metadata, number};
@@ -146,4 +145,58 @@ fn counted_note(count: u64, one: &str, several: &str) -> Option<String> {
 /// A pod or a job that will never ask for anything again.
 fn has_ended(object: &Value) -> bool {
     running::has_ended(object) || object.pointer("/status/completionTime").is_some()
+}
+
+/// The tops of the chains of owners; each object above a workload is read once.
+#[derive(Default)]
+struct TopOwners {
+    above: HashMap<WorkloadRef, Option<Owner>>,
+    refused: BTreeSet<String>,
+    /// The first thing that could not be read.
+    problem: Option<String>,
+}
+
+impl TopOwners {
+    /// The object that manages a workload from the top of its chain of owners.
+    fn above(&mut self, entry: &WorkloadEntry, cluster: &mut dyn ClusterReader) -> Option<Owner> {
+        let first = match entry.through {
+            // The workload itself is the owner of what was read.
+            Some(_) => self.next(&entry.api_version, &entry.key, cluster),
+            None => entry.managed_by.clone(),
+        };
+        let mut top = first?;
+        for _ in 0..MAX_CHAIN {
+            match self.next(&top.api_version, &top.within(&entry.key.namespace), cluster) {
+                Some(next) => top = next,
+                None => break,
+            }
+        }
+        Some(top)
+    }
+
+    fn next(&mut self, api_version: &str, key: &WorkloadRef, cluster: &mut dyn ClusterReader) -> Option<Owner> {
+        if let Some(known) = self.above.get(key) {
+            return known.clone();
+        }
+        let next = self.read(api_version, key, cluster).and_then(|object| Owner::of(&object));
+        self.above.insert(key.clone(), next.clone());
+        next
+    }
+
+    fn read(&mut self, api_version: &str, key: &WorkloadRef, cluster: &mut dyn ClusterReader) -> Option<Value> {
+        let kind = format!("{api_version} {}", key.kind);
+        if self.refused.contains(&kind) {
+            return None;
+        }
+        match cluster.get((api_version, &key.kind, Some(&key.namespace)), &key.name) {
+            Ok(object) => object,
+            Err(error) => {
+                self.refused.insert(kind);
+                if !error.is_unknown_kind() && self.problem.is_none() {
+                    self.problem = Some(format!("owners of {} are not known: {error}", key));
+                }
+                None
+            }
+        }
+    }
 }
