@@ -18,9 +18,8 @@ use headroom_usage::sample::{Batch, Series, Window};
 use headroom_usage::{DAY, cardinality};
 use tokio_util::sync::CancellationToken;
 
-use super::Histories;
-use super::part::{PartialHistory, PodsRead, pod_of};
 use super::query_plan::{MAX_NAMESPACES, Query, Question, plan};
+use super::{Histories, PartialHistory, PodsRead, pod_of};
 use headroom_workloads::owner::{Owners, PodOwners, WorkloadRef};
 
 /// The attempts of a query that fails for a moment.
