@@ -127,7 +127,7 @@ impl Engine<'_> {
                 container.take_running(running);
             }
         }
-        let mut evaluator = Evaluator {
+        let evaluator = Evaluator {
             engine: self,
             object: &evaluated,
             key: &entry.key,
@@ -135,12 +135,10 @@ impl Engine<'_> {
             usage: &described,
             kept_targets: &kept_targets,
             kept: kept.as_ref(),
-            pod_level: Vec::new(),
         };
-        evaluator.pod_level = evaluator.at_pod_level(cluster)?;
-        let Advised { advice, after, limits_refused, lower_limits } = evaluator.advise(cluster)?;
+        let pod_level = evaluator.at_pod_level(cluster)?;
+        let Advised { advice, after, limits_refused, lower_limits } = evaluator.advise(&pod_level, cluster)?;
         let as_it_runs = evaluator.as_it_runs(cluster)?;
-        let pod_level = evaluator.pod_level;
         let Evaluated { mut containers, notes: mut of_workload, missing, .. } = advice;
         for problem in missing {
             if !notes.contains(&problem) {
@@ -391,13 +389,12 @@ struct Evaluator<'a> {
     usage: &'a [Option<Described<'a>>],
     kept_targets: &'a [KeptTarget],
     kept: Option<&'a Kept>,
-    pod_level: Vec<PodLevel>,
 }
 
 impl Evaluator<'_> {
     /// The recommendations, with a new memory limit for each container whose author has one that usage is too close to, unless
     /// the LimitRanges refuse that. Nothing is evaluated twice.
-    fn advise(&self, cluster: &mut dyn ClusterReader) -> Result<Advised, String> {
+    fn advise(&self, pod_level: &[PodLevel], cluster: &mut dyn ClusterReader) -> Result<Advised, String> {
         let recommended = |advice: &ResourceAdvice| advice.recommended.clone();
         let (now, with_authors) = (self.now, self.recommended(self.object, cluster)?);
         let (limits, lower_limits) = self.new_limits(&with_authors.containers, cluster)?;
@@ -416,14 +413,14 @@ impl Evaluator<'_> {
                     memory.recommend(memory.recommended_limit.clone());
                 }
             }
-            let after = self.admit_with(&limited, &advice.containers, recommended, &self.pod_level, cluster)?;
+            let after = self.admit_with(&limited, &advice.containers, recommended, pod_level, cluster)?;
             limits_refused = after.new_breach(&now.admitted);
             if limits_refused.is_none() {
                 return Ok(Advised { advice, after, limits_refused, lower_limits });
             }
         }
         // There are no new limits, or the LimitRanges refuse them, so the author's stay.
-        let after = self.admit_with(self.object, &with_authors.containers, recommended, &self.pod_level, cluster)?;
+        let after = self.admit_with(self.object, &with_authors.containers, recommended, pod_level, cluster)?;
         Ok(Advised { advice: with_authors, after, limits_refused, lower_limits })
     }
 
