@@ -387,7 +387,7 @@ struct Evaluator<'a> {
     /// The object as it stands, and the usage of each of its containers.
     now: &'a Evaluated,
     usage: &'a [Option<Described<'a>>],
-    kept_targets: &'a [KeptTarget],
+    kept_targets: &'a [KeptTarget<'a>],
     kept: Option<&'a Kept>,
 }
 
@@ -640,7 +640,7 @@ impl Evaluator<'_> {
             }
         });
         recommended.or_else(|| {
-            let is_kept = |kept: &KeptTarget| kept.target.is_about(&of.name, advice.resource.name());
+            let is_kept = |kept: &KeptTarget<'_>| kept.target.is_about(&of.name, advice.resource.name());
             self.kept_targets.iter().any(is_kept).then_some(NoRecommendation::ScaledByAutoscaler)
         })
     }

@@ -7,7 +7,7 @@ use headroom_admission::amount::Quantity;
 use serde::Serialize;
 use serde_json::Value;
 
-use headroom_workloads::autoscaler::{Autoscalers, HorizontalAutoscaler, SCALED_OBJECT, UtilizationTarget};
+use headroom_workloads::autoscaler::{Autoscalers, SCALED_OBJECT, UtilizationTarget};
 use headroom_workloads::{Owner, WorkloadRef};
 
 /// A target that is a share of the requests.
@@ -81,19 +81,19 @@ pub fn vertical_note(workload: &WorkloadRef, autoscalers: &Autoscalers) -> Optio
 
 /// A target that another object keeps where it is, so that new requests would change how many pods run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptTarget {
-    pub target: UtilizationTarget,
-    autoscaler: String,
-    owner: Owner,
+pub struct KeptTarget<'a> {
+    pub target: &'a UtilizationTarget,
+    autoscaler: &'a str,
+    owner: &'a Owner,
 }
 
-impl KeptTarget {
+impl KeptTarget<'_> {
     pub fn is_of_keda(&self) -> bool {
         self.owner.kind == SCALED_OBJECT
     }
 }
 
-impl fmt::Display for KeptTarget {
+impl fmt::Display for KeptTarget<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { target: UtilizationTarget { resource, percent, .. }, autoscaler, owner } = self;
         write!(
@@ -106,16 +106,13 @@ impl fmt::Display for KeptTarget {
 }
 
 /// The targets of a workload's autoscalers that have a controller: KEDA writes those of a ScaledObject again and again.
-pub fn kept_targets(workload: &WorkloadRef, autoscalers: &Autoscalers) -> Vec<KeptTarget> {
-    let kept = |autoscaler: &HorizontalAutoscaler| {
-        let owner = autoscaler.controller.clone()?;
-        let of = |target: &UtilizationTarget| {
-            let (target, autoscaler, owner) = (target.clone(), autoscaler.name.clone(), owner.clone());
-            KeptTarget { target, autoscaler, owner }
-        };
-        Some(autoscaler.by_utilization.iter().map(of).collect::<Vec<_>>())
-    };
-    autoscalers.horizontal(workload).iter().filter_map(kept).flatten().collect()
+pub fn kept_targets<'a>(workload: &WorkloadRef, autoscalers: &'a Autoscalers) -> Vec<KeptTarget<'a>> {
+    let controlled = autoscalers.horizontal(workload).iter().filter_map(|of| Some((of, of.controller.as_ref()?)));
+    let kept = controlled.flat_map(|(autoscaler, owner)| {
+        let targets = autoscaler.by_utilization.iter();
+        targets.map(move |target| KeptTarget { target, autoscaler: &autoscaler.name, owner })
+    });
+    kept.collect()
 }
 
 /// The effect on each target that would scale differently. [`kept_targets`] has those of autoscalers with a controller.

@@ -7,7 +7,7 @@ use headroom_admission::request::controllers::{Controller, Rollout};
 use headroom_admission::request::{Requirement, rollout};
 use headroom_dry_run::evaluate::request;
 use headroom_objects::document;
-use headroom_objects::kinds::{ApiKind, items, number};
+use headroom_objects::kinds::{ApiKind, items, number, set};
 use serde_json::{Value, json};
 
 use crate::advice::template::set_amount;
@@ -88,17 +88,15 @@ impl Counts {
 /// The pods that a rollout adds before it removes others.
 fn surge(object: &Value, kind: &ApiKind, pods: u64) -> u64 {
     let mut old = object.clone();
-    if let Value::Object(fields) = &mut old {
-        let status = json!({"replicas": pods, "updatedReplicas": pods, "desiredNumberScheduled": pods,
-            "currentNumberScheduled": pods});
-        fields.insert("status".to_owned(), status);
-    }
+    let status = json!({"replicas": pods, "updatedReplicas": pods, "desiredNumberScheduled": pods,
+        "currentNumberScheduled": pods});
+    set(&mut old, "status", status);
     if let Some(replicas) = old.pointer_mut("/spec/replicas") {
         *replicas = json!(pods);
     }
     let mut new = old.clone();
-    if let Some(Value::Object(template)) = new.pointer_mut("/spec/template") {
-        template.insert("metadata".to_owned(), json!({"labels": {"headroom.dev/rollout": "next"}}));
+    if let Some(template) = new.pointer_mut("/spec/template") {
+        set(template, "metadata", json!({"labels": {"headroom.dev/rollout": "next"}}));
     }
     match rollout_of(&request::update(new, old, kind, "")).map(|rollout| rollout.controller) {
         Some(Controller::Deployment { surge, .. } | Controller::DaemonSet { surge, .. }) => surge,

@@ -105,8 +105,7 @@ pub fn propose(
 }
 
 fn container_item(range: &Value) -> Option<&Value> {
-    let items = range.pointer("/spec/limits")?.as_array()?;
-    items.iter().find(|item| item.get("type").is_some_and(|kind| kind == "Container"))
+    items(range, "/spec/limits").find(|item| text(item, "/type") == "Container")
 }
 
 /// Today's LimitRange with these bounds; what it says of Pods, claims and other resources stays.
@@ -124,9 +123,9 @@ fn object(namespace: &str, name: &str, today: Option<&Value>, mut item: Value, b
     if let Value::Object(fields) = &mut item {
         fields.retain(|_, amounts| amounts != &json!({}));
     }
-    let items = today.and_then(|range| range.pointer("/spec/limits")?.as_array()).cloned().unwrap_or_default();
-    let others = items.into_iter().filter(|item| item.get("type").is_none_or(|kind| kind != "Container"));
-    let limits: Vec<Value> = [item].into_iter().chain(others).collect();
+    let items = today.into_iter().flat_map(|range| items(range, "/spec/limits"));
+    let others = items.filter(|item| text(item, "/type") != "Container");
+    let limits: Vec<Value> = [item].into_iter().chain(others.cloned()).collect();
     json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": name, "namespace": namespace},
         "spec": {"limits": limits}})
 }

@@ -150,10 +150,7 @@ pub fn candidates(services: &[Value]) -> Vec<Candidate> {
 
 impl Product {
     fn is(&self, service: &Value) -> bool {
-        let label = |key: &str| {
-            let labels = service.pointer("/metadata/labels").and_then(Value::as_object);
-            labels.and_then(|labels| labels.get(key)).and_then(Value::as_str)
-        };
+        let label = |key: &str| service.pointer("/metadata/labels")?.get(key)?.as_str();
         // The sidecars of the store carry some of the same labels.
         let is_other = matches!(
             label(COMPONENT).or_else(|| label("component")),

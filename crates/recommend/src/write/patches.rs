@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::Path;
 
 use headroom_admission::amount::{Quantity, Requirement};
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, metadata, set};
 use headroom_objects::shell::ShellCommand;
 use headroom_output::Page;
 use serde_json::{Map, Value, json};
@@ -306,11 +306,9 @@ impl Patch {
         if !namespace.is_empty() {
             metadata.insert("namespace".to_owned(), json!(namespace));
         }
-        if let Value::Object(fields) = &mut body {
-            fields.insert("apiVersion".to_owned(), json!(api_version));
-            fields.insert("kind".to_owned(), json!(kind));
-            fields.insert("metadata".to_owned(), Value::Object(metadata));
-        }
+        set(&mut body, "apiVersion", json!(api_version));
+        set(&mut body, "kind", json!(kind));
+        set(&mut body, "metadata", Value::Object(metadata));
         Self { kind: ApiKind::new(api_version, kind), namespace: namespace.to_owned(), name: name.to_owned(), body }
     }
 
