@@ -92,7 +92,16 @@ impl SizeByImage {
             memory: Some(limit(memory, usage.killed_at.map(bytes))),
             ephemeral_storage: usage.storage.map(|storage| limit(storage, None)),
         };
-        let on_node = node.map(|node| node.fit(&requests, &limits));
+        let times = |all: &Quantity, one: &Option<Quantity>| {
+            let one = one.as_ref().map_or(0, Quantity::milli_value);
+            if one > 0 { u64::try_from(all.milli_value() / one).unwrap_or(0) } else { u64::MAX }
+        };
+        let on_node = node.map(|NodeCapacity { cpu, memory, pods }| Fit {
+            by_requests: times(cpu, &requests.cpu).min(times(memory, &requests.memory)).min(*pods),
+            at_limits: times(memory, &limits.memory).min(*pods),
+            cpu: cpu.clone(),
+            memory: memory.clone(),
+        });
         Some(Self { resources: Resources { requests, limits }, one_in: usage.pods + 1, on_node })
     }
 }
@@ -109,22 +118,6 @@ fn part(used: &Distribution, resource: Resource) -> Quantity {
     };
     let part = mean.plus(&deviation.scaled(deviations * 1_000, (TOGETHER * 1_000_000).isqrt()));
     part.to_family(step.family()).rounded_up_to_multiple_of(&step).max(least)
-}
-
-impl NodeCapacity {
-    fn fit(&self, requests: &ImageAmounts, limits: &ImageAmounts) -> Fit {
-        let times = |all: &Quantity, one: Option<&Quantity>| {
-            let one = one.map_or(0, Quantity::milli_value);
-            if one > 0 { u64::try_from(all.milli_value() / one).unwrap_or(0) } else { u64::MAX }
-        };
-        let (cpu, memory) = (times(&self.cpu, requests.cpu.as_ref()), times(&self.memory, requests.memory.as_ref()));
-        Fit {
-            by_requests: cpu.min(memory).min(self.pods),
-            at_limits: times(&self.memory, limits.memory.as_ref()).min(self.pods),
-            cpu: self.cpu.clone(),
-            memory: self.memory.clone(),
-        }
-    }
 }
 
 #[cfg(test)]
