@@ -266,23 +266,17 @@ impl Inventory {
             let mut count = 0;
             cluster.visit_events(events_of(*namespace, most), &mut |event| {
                 count += 1;
-                self.add_event(&event);
+                let decision = PodRefusal::of_event(&event).filter(|(_, refusal)| refusal.is_a_decision());
+                let Some((made_by, refusal)) = decision else { return };
+                let Some(entry) = self.entry_of(made_by) else { return };
+                match &mut entry.refused {
+                    Some(before) => before.add(refusal),
+                    none => *none = Some(refusal),
+                }
             })?;
             is_cut |= count >= most;
         }
         Ok(is_cut)
-    }
-
-    fn add_event(&mut self, event: &Value) {
-        let Some((made_by, refusal)) = PodRefusal::of_event(event).filter(|(_, refusal)| refusal.is_a_decision())
-        else {
-            return;
-        };
-        let Some(entry) = self.entry_of(made_by) else { return };
-        match &mut entry.refused {
-            Some(before) => before.add(refusal),
-            none => *none = Some(refusal),
-        }
     }
 
     /// The workload that the pods of an object are counted under.

@@ -76,22 +76,18 @@ impl Classifier {
         }
         let maker = owner.as_ref().map(|owner| owner.within(&key.namespace));
         self.running.entry(maker.clone().unwrap_or_else(|| key.clone())).or_default().add(RunningPods::of_pod(&object));
-        if let Some(maker) = maker {
-            self.add_newest(maker, &object);
+        let time = metadata(&object, "creationTimestamp");
+        if let Some(maker) = maker
+            && self.newest.get(&maker).is_none_or(|(of_newest, _)| time > of_newest.as_str())
+        {
+            // Of a pod only what it runs is asked for.
+            let spec = json!({"spec": object.get("spec")});
+            self.newest.insert(maker, (time.to_owned(), CompressedObject::from(&spec)));
         }
         match owner {
             Some(owner) if owner.is_read() => {}
             Some(owner) => self.add_made(owner, object),
             None => self.add(key, None, object),
-        }
-    }
-
-    fn add_newest(&mut self, maker: WorkloadRef, pod: &Value) {
-        let time = metadata(pod, "creationTimestamp");
-        if self.newest.get(&maker).is_none_or(|(of_newest, _)| time > of_newest.as_str()) {
-            // Of a pod only what it runs is asked for.
-            let spec = json!({"spec": pod.get("spec")});
-            self.newest.insert(maker, (time.to_owned(), CompressedObject::from(&spec)));
         }
     }
 
