@@ -255,7 +255,6 @@ impl<'t> Editor<'t> {
         wanted: &[(&'static str, &Quantity)],
         splices: &mut Vec<Splice>,
     ) -> Result<(), EditError> {
-        self.check_own(amounts)?;
         let mut missing = Vec::new();
         for (name, amount) in wanted {
             let Some(value) = amounts.get(name) else {
@@ -267,7 +266,7 @@ impl<'t> Editor<'t> {
                 Content::Scalar { text, style } if value.end > value.start => (text, *style),
                 _ => return Err(EditError::NotCertain(self.wanted())),
             };
-            if !is_same_amount(text, amount) {
+            if !text.parse::<Quantity>().is_ok_and(|written| written == **amount) {
                 let text = match style {
                     ScalarStyle::Plain => amount.to_string(),
                     ScalarStyle::SingleQuoted => format!("'{amount}'"),
@@ -428,10 +427,6 @@ fn quoted(amount: &Quantity, is_json: bool) -> String {
     let text = amount.to_string();
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'e'));
     if is_json || is_number { format!("\"{text}\"") } else { text }
-}
-
-fn is_same_amount(text: &str, amount: &Quantity) -> bool {
-    text.parse::<Quantity>().is_ok_and(|written| written == *amount)
 }
 
 #[cfg(test)]
