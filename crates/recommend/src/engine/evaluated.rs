@@ -8,7 +8,7 @@ use headroom_admission::evaluation::Recommended;
 use headroom_admission::json::{Document, Malformed};
 use headroom_admission::recommend::{Measurements, NoRecommendation};
 use headroom_admission::request::{self, Pod, Requirement, Role, ValueOrigin, pod_totals, rollout};
-use headroom_admission::{FetchedObjects, Request, Settings, limits, recommend};
+use headroom_admission::{FetchedObjects, Request, limits, recommend};
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 
@@ -89,23 +89,14 @@ impl Evaluated {
             error.context("not taken into account")
         };
         let missing = found.context.missing.iter().filter(is_needed).map(error_of).collect();
-        Self::of_recommended(&request, &advised, &found, missing).map(Some).map_err(worded)
-    }
-
-    fn of_recommended(
-        request: &Request<'_>,
-        advised: &Settings<'_>,
-        found: &Recommended<'_>,
-        missing: Vec<ReadError>,
-    ) -> Result<Self, Malformed> {
-        let (pods, assumption) = pods_in_spec(request)?;
+        let (pods, assumption) = pods_in_spec(&request).map_err(worded)?;
         let wanted: Vec<Resource> =
             Resource::ALL.into_iter().filter(|resource| *advised.estimates.resources.of(*resource)).collect();
         let containers = found.pod.containers.iter().enumerate();
         let admitted = &found.admitted;
-        let requests = pod_totals::as_quotas_see_it(admitted, Requirement::Request)?;
-        Ok(Self {
-            containers: containers.map(|(place, container)| of_container(place, container, &wanted, found)).collect(),
+        let requests = pod_totals::as_quotas_see_it(admitted, Requirement::Request).map_err(worded)?;
+        Ok(Some(Self {
+            containers: containers.map(|(place, container)| of_container(place, container, &wanted, &found)).collect(),
             notes: found.recommendation.estimates.notes.clone(),
             path: request.pod_kind().map(|kind| kind.path.to_vec()).unwrap_or_default(),
             pods,
@@ -113,11 +104,11 @@ impl Evaluated {
             admitted: Admitted {
                 qos: qos(admitted),
                 requests: CPU_AND_MEMORY.map(|of| requests.get(of.name()).cloned().unwrap_or(Quantity::ZERO)),
-                charges: quota_effect::charges(&request.namespace, admitted, &found.context)?,
+                charges: quota_effect::charges(&request.namespace, admitted, &found.context).map_err(worded)?,
                 breaches: limits::check_pod(admitted, &found.ranges).first.iter().map(ToString::to_string).collect(),
             },
             missing,
-        })
+        }))
     }
 
     /// Takes the requests that admission with other settings makes, and the rest of its outcome; what is recommended stays.

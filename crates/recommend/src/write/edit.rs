@@ -212,6 +212,7 @@ impl<'t> Editor<'t> {
         }
     }
 
+    /// Sets amounts where there are some, or puts in what is missing.
     fn container(&self, container: &YamlNode, splices: &mut Vec<Splice>) -> Result<(), EditError> {
         let wanted: Vec<_> = self.edit.amounts.iter().map(|(name, amount)| (*name, amount)).collect();
         let mut at = container;
@@ -245,20 +246,10 @@ impl<'t> Editor<'t> {
                 }
             }
         }
-        self.amounts(at, &wanted, splices)
-    }
-
-    /// Sets amounts where there are some.
-    fn amounts(
-        &self,
-        amounts: &YamlNode,
-        wanted: &[(&'static str, &Quantity)],
-        splices: &mut Vec<Splice>,
-    ) -> Result<(), EditError> {
         let mut missing = Vec::new();
         for (name, amount) in wanted {
-            let Some(value) = amounts.get(name) else {
-                missing.push((*name, *amount));
+            let Some(value) = at.get(name) else {
+                missing.push((name, amount));
                 continue;
             };
             self.check_own(value)?;
@@ -266,7 +257,7 @@ impl<'t> Editor<'t> {
                 Content::Scalar { text, style } if value.end > value.start => (text, *style),
                 _ => return Err(EditError::NotCertain(self.wanted())),
             };
-            if !text.parse::<Quantity>().is_ok_and(|written| written == **amount) {
+            if !text.parse::<Quantity>().is_ok_and(|written| written == *amount) {
                 let text = match style {
                     ScalarStyle::Plain => amount.to_string(),
                     ScalarStyle::SingleQuoted => format!("'{amount}'"),
@@ -277,7 +268,7 @@ impl<'t> Editor<'t> {
         }
         if !missing.is_empty() {
             let inserted = Inserted { keys: Vec::new(), amounts: missing };
-            splices.push(self.insert(amounts, None, &inserted));
+            splices.push(self.insert(at, None, &inserted));
         }
         Ok(())
     }
