@@ -49,7 +49,7 @@ use crate::history::overlay::{self, HistoryOverlay};
 use crate::history::timeline::Timeline;
 use crate::history::{ContainerUsage, Histories};
 use headroom_workloads::applier::appliers;
-use headroom_workloads::autoscaler::Autoscalers;
+use headroom_workloads::autoscaler::{Autoscalers, SCALED_OBJECT};
 use headroom_workloads::inventory::{WorkloadEntry, as_it_runs, set_by};
 use headroom_workloads::kinds::runs_once;
 use headroom_workloads::program::{self, ConfigMaps};
@@ -208,7 +208,7 @@ impl Engine<'_> {
             workload.notes.extend(last_run.map(note));
         }
         let (vertical, refusal) = (autoscaler::vertical_note(&entry.key, self.autoscalers), entry.refusal(&template));
-        let is_of_keda = kept_targets.iter().any(KeptTarget::is_of_keda);
+        let is_of_keda = kept_targets.iter().any(|of| of.owner.kind == SCALED_OBJECT);
         let shared = [
             refusal.is_some().then_some(Flag::BlockedNow),
             (!breaches.is_empty()).then_some(Flag::Rejected),
@@ -244,16 +244,6 @@ impl Engine<'_> {
         Ok(now.containers.iter().map(described).collect())
     }
 
-    /// Evaluates an object by `settings`; the engine's own name the resources to recommend.
-    fn evaluate(
-        &self,
-        settings: &ParsedSettings,
-        asked: &Asked,
-        cluster: &mut dyn ClusterReader,
-    ) -> Result<Option<Evaluated>, String> {
-        Evaluated::of(&asked.document, settings, self.settings, cluster)
-    }
-
     /// Evaluates an object by the settings of the cluster's admission, with the usage history that admission has.
     fn admit(&self, asked: &Asked, cluster: &mut dyn ClusterReader) -> Result<Option<Evaluated>, String> {
         let settings = match self.admission {
@@ -261,8 +251,8 @@ impl Engine<'_> {
             Some(admission) => admission.settings_for(&asked.request, cluster).0,
         };
         match self.usage {
-            None => self.evaluate(settings, asked, cluster),
-            Some(_) => self.evaluate(settings, asked, &mut HistoryOverlay::without(cluster)),
+            None => Evaluated::of(&asked.document, settings, self.settings, cluster),
+            Some(_) => Evaluated::of(&asked.document, settings, self.settings, &mut HistoryOverlay::without(cluster)),
         }
     }
 
@@ -278,7 +268,7 @@ impl Engine<'_> {
         match (self.usage, self.admission) {
             (None, None) => Ok(Some(admitted)),
             (None, Some(_)) => {
-                let mut found = self.evaluate(self.settings, &asked, cluster)?;
+                let mut found = Evaluated::of(&asked.document, self.settings, self.settings, cluster)?;
                 found.iter_mut().for_each(|found| found.take_admitted(&admitted));
                 Ok(found)
             }
@@ -528,7 +518,8 @@ impl Evaluator<'_> {
             None if object == self.object => {}
             None => {
                 let asked = Asked::of(object.clone(), &self.key.namespace)?;
-                let found = self.engine.evaluate(self.engine.settings, &asked, cluster)?;
+                let settings = self.engine.settings;
+                let found = Evaluated::of(&asked.document, settings, settings, cluster)?;
                 found.into_iter().for_each(|found| advice.take(found, |_| true));
             }
             Some(_) => self.take_advice_from_source(object, &mut advice, cluster)?,
@@ -564,7 +555,7 @@ impl Evaluator<'_> {
                 Some(overlay::ContainerHistory { name: &container.name, image: &container.image, history, is_asked })
             });
             let mut overlay = HistoryOverlay::with(cluster, &self.key.namespace, self.engine.now, workload, containers);
-            let found = self.engine.evaluate(self.engine.settings, &asked, &mut overlay)?;
+            let found = Evaluated::of(&asked.document, self.engine.settings, self.engine.settings, &mut overlay)?;
             found.into_iter().for_each(|found| advice.take(found, is_its_turn));
         }
         for (container, usage) in advice.containers.iter_mut().zip(self.usage) {

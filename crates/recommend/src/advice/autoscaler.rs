@@ -7,7 +7,7 @@ use headroom_admission::amount::Quantity;
 use serde::Serialize;
 use serde_json::Value;
 
-use headroom_workloads::autoscaler::{Autoscalers, SCALED_OBJECT, UtilizationTarget};
+use headroom_workloads::autoscaler::{Autoscalers, UtilizationTarget};
 use headroom_workloads::{Owner, WorkloadRef};
 
 /// A target that is a share of the requests.
@@ -84,13 +84,7 @@ pub fn vertical_note(workload: &WorkloadRef, autoscalers: &Autoscalers) -> Optio
 pub struct KeptTarget<'a> {
     pub target: &'a UtilizationTarget,
     autoscaler: &'a str,
-    owner: &'a Owner,
-}
-
-impl KeptTarget<'_> {
-    pub fn is_of_keda(&self) -> bool {
-        self.owner.kind == SCALED_OBJECT
-    }
+    pub owner: &'a Owner,
 }
 
 impl fmt::Display for KeptTarget<'_> {
