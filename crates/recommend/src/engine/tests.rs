@@ -82,7 +82,7 @@ fn limits(item: Value) -> Value {
 }
 
 fn advised(workload: &WorkloadEntry, used: &[(&str, Observed)], around: &mut Overlay) -> Workload {
-    advised_by(workload, &histories(used), around)
+    advised_from(Some(&histories(used)), false, workload, around)
 }
 
 /// What containers used today.
@@ -90,10 +90,6 @@ fn histories(used: &[(&str, Observed)]) -> Histories {
     let mut histories = Histories::default();
     used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
     histories
-}
-
-fn advised_by(workload: &WorkloadEntry, histories: &Histories, around: &mut Overlay) -> Workload {
-    advised_from(Some(histories), false, workload, around)
 }
 
 /// Settings of estimates, by which it is now.
@@ -318,7 +314,7 @@ fn no_risk_is_fixed_by_less_than_is_used_or_by_parts_of_whole_cpus_and_a_bound_i
 /// The advice for a container with a limit of 2Gi that ran for two weeks, with its millicores and mebibytes by the age of the day.
 fn advised_over_days(cpu: fn(age: u32) -> u64, memory: fn(age: u32) -> u64) -> ContainerAdvice {
     let workload = one(json!({"limits": {"memory": "2Gi"}}));
-    advised_by(&workload, &days(15, cpu, memory), &mut around(&[])).containers.remove(0)
+    advised_from(Some(&days(15, cpu, memory)), false, &workload, &mut around(&[])).containers.remove(0)
 }
 
 #[test]
@@ -422,7 +418,7 @@ fn a_container_that_runs_unseen_for_a_day_gets_no_advice() {
         for day in unseen_days..14 {
             histories.observe_pod(0, "a", day as u32, 1, &usage(1, NOW - day * DAY - 60, [100, 100], 86_400));
         }
-        let row = advised_by(&workload, &histories, &mut around(&[]));
+        let row = advised_from(Some(&histories), false, &workload, &mut around(&[]));
         let container = &row.containers[0];
         let cpu = container.resource(Resource::Cpu).unwrap();
         assert_eq!(cpu.recommended.is_none(), flag.is_some(), "{}", cpu.explained());
@@ -476,7 +472,7 @@ fn what_is_enough_is_counted_in_time_or_in_runs() {
             let age = if kind == "CronJob" { pod } else { 0 };
             histories.observe_pod(0, "a", age, pod, &usage(pod, NOW, [100, 400], minutes * 60));
         }
-        let container = advised_by(&entry, &histories, &mut around(&[])).containers.remove(0);
+        let container = advised_from(Some(&histories), false, &entry, &mut around(&[])).containers.remove(0);
         let evidence = container.evidence.unwrap().to_string();
         assert_eq!((evidence.as_str(), container.is_without_advice()), (text, !expected));
     };
@@ -494,7 +490,7 @@ fn the_limit_of_a_killed_container_never_falls() {
         let mut histories = histories(&[("a", observed(100, 200, Some(killed_at)))]);
         histories.of_first().lacks_kill_limit = !is_limit_known;
         assert_eq!(histories.lack_kill_limits(), !is_limit_known);
-        let row = advised_by(&workload, &histories, &mut around(&[]));
+        let row = advised_from(Some(&histories), false, &workload, &mut around(&[]));
         assert_eq!(memory_of(&row.containers[0])[1].as_deref(), expected, "{limit}, killed at {killed_at}Mi");
         let risks = risk::of_all(&[row]);
         let is_at_risk = risks.iter().any(|of| of.risk == risk::RiskKind::OomKilled);
@@ -745,7 +741,7 @@ fn killed_children_are_kills_without_a_restart() {
     let workload = one(json!({"requests": {"memory": "1Gi"}, "limits": {"memory": "1Gi"}}));
     let mut histories = histories(&[("a", observed(100, 400, None))]);
     histories.of_first().kernel_kills = 12;
-    let row = advised_by(&workload, &histories, &mut around(&[]));
+    let row = advised_from(Some(&histories), false, &workload, &mut around(&[]));
     let container = &row.containers[0];
     assert_eq!(row.flags(container).first(), Some(&Flag::OomKills(12)));
     assert!(container.resource(Resource::Memory).unwrap().recommended_limit > Some("1Gi".parse().unwrap()));
