@@ -266,7 +266,7 @@ impl Evidence<'_> {
             Some(hard) if today.total().is_zero() && right_sized.total().is_zero() => {
                 (hard.clone(), "as it is: nothing here is charged for it".to_owned())
             }
-            _ => self.sized(&key.name, &used, [&today, &right_sized], past),
+            _ => Self::sized(&key.name, &used, [&today, &right_sized], past),
         };
         let full = |hard: &Quantity| {
             let per_day = past.map(|past| &past.per_day).filter(|per_day| per_day.is_positive())?;
@@ -287,13 +287,7 @@ impl Evidence<'_> {
     }
 
     /// An amount for what is needed, and why. Unless right-sized requests alone count, it also has room for those of today.
-    fn sized(
-        &self,
-        name: &str,
-        used: &Quantity,
-        [today, after]: [&Need; 2],
-        past: Option<&Past>,
-    ) -> (Quantity, String) {
+    fn sized(name: &str, used: &Quantity, [today, after]: [&Need; 2], past: Option<&Past>) -> (Quantity, String) {
         // Pods that are gone were as large as those of today, so they become as much smaller.
         let scaled = |amount: &Quantity, need: &Need| {
             let [all, part] = [today, need].map(|need| u64::try_from(need.total().milli_value()).unwrap_or(0));

@@ -85,14 +85,14 @@ fn advised(workload: &WorkloadEntry, used: &[(&str, Observed)], around: &mut Ove
     advised_from(Some(&histories(used)), false, workload, around)
 }
 
-/// What containers used today.
+/// The usage of containers on one day.
 fn histories(used: &[(&str, Observed)]) -> Histories {
     let mut histories = Histories::default();
     used.iter().for_each(|(container, observed)| histories.observe(0, container, 0, observed));
     histories
 }
 
-/// Settings of estimates, by which it is now.
+/// The settings with these of estimates, at the time of the tests.
 pub fn settings(mut estimates: Value) -> ParsedSettings {
     (estimates["namespace"], estimates["replayTime"]) = (json!("headroom"), json!("2026-11-22T12:00:00Z"));
     ParsedSettings::of(&json!({"estimates": estimates}))

@@ -80,7 +80,7 @@ impl Classifier {
         if let Some(maker) = maker
             && self.newest.get(&maker).is_none_or(|(of_newest, _)| time > of_newest.as_str())
         {
-            // Of a pod only what it runs is asked for.
+            // Nothing but what a pod runs is asked for.
             let spec = json!({"spec": object.get("spec")});
             self.newest.insert(maker, (time.to_owned(), CompressedObject::from(&spec)));
         }
