@@ -424,18 +424,10 @@ fn json_text(value: Option<&RawValue>) -> &[u8] {
 
 /// A number of at most 18 digits.
 fn digits(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || text.len() > 18 {
+    if !(1..=18).contains(&text.len()) {
         return None;
     }
-    let mut number = 0;
-    for byte in text {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        number = number * 10 + u64::from(digit);
-    }
-    Some(number)
+    text.iter().try_fold(0_u64, |number, byte| byte.is_ascii_digit().then(|| number * 10 + u64::from(byte - b'0')))
 }
 
 fn read_time(text: &[u8]) -> Result<i64, LineError> {

@@ -80,14 +80,10 @@ fn host(base: &Uri) -> Option<String> {
     })
 }
 
+/// The parameters of a query, each with `=`, by name and value.
 fn sorted(query: &str) -> String {
-    let mut parameters: Vec<(&str, &str)> = query
-        .split('&')
-        .filter(|part| !part.is_empty())
-        .map(|part| part.split_once('=').unwrap_or((part, "")))
-        .collect();
-    parameters.sort_unstable();
-    let parameters: Vec<_> = parameters.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut parameters: Vec<&str> = query.split('&').collect();
+    parameters.sort_unstable_by(|one, other| one.split_once('=').cmp(&other.split_once('=')));
     parameters.join("&")
 }
 

@@ -21,13 +21,13 @@ pub const PRESENT: Match<'static> = Match::IsNot("");
 impl fmt::Display for Match<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Is(value) | Self::OneOf([value]) => write!(f, "={}", Quoted(value)),
-            Self::IsNot(value) => write!(f, "!={}", Quoted(value)),
-            Self::Begins(values) => write!(f, "=~{}", Quoted(&any_of(values, ".*"))),
-            Self::Contains(value) => write!(f, "=~{}", Quoted(&format!(".*{}.*", literally(value)))),
-            Self::Like(pattern) => write!(f, "=~{}", Quoted(pattern)),
-            Self::Unlike(pattern) => write!(f, "!~{}", Quoted(pattern)),
-            Self::OneOf(values) => write!(f, "=~{}", Quoted(&any_of(values, ""))),
+            Self::Is(value) | Self::OneOf([value]) => write!(f, "={}", quoted(value)),
+            Self::IsNot(value) => write!(f, "!={}", quoted(value)),
+            Self::Begins(values) => write!(f, "=~{}", quoted(&any_of(values, ".*"))),
+            Self::Contains(value) => write!(f, "=~{}", quoted(&format!(".*{}.*", literally(value)))),
+            Self::Like(pattern) => write!(f, "=~{}", quoted(pattern)),
+            Self::Unlike(pattern) => write!(f, "!~{}", quoted(pattern)),
+            Self::OneOf(values) => write!(f, "=~{}", quoted(&any_of(values, ""))),
         }
     }
 }
@@ -39,23 +39,13 @@ fn any_of(values: &[&str], ending: &str) -> String {
 
 /// Escapes what has a meaning in a regular expression.
 fn literally(value: &str) -> String {
-    let mut text = String::with_capacity(value.len());
-    for character in value.chars() {
-        if r"\.+*?()|[]{}^$".contains(character) {
-            text.push('\\');
-        }
-        text.push(character);
-    }
-    text
+    let is_special = |letter: char| r"\.+*?()|[]{}^$".contains(letter);
+    value.chars().flat_map(|letter| is_special(letter).then_some('\\').into_iter().chain([letter])).collect()
 }
 
 /// A text as PromQL writes it, with nothing in it that could end it.
-struct Quoted<'a>(&'a str);
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\"{}\"", self.0.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
-    }
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }
 
 /// Matchers that are put into every selector, such as `cluster="prod"`, as a user wrote them.
