@@ -18,7 +18,7 @@ use self::answer::Point;
 pub use self::diagnose::diagnose;
 use headroom_usage::sample::{Batch, Resource, SampledContainer, Series, Window};
 
-use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, Literal, POD, Questions, Schema};
+use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, POD, Questions, Schema};
 use super::http::{Endpoint, Http};
 use super::{Reach, Sink, Source, SourceError, cluster_id, warn_of_unknown};
 use crate::json_splitter::{self, Split, Splitter};
@@ -26,15 +26,15 @@ use crate::json_splitter::{self, Split, Splitter};
 /// Points in one portion of an answer: what is in memory at a time.
 const PORTION: &str = "10000";
 /// Heapster's default.
-const DATABASE: &str = "k8s";
+pub const DATABASE: &str = "k8s";
 
 const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 
 #[derive(Clone)]
 pub struct InfluxdbOptions {
     pub endpoint: Endpoint,
-    /// Heapster's default if not given.
-    pub database: Option<String>,
+    /// Heapster's default unless given.
+    pub database: String,
     /// Put into every question, such as `cluster = 'prod'`, which is needed where several clusters share a database.
     pub condition: String,
     pub step_seconds: u32,
@@ -42,7 +42,7 @@ pub struct InfluxdbOptions {
 
 impl InfluxdbOptions {
     pub fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, database: None, condition: String::new(), step_seconds: 60 }
+        Self { endpoint, database: DATABASE.to_owned(), condition: String::new(), step_seconds: 60 }
     }
 }
 
@@ -59,10 +59,6 @@ impl InfluxDb {
     /// Sends nothing yet.
     pub fn new(options: &InfluxdbOptions) -> Result<Self, SourceError> {
         Ok(Self { http: Http::new(&options.endpoint)?, options: options.clone(), schema: OnceCell::new() })
-    }
-
-    fn database(&self) -> &str {
-        self.options.database.as_deref().unwrap_or(DATABASE)
     }
 
     /// Detects the schema. Fails if the database has neither of Heapster's.
@@ -95,7 +91,7 @@ impl InfluxDb {
             let measurements = measurements.collect::<Vec<_>>().join(", ");
             // InfluxDB answers the same about a database that is empty and of one that is not there.
             let measurements = if found.is_empty() { "nothing at all" } else { &measurements };
-            let database = self.database();
+            let database = &self.options.database;
             format!(
                 "no measurement of Heapster's (`memory/working_set`, `memory`): database `{database}` has {measurements}"
             )
@@ -115,11 +111,11 @@ impl InfluxDb {
         let several = values.into_iter().find(|(_, values)| values.len() > 1);
         Ok(several.map(|(tag, values)| {
             let example = values.first().map_or("", String::as_str);
-            let condition = format!("{tag} = {}", Literal(example));
+            let condition = format!("{tag} = {}", query::quoted(example));
             format!(
                 "database `{}` has the usage of several clusters (tag `{tag}`: {}): which one is this? Say so with \
                  `matchers: {condition}` in the file of --source",
-                self.database(),
+                self.options.database,
                 cluster_id::listed(&values)
             )
         }))
@@ -130,8 +126,9 @@ impl InfluxDb {
         question: &str,
         each: &mut (dyn FnMut(answer::InfluxSeries<Row>) + Send),
     ) -> Result<(), SourceError> {
+        let database = self.options.database.as_str();
         let parameters =
-            [("q", question), ("db", self.database()), ("epoch", "s"), ("chunked", "true"), ("chunk_size", PORTION)];
+            [("q", question), ("db", database), ("epoch", "s"), ("chunked", "true"), ("chunk_size", PORTION)];
         tracing::debug!(question, "asking");
         let mut answer = self.http.get("/query", &parameters).await?;
         if !answer.status.is_success() {
@@ -175,7 +172,7 @@ impl Source for InfluxDb {
         let questions = self.questions().await?;
         let mut without_image = BTreeSet::new();
         for resource in RESOURCES {
-            let question = questions.usage(resource, Literal(namespace), window, self.step_seconds());
+            let question = questions.usage(resource, namespace, window, self.step_seconds());
             self.ask::<Point>(&question, &mut |series| {
                 let [pod, name, image] = [POD, CONTAINER, IMAGE].map(|tag| series.tag(tag).to_owned());
                 if image.is_empty() {

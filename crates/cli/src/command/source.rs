@@ -300,7 +300,7 @@ impl InfluxDbArgs {
         let (file, url) = (self.source.file()?, self.url()?);
         let (url, database) = url.split_once(DATABASE);
         Ok(influxdb::InfluxdbOptions {
-            database: database.map(str::to_owned),
+            database: database.unwrap_or(influxdb::DATABASE).to_owned(),
             condition: file.matchers.clone().unwrap_or_default(),
             step_seconds: u32::try_from(file.step()?.unwrap_or(STEP))?,
             ..influxdb::InfluxdbOptions::new(file.endpoint(&url)?)

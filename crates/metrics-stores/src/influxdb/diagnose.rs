@@ -24,7 +24,7 @@ pub async fn diagnose(options: &InfluxdbOptions, our_clock: i64) -> Result<Vec<S
     };
     let questions = store.questions_in(schema);
     let names = RESOURCES.map(|resource| schema.name(resource)).join(" and ");
-    findings.push(SourceFinding::good("schema", format!("Heapster's, {names} in database `{}`", store.database())));
+    findings.push(SourceFinding::good("schema", format!("Heapster's, {names} in database `{}`", options.database)));
 
     if let Some(question) = store.several_clusters(&questions).await? {
         findings.push(SourceFinding::bad("cluster", question, "one store of the collector holds one cluster"));

@@ -1,7 +1,5 @@
 //! The questions, as InfluxQL text. Nothing is sent from here.
 
-use std::fmt;
-
 use headroom_usage::sample::{Resource, Window};
 
 use crate::cluster_id::LABELS;
@@ -65,9 +63,9 @@ impl Questions<'_> {
     /// Usage of one namespace by container, one value a step, with the time of the step's beginning. The peak of memory and the
     /// mean of CPU, which is a mean already. Several points in a step (a finer resolution, a container reported by two
     /// nodes) become one, and a step without any stays a gap.
-    pub fn usage(&self, resource: Resource, namespace: Literal<'_>, window: Window, step_seconds: u32) -> String {
+    pub fn usage(&self, resource: Resource, namespace: &str, window: Window, step_seconds: u32) -> String {
         let (measurement, field) = self.schema.metric(resource);
-        let merged = if resource == Resource::Cpu { "MEAN" } else { "MAX" };
+        let (merged, namespace) = (if resource == Resource::Cpu { "MEAN" } else { "MAX" }, quoted(namespace));
         format!(
             "SELECT {merged}(\"{field}\") FROM \"{measurement}\" WHERE {} AND \"{NAMESPACE}\" = {namespace} AND {} \
              GROUP BY time({step_seconds}s), \"{POD}\", \"{CONTAINER}\", \"{IMAGE}\" fill(none)",
@@ -128,13 +126,8 @@ fn within(window: Window) -> String {
 }
 
 /// A text from elsewhere as a string of InfluxQL, with nothing in it that could end it.
-#[derive(Debug, Clone, Copy)]
-pub struct Literal<'a>(pub &'a str);
-
-impl fmt::Display for Literal<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}'", self.0.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n"))
-    }
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n"))
 }
 
 #[cfg(test)]
@@ -145,7 +138,7 @@ mod tests {
 
     fn check(schema: Schema, resource: Resource, namespace: &str, expected: &str) {
         let questions = Questions { schema, condition: "" };
-        assert_eq!(questions.usage(resource, Literal(namespace), WINDOW, 60), expected);
+        assert_eq!(questions.usage(resource, namespace, WINDOW, 60), expected);
     }
 
     #[test]
@@ -170,7 +163,7 @@ mod tests {
         for schema in Schema::ALL {
             let questions = of(schema);
             for question in [
-                questions.usage(Resource::Cpu, Literal("shop"), WINDOW, 60),
+                questions.usage(Resource::Cpu, "shop", WINDOW, 60),
                 questions.namespaces(),
                 questions.clusters(),
                 questions.oldest(),

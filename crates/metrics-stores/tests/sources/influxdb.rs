@@ -14,7 +14,7 @@ use crate::data::{self, Cluster, Key, Points};
 use crate::prometheus::read;
 
 /// The schemas of Heapster: `Fields` with `withfields=true`.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 enum Schema {
     Measurements,
     Fields,
@@ -31,24 +31,23 @@ fn line_protocol(cluster: &Cluster, schema: Schema) -> String {
                 container.namespace, container.pod, container.name
             );
             let time = cluster.window.from + minute as i64 * 60 + 7;
-            let mut write_value = |metric: &str, of: &str, value: f64, node: &str| {
+            let mut write_value = |metric: &str, of: &str, tags: &str, value: f64| {
                 let (measurement, field) = match schema {
                     Schema::Measurements => (format!("{metric}/{of}"), "value"),
                     Schema::Fields => (metric.to_owned(), of),
                 };
-                let _ = writeln!(text, "{measurement},{tags},nodename={node} {field}={}i {time}", value.round());
+                let _ = writeln!(text, "{measurement},{tags} {field}={}i {time}", value.round());
             };
+            let on_node = |node: &str| format!("{tags},nodename={node}");
             if let Some(cores) = container.cpu[minute] {
-                write_value("cpu", "usage_rate", cores * 1000.0, "a");
+                write_value("cpu", "usage_rate", &on_node("a"), cores * 1000.0);
             }
             if let Some(bytes) = memory(container, minute) {
-                write_value("memory", "working_set", bytes, "a");
-                write_value("memory", "working_set", bytes, "b");
+                write_value("memory", "working_set", &on_node("a"), bytes);
+                write_value("memory", "working_set", &on_node("b"), bytes);
             }
             // The whole pod is not a container.
-            let (pod, field) =
-                if schema == Schema::Fields { ("cpu", "usage_rate") } else { ("cpu/usage_rate", "value") };
-            let _ = writeln!(text, "{pod},type=pod,namespace_name={} {field}=99999i {time}", container.namespace);
+            write_value("cpu", "usage_rate", &format!("type=pod,namespace_name={}", container.namespace), 99_999.0);
         }
     }
     text
@@ -138,15 +137,12 @@ async fn a_long_series_is_read_in_chunks() {
 #[tokio::test]
 async fn a_missing_database_or_one_not_from_heapster_is_reported() {
     let server = servers::influxdb();
-    let mut options = self::options(&server);
-    options.database = Some("other".to_owned());
-    let text = refused(&options).await;
+    let text = refused(&InfluxdbOptions { database: "other".to_owned(), ..options(&server) }).await;
     let expected =
         "database `other` has nothing at all: name the database after the URL, as in `http://influxdb:8086?db=NAME`";
     assert!(text.ends_with(expected), "{text}");
-    options.database = None;
     fill(&server, "requests,host=a value=1 0\n");
-    let text = refused(&options).await;
+    let text = refused(&options(&server)).await;
     assert!(text.contains("database `k8s` has `requests`: name"), "{text}");
 }
 
