@@ -20,6 +20,9 @@ pub enum Split {
     Documents,
 }
 
+/// Takes each element. An error of its ends the reading.
+pub type EachElement<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<(), SourceError> + Send);
+
 /// Splits one response; see [`Splitter::feed`].
 #[derive(Debug)]
 pub struct Splitter {
@@ -51,11 +54,7 @@ impl Splitter {
     }
 
     /// Takes the next bytes of the response and hands over each element that they complete.
-    pub fn feed(
-        &mut self,
-        bytes: &[u8],
-        each: &mut dyn FnMut(&[u8]) -> Result<(), SourceError>,
-    ) -> Result<(), SourceError> {
+    pub fn feed(&mut self, bytes: &[u8], each: EachElement<'_>) -> Result<(), SourceError> {
         let mut from = 0;
         for (at, &byte) in bytes.iter().enumerate() {
             if self.in_string {
@@ -113,11 +112,7 @@ impl Splitter {
         Ok(self.envelope)
     }
 
-    fn complete(
-        &mut self,
-        last: &[u8],
-        each: &mut dyn FnMut(&[u8]) -> Result<(), SourceError>,
-    ) -> Result<(), SourceError> {
+    fn complete(&mut self, last: &[u8], each: EachElement<'_>) -> Result<(), SourceError> {
         self.in_element = false;
         if self.started.is_empty() {
             return each(last);

@@ -11,7 +11,7 @@ use super::selector::Selector;
 use crate::SourceError;
 use crate::cloud_auth::Cloud;
 use crate::http::{Authentication, Http};
-use crate::json_splitter::{Split, Splitter};
+use crate::json_splitter::{EachElement, Split, Splitter};
 
 /// The bytes of the rows of an answer that are kept, unpacked. A row about a pod has some hundred.
 const MAX_KEPT_BYTES: usize = 128 << 20;
@@ -153,7 +153,7 @@ impl Api {
         path: &str,
         mut parameters: Vec<(&str, &str)>,
         split: Split,
-        each: &mut (dyn FnMut(&[u8]) -> Result<(), SourceError> + Send),
+        each: EachElement<'_>,
     ) -> Result<(), SourceError> {
         let timeout = format!("{}s", self.http.timeout.as_secs().max(1));
         let partial = if self.accept_partial { ["true", "0"] } else { ["false", "1"] };

@@ -8,7 +8,6 @@
 //! and costs the store more.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use headroom_usage::sample::Resource;
 
@@ -100,14 +99,20 @@ pub struct Queries<'a> {
 impl<'a> Queries<'a> {
     /// The usage of each container of these namespaces within each step; none if the store does not have the resource.
     pub fn usage(&self, namespaces: &[&str], resource: Resource, with_image: bool) -> Option<PromQl> {
-        let by = self.usage_labels(with_image);
-        let usage = match resource {
-            Resource::Cpu => format!("max by ({by}) ({})", self.of_series(namespaces, resource)?),
-            Resource::Memory => self.memory(namespaces, &by)?,
+        let (Names { memory, storage, .. }, by) = (self.names, self.usage_labels(with_image));
+        let peak = |metric: &str| self.peak(&self.usage_selector(metric, namespaces));
+        let usage = match (resource, self.of_series(namespaces, resource)) {
+            (_, Some(of_series)) => format!("max by ({by}) ({of_series})"),
+            (Resource::Cpu, None) => return None,
+            // What is swapped is added as series of one sum, since a join fails where two claim one container.
+            (Resource::Memory, None) => {
+                let [memory, swap] =
+                    [memory.as_deref()?, names::SWAP].map(|of| format!("max by ({by}) ({})", peak(of)));
+                format!("sum by ({by}) ({memory} or label_replace({swap}, \"swap\", \"1\", \"\", \"\"))")
+            }
             // The sum of all devices.
-            Resource::EphemeralStorage => {
-                let peak = self.peak(&self.usage_selector(self.names.storage.as_ref()?, namespaces));
-                format!("sum by ({by}) (max by ({by}, device) ({peak}))")
+            (Resource::EphemeralStorage, None) => {
+                format!("sum by ({by}) (max by ({by}, device) ({}))", peak(storage.as_deref()?))
             }
         };
         Some(PromQl(usage))
@@ -121,17 +126,6 @@ impl<'a> Queries<'a> {
             Resource::Memory if !swaps => Some(self.peak(&self.usage_selector(memory.as_ref()?, namespaces))),
             Resource::Memory | Resource::EphemeralStorage => None,
         }
-    }
-
-    /// The memory of each container, with what is swapped: added as series of one sum, since a join fails where two claim one
-    /// container.
-    fn memory(&self, namespaces: &[&str], by: &str) -> Option<String> {
-        let most = |metric: &str| format!("max by ({by}) ({})", self.peak(&self.usage_selector(metric, namespaces)));
-        let memory = most(self.names.memory.as_ref()?);
-        if !self.names.swaps {
-            return Some(memory);
-        }
-        Some(format!("sum by ({by}) ({memory} or label_replace({}, \"swap\", \"1\", \"\", \"\"))", most(names::SWAP)))
     }
 
     /// CPU in cores, averaged over [`rate_seconds`]. `rate` sees counter resets, and gives nothing where the counter was not
@@ -171,13 +165,10 @@ impl<'a> Queries<'a> {
         let queries = Queries { pods: &self.pods.clone().and_all(&group.pods.matchers(pod)), ..*self };
         let usage = queries.usage(namespaces, resource, false)?.0;
         let of_series = queries.of_series(namespaces, resource).filter(|_| group.has_single_series);
-        let mut rank = String::new();
-        let mut before = 0;
-        for (moment, permille) in (first..).zip(permilles) {
-            let separator = if rank.is_empty() { "" } else { " + " };
-            let _ = write!(rank, "{separator}{} * (time() >= bool {moment})", permille.saturating_sub(before));
-            before = *permille;
-        }
+        let before = std::iter::once(0).chain(permilles.iter().copied());
+        let widths = permilles.iter().zip(before).map(|(permille, before)| permille.saturating_sub(before));
+        let steps = (first..).zip(widths).map(|(moment, width)| format!("{width} * (time() >= bool {moment})"));
+        let rank = steps.collect::<Vec<_>>().join(" + ");
         let percentiles = |usage: &str| format!("quantile_over_time(({rank}) / 1000, ({usage})[{seconds}s:{step}s])");
         let by = self.place(group).labels();
         let digest = match of_series {
