@@ -18,7 +18,6 @@ mod absence;
 mod clusters;
 mod images;
 mod jobs;
-mod oom;
 
 mod probe;
 pub mod reader;
