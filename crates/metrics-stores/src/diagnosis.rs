@@ -82,6 +82,12 @@ pub fn history(found: String, is_long: bool) -> SourceFinding {
     if is_long { SourceFinding::good("history", found) } else { SourceFinding::doubtful("history", found, advice) }
 }
 
+/// The usual distance between samples, or age of them: others may be missing or late.
+pub fn median(mut seconds: Vec<i64>) -> Option<i64> {
+    seconds.sort_unstable();
+    seconds.get(seconds.len() / 2).copied()
+}
+
 /// For people: `3 d 2 h`, with the two largest units.
 pub fn duration(seconds: i64) -> String {
     let units = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];

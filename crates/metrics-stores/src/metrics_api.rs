@@ -316,8 +316,7 @@ pub async fn diagnose(client: kube::Client, our_clock: i64) -> Result<Vec<Source
     } else {
         SourceFinding::bad("metrics API", found, "look at metrics-server's log: it may not reach the kubelets")
     });
-    ages.sort_unstable();
-    if let Some(&age) = ages.get(ages.len() / 2) {
+    if let Some(age) = diagnosis::median(ages) {
         let found = format!("measured {age} s ago");
         findings.push(if age <= MAX_AGE {
             SourceFinding::good("sample age", found)

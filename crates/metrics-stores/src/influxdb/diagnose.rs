@@ -54,10 +54,8 @@ pub async fn diagnose(options: &InfluxdbOptions, our_clock: i64) -> Result<Vec<S
     let advice = format!("their points have no tag `{IMAGE}`, so their usage is left out");
     findings.push(diagnosis::matched(named.len(), found, example, none, &advice));
     findings.extend(diagnosis::impossible(&impossible));
-    intervals.sort_unstable();
-    if let Some(interval) = intervals.get(intervals.len() / 2) {
-        findings.push(SourceFinding::good("sample interval", format!("{interval} s")));
-    }
+    let interval = diagnosis::median(intervals);
+    findings.extend(interval.map(|interval| SourceFinding::good("sample interval", format!("{interval} s"))));
     let mut oldest = None;
     store.ask::<Point>(&questions.oldest(), &mut |series| oldest = series.values.first().map(|point| point.0)).await?;
     findings.extend(oldest.map(|oldest| diagnosis::history(duration(now - oldest), now - oldest >= 30 * 86_400)));

@@ -38,27 +38,27 @@ impl Probe {
         if self.clusters.id() != ClusterId::default() {
             findings.push(SourceFinding::good("cluster", format!("one {}", self.clusters.id())));
         }
-        findings.push(match &self.state {
-            Some(_) if self.state_ago > 0 => SourceFinding::doubtful(
+        findings.push(match (&self.state, &self.usage_image) {
+            (Some(_), _) if self.state_ago > 0 => SourceFinding::doubtful(
                 "image",
                 format!("`{}` was seen last {} ago", self.wanted.info(), duration(self.state_ago)),
                 "check that kube-state-metrics runs and is scraped; usage whose image is not known waits for it for some hours",
             ),
-            Some(NameCount { name, containers }) if name.image != "image" => SourceFinding::good(
+            (Some(NameCount { name, containers }), _) if name.image != "image" => SourceFinding::good(
                 "image",
                 format!("`{}` of `{}`, {containers} containers, labels {}", name.image, name.info, labels(&name.place)),
             ),
-            Some(NameCount { name, containers }) => SourceFinding::doubtful(
+            (Some(NameCount { name, containers }), _) => SourceFinding::doubtful(
                 "image",
                 format!("`image` of `{}`, {containers} containers; no `image_spec`", name.info),
                 "update kube-state-metrics to 2.0 or later: `image` is what the runtime made of the image, and pods may call it otherwise",
             ),
-            None if self.usage_image.containers > 0.0 => SourceFinding::doubtful(
+            (None, Some(NameCount { name, containers })) => SourceFinding::doubtful(
                 "image",
-                format!("only the label `{}` of the usage series, {} containers", self.usage_image.name, self.usage_image.containers),
+                format!("only the label `{name}` of the usage series, {containers} containers"),
                 "scrape kube-state-metrics: it has the image as pods name it, also of init containers, and OOM kills",
             ),
-            None => SourceFinding::bad(
+            (None, None) => SourceFinding::bad(
                 "image",
                 format!("no `{}`, and no label with an image on the usage series", self.wanted.info()),
                 "`recommend` needs no images; to collect the history of images, scrape kube-state-metrics, or name the metric as `metrics.info` in --source",

@@ -93,14 +93,13 @@ pub fn of_usage<'a>(row: &'a AnswerSeries, label: Option<&str>) -> Option<&'a st
 mod tests {
     use super::super::answer;
     use super::super::names::{ContainerLabels, Overrides, PLACE};
-    use super::super::selector::Matchers;
     use headroom_usage::sample::{Resource, Sample};
 
     use super::*;
 
     fn state() -> State {
-        let (info, place) = (Overrides::default().info(), ContainerLabels::of(PLACE));
-        State { info, place, image: "image_spec".into(), job: Matchers::default() }
+        let mut states = Overrides::default().states().into_iter();
+        states.find(|state| state.place == ContainerLabels::of(PLACE)).unwrap()
     }
 
     fn images(rows: &[(&str, &[i64])]) -> Images {

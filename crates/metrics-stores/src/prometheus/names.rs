@@ -168,10 +168,6 @@ impl Overrides {
         places(&[EXPORTED_PLACE, PLACE, old, relabelled], &self.labels)
     }
 
-    pub fn state_places(&self) -> Vec<ContainerLabels> {
-        places(&[EXPORTED_PLACE, PLACE], &self.info_labels)
-    }
-
     pub fn usage_images(&self) -> Vec<String> {
         images(["image", GOOGLE_IMAGE], &self.labels)
     }
@@ -180,10 +176,16 @@ impl Overrides {
         self.metrics.info.clone().unwrap_or_else(|| INFO.to_owned())
     }
 
-    /// `image_spec` is what the pod's spec says, which is what an admission request will hold; `image` is what the
-    /// runtime made of it, and the only label of old versions.
-    pub fn state_images(&self) -> Vec<String> {
-        images(["image_spec", "image"], &self.info_labels)
+    /// The possible names of kube-state-metrics, the likeliest first. `image_spec` is what the pod's spec says, which is what an
+    /// admission request will hold; `image` is what the runtime made of it, and the only label of old versions.
+    pub fn states(&self) -> Vec<State> {
+        let mut states = Vec::new();
+        for place in places(&[EXPORTED_PLACE, PLACE], &self.info_labels) {
+            let images = images(["image_spec", "image"], &self.info_labels).into_iter();
+            let state = |image| State { info: self.info(), place: place.clone(), image, job: Matchers::default() };
+            states.extend(images.map(state));
+        }
+        states
     }
 }
 

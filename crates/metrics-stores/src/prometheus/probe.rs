@@ -3,6 +3,7 @@
 
 use crate::SourceError;
 use crate::cluster_id::LABELS;
+use crate::diagnosis::median;
 
 use super::PrometheusOptions;
 use super::absence::{self, Absence};
@@ -30,7 +31,7 @@ pub(super) struct Probe {
     pub storage: Option<NameCount<String>>,
     pub usage: ContainerLabels,
     pub usage_jobs: Jobs,
-    pub usage_image: NameCount<String>,
+    pub usage_image: Option<NameCount<String>>,
     pub state_jobs: Jobs,
     pub state: Option<NameCount<State>>,
     /// The seconds since kube-state-metrics was seen.
@@ -64,14 +65,9 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
         query::count_of_containers(metric, place, image, matchers)
     };
     let usages = wanted.usages(api.is_google);
-    let states: Vec<(ContainerLabels, String)> = wanted
-        .state_places()
-        .into_iter()
-        .flat_map(|place| wanted.state_images().into_iter().map(move |image| (place.clone(), image)))
-        .collect();
+    let states = wanted.states();
     let of_states =
-        || states.iter().map(|(place, image)| count(&wanted.info(), place, Some(image))).collect::<Vec<PromQl>>();
-
+        || -> Vec<PromQl> { states.iter().map(|state| count(&state.info, &state.place, Some(&state.image))).collect() };
     let of_usages = |matchers: &Matchers| -> Vec<PromQl> {
         let metrics = |usage: &UsageNames| {
             let metrics = [&usage.memory, &usage.cpu.metric].into_iter();
@@ -115,20 +111,18 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     let cpu = NameCount { name: names.cpu, containers: cpu };
     let metric = if memory.containers > 0.0 { &memory.name } else { &cpu.name.metric };
     let counted: Vec<f64> = states.iter().map(|_| next().unwrap_or_default()).collect();
-    let of = |counted: &[f64]| -> Option<NameCount<State>> {
-        let both = states.iter().zip(counted);
-        let ((place, image), containers) = both.into_iter().find(|(_, containers)| **containers > 0.0)?;
-        let name = State { info: wanted.info(), place: place.clone(), image: image.clone(), job: Matchers::default() };
-        Some(NameCount { name, containers: *containers })
+    let first = |counted: Vec<f64>| {
+        let counted = states.iter().zip(counted);
+        let mut found = counted.map(|(name, containers)| NameCount { name: name.clone(), containers });
+        found.find(|state| state.containers > 0.0)
     };
-    let (mut state, mut state_ago) = (of(&counted), 0);
+    let (mut state, mut state_ago) = (first(counted), 0);
     for ago in AWAY {
         if state.is_some() {
             break;
         }
         let rows = api.moments(&of_states(), Some(now - ago)).await?;
-        let counted: Vec<f64> = rows.iter().map(|rows| number(rows).unwrap_or_default()).collect();
-        state = of(&counted);
+        state = first(rows.iter().map(|rows| number(rows).unwrap_or_default()).collect());
         state_ago = state.as_ref().map_or(0, |_| ago);
     }
 
@@ -166,13 +160,9 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     let swapped = number(&next());
     // A recording rule is taken as it is.
     let swaps = metric == names::MEMORY && swapped.is_some();
-    let mut usage_image = NameCount { name: String::new(), containers: 0.0 };
-    for name in images {
-        let containers = number(&next()).unwrap_or_default();
-        if usage_image.containers == 0.0 {
-            usage_image = NameCount { containers, name };
-        }
-    }
+    let counted = images.into_iter().map(|name| NameCount { name, containers: number(&next()).unwrap_or_default() });
+    // Each has an answer.
+    let usage_image = counted.collect::<Vec<_>>().into_iter().find(|image| image.containers > 0.0);
     let mut state_jobs = Jobs::default();
     let mut created = Vec::new();
     if let Some(state) = &mut state {
@@ -246,7 +236,7 @@ impl Probe {
             storage: self.storage.as_ref().and_then(NameCount::found).cloned(),
             usage: self.usage.clone(),
             usage_job: self.usage_jobs.matchers(),
-            usage_image: self.usage_image.found().cloned(),
+            usage_image: self.usage_image.as_ref().map(|image| image.name.clone()),
             state: self.state.as_ref().map(|state| state.name.clone()),
             state_away_since: is_away.then_some(self.now - self.state_ago),
             // A minute, Prometheus' default, if the store is too young to know it.
@@ -267,13 +257,9 @@ async fn scrape_seconds(api: &Api, metric: &str, steadiest: &[AnswerSeries]) -> 
     }
 }
 
-/// The median, because a scrape may be missing.
 fn usual_distance(points: &[(i64, f64)]) -> Option<u32> {
-    let mut distances: Vec<i64> =
-        points.windows(2).filter_map(|pair| pair.last()?.0.checked_sub(pair.first()?.0)).collect();
-    distances.sort_unstable();
-    let median = *distances.get(distances.len() / 2)?;
-    u32::try_from(median.clamp(1, 600)).ok()
+    let distances = points.windows(2).filter_map(|pair| pair.last()?.0.checked_sub(pair.first()?.0));
+    u32::try_from(median(distances.collect())?.clamp(1, 600)).ok()
 }
 
 pub(super) fn labels(place: &ContainerLabels) -> String {

@@ -529,20 +529,15 @@ mod tests {
     use super::*;
 
     fn names(scrape_seconds: u32) -> Names {
-        let overrides = Overrides::default();
+        let (overrides, place) = (Overrides::default(), ContainerLabels::of(PLACE));
         Names {
             cpu: Some(overrides.cpu()),
             memory: Some(overrides.memory()),
             storage: None,
-            usage: ContainerLabels::of(PLACE),
+            state: overrides.states().into_iter().find(|state| state.place == place),
+            usage: place,
             usage_job: Matchers::default(),
             usage_image: Some("image".into()),
-            state: Some(State {
-                info: overrides.info(),
-                place: ContainerLabels::of(PLACE),
-                image: "image_spec".into(),
-                job: Matchers::default(),
-            }),
             state_away_since: None,
             scrape_seconds,
             metrics_ql: false,
