@@ -137,17 +137,16 @@ impl Authorize for Identity {
     }
 
     async fn authorize(&self, base: &Uri, request: &mut Request<Vec<u8>>) -> Result<(), SourceError> {
-        match (self.credentials().await?, &self.provider) {
-            (Credentials::Token(token), _) => {
+        match self.credentials().await? {
+            Credentials::Token(token) => {
                 let value = authorization("Bearer", token.expose_secret());
                 let value = value.map_err(|what| SourceError::Permanent(format!("the token of the cloud {what}")))?;
                 request.headers_mut().insert(AUTHORIZATION, value);
                 Ok(())
             }
-            (Credentials::Keys(keys), Provider::Aws(account)) => {
-                signature::sign(request, base, &keys, &account.region, aws::SERVICE, clock::now())
+            Credentials::Keys { keys, region } => {
+                signature::sign(request, base, &keys, &region, aws::SERVICE, clock::now())
             }
-            (Credentials::Keys(_), _) => Err(SourceError::Permanent("only Amazon gives keys".to_owned())),
         }
     }
 

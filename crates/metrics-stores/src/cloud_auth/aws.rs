@@ -22,7 +22,7 @@ const ALWAYS: i64 = i64::MAX;
 pub const SERVICE: &str = "aps";
 
 pub struct AwsAccount {
-    pub region: String,
+    region: String,
     way: Way,
 }
 
@@ -88,10 +88,8 @@ impl AwsAccount {
     }
 
     pub async fn ask(&self) -> Result<ExpiringCredentials, SourceError> {
-        match &self.way {
-            Way::Environment(keys) => {
-                Ok(ExpiringCredentials { credentials: Credentials::Keys(keys.clone()), until: ALWAYS })
-            }
+        let (keys, until) = match &self.way {
+            Way::Environment(keys) => (keys.clone(), ALWAYS),
             Way::ServiceAccount { sts, role, session, token_file } => {
                 let token = token_in(token_file)?;
                 let form = Form::default()
@@ -101,7 +99,7 @@ impl AwsAccount {
                     .with("RoleSessionName", session)
                     .with_secret("WebIdentityToken", token.trim());
                 let answer = sts.post("/", form).await?;
-                assumed(&text(answer, ADVICE).await?).ok_or_else(|| unreadable(sts))
+                assumed(&text(answer, ADVICE).await?).ok_or_else(|| unreadable(sts))?
             }
             Way::Container { http, path, token } => {
                 let mut headers = HeaderMap::new();
@@ -113,18 +111,21 @@ impl AwsAccount {
                     headers.insert(AUTHORIZATION, sensitive(token.trim()).map_err(|_| unreadable(http))?);
                 }
                 let answer = http.send(Method::GET, path, &[], headers, Vec::new(), &[]).await?;
-                Ok(json::<RoleCredentials>(http, answer, ADVICE).await?.kept())
+                json::<RoleCredentials>(http, answer, ADVICE).await?.keys()
             }
-            Way::Machine { metadata } => machine(metadata).await,
-        }
+            Way::Machine { metadata } => machine(metadata).await?,
+        };
+        let credentials = Credentials::Keys { keys, region: self.region.clone() };
+        Ok(ExpiringCredentials { credentials, until })
     }
 }
 
 impl RoleCredentials {
-    fn kept(self) -> ExpiringCredentials {
+    /// The keys, and when they expire.
+    fn keys(self) -> (Keys, i64) {
         let Self { access_key_id: id, secret_access_key, token, expiration } = self;
         let keys = Keys { id, secret: secret_access_key.into(), session: Some(token.into()) };
-        ExpiringCredentials { credentials: Credentials::Keys(keys), until: expiration.as_second() }
+        (keys, expiration.as_second())
     }
 }
 
@@ -150,7 +151,7 @@ fn container(named: &dyn Fn(&str) -> Option<String>) -> Result<Option<Way>, Sour
 }
 
 /// The metadata server gives its answers only against a token of its own (IMDSv2).
-async fn machine(metadata: &Http) -> Result<ExpiringCredentials, SourceError> {
+async fn machine(metadata: &Http) -> Result<(Keys, i64), SourceError> {
     const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
     let lifetime = HeaderName::from_static("x-aws-ec2-metadata-token-ttl-seconds");
     let headers = HeaderMap::from_iter([(lifetime, HeaderValue::from_static(METADATA_TOKEN_SECONDS))]);
@@ -161,7 +162,7 @@ async fn machine(metadata: &Http) -> Result<ExpiringCredentials, SourceError> {
     let get = async |path: &str| metadata.send(Method::GET, path, &[], headers.clone(), Vec::new(), &[]).await;
     let roles = text(get(ROLES).await?, "does the machine have a role?").await?;
     let role = roles.lines().next().unwrap_or_default().trim();
-    Ok(json::<RoleCredentials>(metadata, get(&format!("{ROLES}{role}")).await?, ADVICE).await?.kept())
+    Ok(json::<RoleCredentials>(metadata, get(&format!("{ROLES}{role}")).await?, ADVICE).await?.keys())
 }
 
 fn unreadable(http: &Http) -> SourceError {
@@ -169,15 +170,14 @@ fn unreadable(http: &Http) -> SourceError {
 }
 
 /// The keys in the XML that STS answers with. It holds each element once.
-fn assumed(xml: &str) -> Option<ExpiringCredentials> {
+fn assumed(xml: &str) -> Option<(Keys, i64)> {
     let element = |name: &str| {
         let (_, rest) = xml.split_once(&format!("<{name}>"))?;
         Some(rest.split_once(&format!("</{name}>"))?.0.trim().to_owned())
     };
     let until = element("Expiration")?.parse::<jiff::Timestamp>().ok()?.as_second();
     let session = Some(element("SessionToken")?.into());
-    let keys = Keys { id: element("AccessKeyId")?, secret: element("SecretAccessKey")?.into(), session };
-    Some(ExpiringCredentials { credentials: Credentials::Keys(keys), until })
+    Some((Keys { id: element("AccessKeyId")?, secret: element("SecretAccessKey")?.into(), session }, until))
 }
 
 #[cfg(test)]
@@ -200,9 +200,7 @@ mod tests {
         let xml = "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>\
                    <AccessKeyId>ASIA1</AccessKeyId><SecretAccessKey>s/+=</SecretAccessKey><SessionToken>t==</SessionToken>\
                    <Expiration>2026-11-21T01:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>";
-        let Some(ExpiringCredentials { credentials: Credentials::Keys(keys), until }) = assumed(xml) else {
-            panic!("{xml}")
-        };
+        let (keys, until) = assumed(xml).unwrap();
         assert_eq!((keys.id.as_str(), keys.secret.expose_secret(), until), ("ASIA1", "s/+=", 1_795_222_800));
         assert!(assumed("<html>").is_none() && assumed(&xml.replace("Expiration", "Other")).is_none());
     }

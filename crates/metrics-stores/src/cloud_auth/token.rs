@@ -28,7 +28,11 @@ pub struct ExpiringCredentials {
 #[derive(Clone)]
 pub enum Credentials {
     Token(SecretString),
-    Keys(Keys),
+    /// Sign requests to Amazon in a region.
+    Keys {
+        keys: Keys,
+        region: String,
+    },
 }
 
 /// The token in the answer of Google or Azure.
