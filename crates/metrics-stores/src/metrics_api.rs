@@ -350,32 +350,6 @@ mod tests {
                       {"name":"gone","usage":{"cpu":"1"}}]}"#;
 
     #[test]
-    fn measurements_get_the_image_of_the_pods_spec() {
-        let (metrics, pod) = (serde_json::from_str(METRICS).unwrap(), serde_json::from_str(POD).unwrap());
-        let series = join(&metrics, &pod, Window { from: 600, to: 660 });
-        let reported: Vec<_> =
-            series.iter().map(|series| (series.container.image.as_str(), series.resource, series.samples[0])).collect();
-        let sample = |value| Sample { time: 600, value, seconds: 60 };
-        assert_eq!(
-            reported,
-            [
-                ("nginx:1.27", Resource::Cpu, sample(12_345_678)),
-                ("nginx:1.27", Resource::Memory, sample(1_263_616)),
-                ("envoy:1", Resource::Cpu, sample(3_000_000)),
-                ("envoy:1", Resource::Memory, sample(7_000_000)),
-            ]
-        );
-    }
-
-    #[test]
-    fn a_kill_tells_the_limit_or_else_what_was_used() {
-        let pod: Pod = serde_json::from_str(POD).unwrap();
-        let used = |container: &str| (container == "proxy").then_some(7_000_000);
-        assert_eq!(kills(&pod, used), [("nginx", 630, 64 << 20), ("proxy", 660, 7_000_000)]);
-        assert_eq!(kills(&pod, |_| None), [("nginx", 630, 64 << 20)]);
-    }
-
-    #[test]
     fn amounts_that_nobody_counts_hide_no_others() {
         for odd in ["1e30", "-1e30", "1e400", "many", ""] {
             let metrics = METRICS.replace("12345678n", odd).replace("1234Ki", odd);
