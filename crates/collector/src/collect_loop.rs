@@ -15,6 +15,7 @@ use headroom_usage::profile::RestrictedNamespaces;
 use headroom_usage::window_merge::DAYS_KEPT;
 use headroom_usage::{DAY, day_of};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::backfill::{BackfillOutcome, BackfillRun, RunError};
@@ -135,11 +136,11 @@ impl Rounds {
             }
             Destination::Folder(_) | Destination::Stdout => Restrictions::none(),
         };
-        let mut next_restrictions = tokio::time::Instant::now();
-        let mut next_round = tokio::time::Instant::now();
+        let mut next_restrictions = Instant::now();
+        let mut next_round = Instant::now();
         let mut next_publication = next_round;
         while !self.stop.is_cancelled() {
-            let is_publication = tokio::time::Instant::now() >= next_publication;
+            let is_publication = Instant::now() >= next_publication;
             let done = match is_publication || !self.identified.load(Ordering::Relaxed) {
                 true => self.round().await,
                 false => self.read().await.and_then(unread),
@@ -153,7 +154,7 @@ impl Rounds {
                     Ok(()) => {
                         self.metrics.stores_damaged.inc();
                         self.identified = AtomicBool::new(false);
-                        next_publication = tokio::time::Instant::now();
+                        next_publication = Instant::now();
                         continue;
                     }
                     Err(error) => tracing::error!("{error}"),
@@ -168,13 +169,13 @@ impl Rounds {
                 next_publication = following(next_publication, interval);
             }
             next_round = following(next_round, step);
-            while tokio::time::Instant::now() < next_round && !self.stop.is_cancelled() {
+            while Instant::now() < next_round && !self.stop.is_cancelled() {
                 tokio::select! {
-                    () = tokio::time::sleep_until(next_round.min(tokio::time::Instant::now() + TICK)) => {}
+                    () = tokio::time::sleep_until(next_round.min(Instant::now() + TICK)) => {}
                     () = self.stop.cancelled() => {}
-                    restricted = restrictions.changed(), if next_restrictions <= tokio::time::Instant::now() => {
+                    restricted = restrictions.changed(), if next_restrictions <= Instant::now() => {
                         self.update_quarters(Some(restricted)).await;
-                        next_restrictions = tokio::time::Instant::now() + RESTRICTIONS_INTERVAL;
+                        next_restrictions = Instant::now() + RESTRICTIONS_INTERVAL;
                     }
                 }
             }
@@ -250,7 +251,7 @@ impl Rounds {
         let latest = clock::now().saturating_add(DAY);
         let import = Import { store, step_seconds, latest, metrics, progress, stop };
         for path in paths {
-            let begun = std::time::Instant::now();
+            let begun = Instant::now();
             let imported = import.file(path)?;
             let seconds = begun.elapsed().as_secs_f64();
             let file = path.display();
@@ -362,14 +363,9 @@ impl Rounds {
 }
 
 /// The next time in a series at this interval, without those that were missed.
-fn following(last: tokio::time::Instant, interval: Duration) -> tokio::time::Instant {
-    let now = tokio::time::Instant::now();
-    let mut next = last + interval;
-    if next < now {
-        let missed = (now - last).as_nanos() / interval.as_nanos().max(1);
-        next = last + interval.saturating_mul(u32::try_from(missed).unwrap_or(u32::MAX)) + interval;
-    }
-    next
+fn following(last: Instant, interval: Duration) -> Instant {
+    let passed = last.elapsed().as_nanos() / interval.as_nanos().max(1);
+    last + interval.saturating_mul(u32::try_from(passed).unwrap_or(u32::MAX)) + interval
 }
 
 /// Fails if anything was left to the next run.

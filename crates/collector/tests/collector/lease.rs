@@ -27,12 +27,19 @@ async fn lease_of(server: &std::sync::Arc<ApiServer>, store: &str) -> RenewedLea
     lease(ProfileCluster::new(server.client().await, false, &pace()).api, "headroom", store, FAST, &Parts::default())
 }
 
+/// Takes the Lease, and returns how long that took.
+async fn take(lease: &RenewedLease) -> Duration {
+    let begun = Instant::now();
+    assert_eq!(lease.take().await.unwrap(), Turn::Ours);
+    begun.elapsed()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_holds_the_lease_and_the_other_names_the_holder() {
     let server = ApiServer::new("1");
     let (first, second) = (lease_of(&server, "aaaa").await, lease_of(&server, "bbbb").await);
-    assert_eq!(first.take().await.unwrap(), Turn::Ours);
-    assert_eq!(first.take().await.unwrap(), Turn::Ours);
+    take(&first).await;
+    take(&first).await;
     let holder = server.holder();
     assert!(holder.ends_with("_aaaa"), "{holder}");
     let begun = Instant::now();
@@ -48,16 +55,14 @@ async fn one_holds_the_lease_and_the_other_names_the_holder() {
 
     first.release().await;
     assert!(!first.is_ours() && server.holder().is_empty());
-    let begun = Instant::now();
-    assert_eq!(second.take().await.unwrap(), Turn::Ours);
-    assert!(begun.elapsed() < FAST.duration / 2, "a released Lease was not taken at once");
+    assert!(take(&second).await < FAST.duration / 2, "a released Lease was not taken at once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_under_way_does_not_prevent_the_release() {
     let server = ApiServer::new("1");
     let lease = lease_of(&server, "aaaa").await;
-    assert_eq!(lease.take().await.unwrap(), Turn::Ours);
+    take(&lease).await;
     let (within, is_renewed) = (Arc::downgrade(&server), AtomicBool::new(false));
     server.on_request(move |request| {
         let is_release =
@@ -74,19 +79,11 @@ async fn a_renewal_under_way_does_not_prevent_the_release() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lease_of_a_killed_collector_expires() {
     let server = ApiServer::new("1");
-    let killed = lease_of(&server, "aaaa").await;
-    assert_eq!(killed.take().await.unwrap(), Turn::Ours);
-    drop(killed);
+    take(&lease_of(&server, "aaaa").await).await;
     // With the same store, the Lease is taken at once, because no other collector can have that store open.
-    let begun = Instant::now();
-    let again = lease_of(&server, "aaaa").await;
-    assert_eq!(again.take().await.unwrap(), Turn::Ours);
-    assert!(begun.elapsed() < FAST.duration / 2);
-    drop(again);
-    let other = lease_of(&server, "bbbb").await;
-    let begun = Instant::now();
-    assert_eq!(other.take().await.unwrap(), Turn::Ours);
-    assert!(begun.elapsed() >= FAST.duration / 2, "{:?}", begun.elapsed());
+    assert!(take(&lease_of(&server, "aaaa").await).await < FAST.duration / 2);
+    let waited = take(&lease_of(&server, "bbbb").await).await;
+    assert!(waited >= FAST.duration / 2, "{waited:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,8 +94,7 @@ async fn only_one_of_many_gets_the_lease() {
         let lease = lease_of(&server, &format!("{number:04}")).await;
         tasks.push(tokio::spawn(async move { (lease.take().await.unwrap(), lease) }));
     }
-    let mut winners = 0;
-    let mut kept = Vec::new();
+    let (mut winners, mut kept) = (0, Vec::new());
     for task in tasks {
         let (turn, lease) = task.await.unwrap();
         winners += u32::from(turn == Turn::Ours);
@@ -112,7 +108,7 @@ async fn a_collector_that_loses_the_lease_stops_writing() {
     let server = ApiServer::new("1");
     let (_folder, store) = store().await;
     let ours = lease_of(&server, store.id()).await;
-    assert_eq!(ours.take().await.unwrap(), Turn::Ours);
+    take(&ours).await;
     let cluster = Destination::Cluster(Box::new(server.start().await));
     publish_to(&store, &cluster, NOW, Some(&ours), false).await.unwrap();
     let written = server.writes();
@@ -133,12 +129,12 @@ async fn a_collector_that_loses_the_lease_stops_writing() {
 async fn an_unreachable_api_server_ends_the_turn_in_time() {
     let server = ApiServer::new("1");
     let ours = lease_of(&server, "aaaa").await;
-    assert_eq!(ours.take().await.unwrap(), Turn::Ours);
+    take(&ours).await;
     server.fail(|_| Some(status(503, "etcd has no leader")));
     tokio::time::sleep(FAST.duration).await;
     assert!(!ours.is_ours());
     server.fail(|_| None);
-    assert_eq!(ours.take().await.unwrap(), Turn::Ours);
+    take(&ours).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
