@@ -145,18 +145,18 @@ pub struct Response {
 
 /// A form, as token servers read it.
 #[derive(Default)]
-pub struct Form {
-    fields: Vec<(&'static str, String)>,
+pub struct Form<'n> {
+    fields: Vec<(&'n str, String)>,
     secrets: Vec<String>,
 }
 
-impl Form {
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+impl<'n> Form<'n> {
+    pub fn with(mut self, name: &'n str, value: impl Into<String>) -> Self {
         self.fields.push((name, value.into()));
         self
     }
 
-    pub fn with_secret(mut self, name: &'static str, value: &str) -> Self {
+    pub fn with_secret(mut self, name: &'n str, value: &str) -> Self {
         self.secrets.push(value.to_owned());
         self.with(name, value)
     }
@@ -246,26 +246,17 @@ impl Http {
     pub async fn get_or_post(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Response, SourceError> {
         // Servers and proxies read 8 KB, and quoting makes a parameter longer.
         const MOST: usize = 4_000;
-        match parameters.iter().map(|(_, value)| value.len()).sum::<usize>() > MOST {
-            true => self.send_form(path, parameters, &[]).await,
-            false => self.get(path, parameters).await,
+        if parameters.iter().map(|(_, value)| value.len()).sum::<usize>() <= MOST {
+            return self.get(path, parameters).await;
         }
+        self.post(path, parameters.iter().fold(Form::default(), |form, (name, value)| form.with(name, *value))).await
     }
 
-    pub async fn post(&self, path: &str, Form { fields, secrets }: Form) -> Result<Response, SourceError> {
-        self.send_form(path, &fields, &secrets).await
-    }
-
-    async fn send_form<N: AsRef<str>, V: AsRef<str>>(
-        &self,
-        path: &str,
-        fields: &[(N, V)],
-        secrets: &[String],
-    ) -> Result<Response, SourceError> {
+    pub async fn post(&self, path: &str, Form { fields, secrets }: Form<'_>) -> Result<Response, SourceError> {
         const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
-        let body = Serializer::new(String::new()).extend_pairs(fields).finish().into_bytes();
+        let body = Serializer::new(String::new()).extend_pairs(&fields).finish().into_bytes();
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, FORM)]);
-        self.send(Method::POST, path, &[], headers, body, secrets).await
+        self.send(Method::POST, path, &[], headers, body, &secrets).await
     }
 
     /// `secrets` are those that the body holds.

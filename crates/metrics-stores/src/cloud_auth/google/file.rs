@@ -135,7 +135,7 @@ impl CredentialsFile {
         }
     }
 
-    fn form(&self) -> Result<Form, SourceError> {
+    fn form(&self) -> Result<Form<'static>, SourceError> {
         Ok(match &self.holds {
             Holds::Key { email, id, audience, key } => Form::default()
                 .with("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
