@@ -6,8 +6,8 @@ use headroom_usage::sample::{Batch, Window};
 use super::PrometheusOptions;
 use super::absence::Absence;
 use super::api::Api;
-use super::names::{ContainerLabels, Labels, MetricNames, Names, Overrides};
-use super::probe::{NameCount, Probe, labels, probe};
+use super::names::{ContainerLabels, Labels, MetricNames, Names, Overrides, State};
+use super::probe::{Probe, labels, probe};
 use super::query::{self, rate_seconds};
 use super::reader::StoreReader;
 use crate::SourceError;
@@ -21,11 +21,11 @@ const DAYS: [i64; 5] = [1, 3, 7, 14, 30];
 impl Probe {
     fn findings(&self, step: u32) -> Vec<SourceFinding> {
         let mut findings = vec![
-            self.metric("memory metric", &self.memory.name, self.memory.containers, "metrics.memory"),
-            self.metric("cpu metric", &self.cpu.name.metric, self.cpu.containers, "metrics.cpu"),
+            self.metric("memory metric", &self.usage.memory, self.memory, "metrics.memory"),
+            self.metric("cpu metric", &self.usage.cpu.metric, self.cpu, "metrics.cpu"),
         ];
-        if let Some(storage) = &self.storage {
-            findings.push(self.metric("storage metric", &storage.name, storage.containers, "metrics.storage"));
+        if let Some(storage) = self.storage {
+            findings.push(self.metric("storage metric", &self.usage.storage, storage, "metrics.storage"));
         }
         if let Some(question) = self.clusters.question() {
             let advice = "one store of the collector holds one cluster";
@@ -34,28 +34,28 @@ impl Probe {
         if self.names().is_err() {
             return findings;
         }
-        findings.push(SourceFinding::good("usage labels", labels(&self.usage)));
+        findings.push(SourceFinding::good("usage labels", labels(&self.usage.place)));
         if self.clusters.id() != ClusterId::default() {
             findings.push(SourceFinding::good("cluster", format!("one {}", self.clusters.id())));
         }
-        findings.push(match (&self.state, &self.usage_image) {
+        findings.push(match (&self.names.state, &self.names.usage_image) {
             (Some(_), _) if self.state_ago > 0 => SourceFinding::doubtful(
                 "image",
                 format!("`{}` was seen last {} ago", self.wanted.info(), duration(self.state_ago)),
                 "check that kube-state-metrics runs and is scraped; usage whose image is not known waits for it for some hours",
             ),
-            (Some(NameCount { name, containers }), _) if name.image != "image" => SourceFinding::good(
+            (Some(State { info, place, image, .. }), _) if image != "image" => SourceFinding::good(
                 "image",
-                format!("`{}` of `{}`, {containers} containers, labels {}", name.image, name.info, labels(&name.place)),
+                format!("`{image}` of `{info}`, {} containers, labels {}", self.in_state, labels(place)),
             ),
-            (Some(NameCount { name, containers }), _) => SourceFinding::doubtful(
+            (Some(State { info, .. }), _) => SourceFinding::doubtful(
                 "image",
-                format!("`image` of `{}`, {containers} containers; no `image_spec`", name.info),
+                format!("`image` of `{info}`, {} containers; no `image_spec`", self.in_state),
                 "update kube-state-metrics to 2.0 or later: `image` is what the runtime made of the image, and pods may call it otherwise",
             ),
-            (None, Some(NameCount { name, containers })) => SourceFinding::doubtful(
+            (None, Some(label)) => SourceFinding::doubtful(
                 "image",
-                format!("only the label `{name}` of the usage series, {containers} containers"),
+                format!("only the label `{label}` of the usage series, {} containers", self.with_image),
                 "scrape kube-state-metrics: it has the image as pods name it, also of init containers, and OOM kills",
             ),
             (None, None) => SourceFinding::bad(
@@ -73,7 +73,7 @@ impl Probe {
             Some(scrape) => {
                 let rate = rate_seconds(step, scrape);
                 let found = format!("{scrape} s; cpu is averaged over {rate} s");
-                if rate > step && !self.cpu.name.is_rate {
+                if rate > step && !self.usage.cpu.is_rate {
                     let enough = step / 2;
                     let advice =
                         format!("scrape the kubelets at least every {enough} s to capture CPU peaks of {step} s");
@@ -88,10 +88,10 @@ impl Probe {
 
     /// The jobs whose series are not read, and whether they claim the containers of the job that is.
     async fn contested(&self, api: &Api, options: &PrometheusOptions) -> Result<Vec<SourceFinding>, SourceError> {
-        let metric = if self.memory.containers > 0.0 { &self.memory.name } else { &self.cpu.name.metric };
+        let metric = if self.memory > 0.0 { &self.usage.memory } else { &self.usage.cpu.metric };
         let mut findings = Vec::new();
-        let state = self.state.as_ref().map(|state| (&state.name.info, &state.name.place));
-        let usage = Some((metric, &self.usage));
+        let state = self.names.state.as_ref().map(|state| (&state.info, &state.place));
+        let usage = Some((metric, &self.usage.place));
         for (jobs, metric) in [(&self.usage_jobs, usage), (&self.state_jobs, state)] {
             let others: Vec<String> = jobs.others().map(|job| format!("`{}`", job.name)).collect();
             let Some((metric, place)) = metric.filter(|_| !others.is_empty()) else { continue };
@@ -127,7 +127,7 @@ impl Probe {
             None => format!("scrape the kubelets' /metrics/cadvisor, or name the metric as `{field}` in --source"),
             Some(absence) => absence.to_string(),
         };
-        if self.memory.containers + self.cpu.containers > 0.0 {
+        if self.memory + self.cpu > 0.0 {
             SourceFinding::doubtful(subject, found, advice)
         } else {
             SourceFinding::bad(subject, found, advice)
@@ -238,7 +238,7 @@ impl StoreReader {
     /// store has no past either.
     async fn memory_of_the_past(&self, probed: &Probe) -> Result<SourceFinding, SourceError> {
         let now = self.api.now().await?;
-        let metric = self.names.memory.as_ref().unwrap_or(&probed.cpu.name.metric);
+        let metric = self.names.memory.as_ref().unwrap_or(&probed.usage.cpu.metric);
         let matchers = self.queries().usage_matchers(metric);
         let question = query::count_of_containers(metric, &self.names.usage, None, &matchers);
         let mut reaches = 0;

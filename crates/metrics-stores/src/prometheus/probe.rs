@@ -11,7 +11,7 @@ use super::answer::AnswerSeries;
 use super::api::Api;
 use super::clusters::Clusters;
 use super::jobs::{self, Jobs};
-use super::names::{self, ContainerLabels, Cpu, Names, Overrides, State, UsageNames};
+use super::names::{self, ContainerLabels, Names, Overrides, UsageNames};
 use super::query::{self, PromQl};
 use super::selector::{Match, Matchers};
 
@@ -25,36 +25,26 @@ const WAIT_SECONDS: i64 = 6 * 3_600;
 pub(super) struct Probe {
     pub wanted: Overrides,
     store: String,
-    pub cpu: NameCount<Cpu>,
-    pub memory: NameCount<String>,
+    /// The names of usage that are there, or the likeliest if none are.
+    pub usage: UsageNames,
+    /// The number of containers with series of each.
+    pub memory: f64,
+    pub cpu: f64,
     /// None where it is not wanted.
-    pub storage: Option<NameCount<String>>,
-    pub usage: ContainerLabels,
+    pub storage: Option<f64>,
+    /// The number of containers with an image on their usage series, and in kube-state-metrics.
+    pub with_image: f64,
+    pub in_state: f64,
+    /// Those of all names that are there.
+    pub names: Names,
     pub usage_jobs: Jobs,
-    pub usage_image: Option<NameCount<String>>,
     pub state_jobs: Jobs,
-    pub state: Option<NameCount<State>>,
     /// The seconds since kube-state-metrics was seen.
     pub state_ago: i64,
     pub now: i64,
     pub clusters: Clusters,
     pub absence: Option<Absence>,
     pub scrape_seconds: Option<u32>,
-    metrics_ql: bool,
-    swaps: bool,
-}
-
-/// A name, and how many containers have series of it.
-#[derive(Debug, Clone)]
-pub(super) struct NameCount<T> {
-    pub name: T,
-    pub containers: f64,
-}
-
-impl<T> NameCount<T> {
-    fn found(&self) -> Option<&T> {
-        (self.containers > 0.0).then_some(&self.name)
-    }
 }
 
 /// Asks in three queries: what the store has of each candidate name, then what depends on the names, then how far apart samples
@@ -93,29 +83,22 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     let is_there = |counted: &[f64; 2]| counted.iter().any(|containers| *containers > 0.0);
     // The first says how they are usually called, where there are none.
     let chosen = found.iter().position(|(_, counted, _)| is_there(counted)).unwrap_or(0);
-    let Some((names, counted, storage)) = found.into_iter().nth(chosen) else {
+    let Some((usage, counted, storage)) = found.into_iter().nth(chosen) else {
         return Err(SourceError::Permanent("no label names to try".to_owned()));
     };
-    let ([memory, cpu], usage) = (counted, names.place);
+    let ([memory, cpu], place) = (counted, &usage.place);
     let absence = match (cpu > 0.0, memory > 0.0) {
         (_, true) => None,
         (true, false) => {
-            let with_cache = api.number(&count(absence::USAGE_BYTES, &usage, None), None).await?;
+            let with_cache = api.number(&count(absence::USAGE_BYTES, place, None), None).await?;
             with_cache.map(Absence::PageCache)
         }
         (false, false) => Some(Absence::find(api, options, now, of_usages).await?),
     };
-    let storage =
-        storage.filter(|_| is_there(&counted)).map(|containers| NameCount { name: names.storage, containers });
-    let memory = NameCount { name: names.memory, containers: memory };
-    let cpu = NameCount { name: names.cpu, containers: cpu };
-    let metric = if memory.containers > 0.0 { &memory.name } else { &cpu.name.metric };
+    let storage = storage.filter(|_| is_there(&counted));
+    let metric = if memory > 0.0 { &usage.memory } else { &usage.cpu.metric };
     let counted: Vec<f64> = states.iter().map(|_| next().unwrap_or_default()).collect();
-    let first = |counted: Vec<f64>| {
-        let counted = states.iter().zip(counted);
-        let mut found = counted.map(|(name, containers)| NameCount { name: name.clone(), containers });
-        found.find(|state| state.containers > 0.0)
-    };
+    let first = |counted: Vec<f64>| states.iter().cloned().zip(counted).find(|(_, containers)| *containers > 0.0);
     let (mut state, mut state_ago) = (first(counted), 0);
     for ago in AWAY {
         if state.is_some() {
@@ -125,22 +108,23 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
         state = first(rows.iter().map(|rows| number(rows).unwrap_or_default()).collect());
         state_ago = state.as_ref().map_or(0, |_| ago);
     }
+    let (mut state, in_state) = state.unzip();
 
     let images = wanted.usage_images();
     let jobs_of =
         |metric: &str, place: &ContainerLabels| query::count_of_containers_by(&jobs::LABELS, metric, place, matchers);
     let mut questions = vec![
-        jobs_of(metric, &usage),
-        query::steadiest(metric, &usage, matchers),
-        query::count_by(&LABELS, metric, &usage, matchers),
-        query::lasting_twins(&jobs::LABELS, metric, &usage, matchers),
-        query::count_of_swapped(&usage, matchers),
+        jobs_of(metric, place),
+        query::steadiest(metric, place, matchers),
+        query::count_by(&LABELS, metric, place, matchers),
+        query::lasting_twins(&jobs::LABELS, metric, place, matchers),
+        query::count_of_swapped(place, matchers),
     ];
-    questions.extend(images.iter().map(|image| count(metric, &usage, Some(image))));
+    questions.extend(images.iter().map(|image| count(metric, place, Some(image))));
     let mut of_state = Vec::new();
     if let Some(state) = &state {
-        of_state.push(jobs_of(&state.name.info, &state.name.place));
-        of_state.push(query::created(&state.name, matchers));
+        of_state.push(jobs_of(&state.info, &state.place));
+        of_state.push(query::created(state, matchers));
     }
     // Queries about kube-state-metrics are about the last time that it was seen.
     let at = (state_ago > 0).then_some(now - state_ago);
@@ -160,19 +144,20 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     let swapped = number(&next());
     // A recording rule is taken as it is.
     let swaps = metric == names::MEMORY && swapped.is_some();
-    let counted = images.into_iter().map(|name| NameCount { name, containers: number(&next()).unwrap_or_default() });
+    let counted = images.into_iter().map(|name| (name, number(&next()).unwrap_or_default()));
     // Each has an answer.
-    let usage_image = counted.collect::<Vec<_>>().into_iter().find(|image| image.containers > 0.0);
+    let usage_image = counted.collect::<Vec<_>>().into_iter().find(|(_, containers)| *containers > 0.0);
+    let (usage_image, with_image) = usage_image.unzip();
     let mut state_jobs = Jobs::default();
     let mut created = Vec::new();
     if let Some(state) = &mut state {
-        state_jobs = Jobs::among(&state.name.info, &next(), matchers);
-        state.name.job = state_jobs.matchers();
+        state_jobs = Jobs::among(&state.info, &next(), matchers);
+        state.job = state_jobs.matchers();
         created = next();
     }
     let mut clusters = Clusters::among(&created, &by_label);
     if let Some(twin) = twins.iter().find(|row| usage_jobs.counts(row)) {
-        let labels = [&usage.namespace, &usage.pod, &usage.container]
+        let labels = [&place.namespace, &place.pod, &place.container]
             .map(|label| (label.as_str(), Match::Is(twin.label(label))));
         let matchers = matchers.clone().and_all(&usage_jobs.matchers());
         clusters.take_twins(
@@ -181,24 +166,38 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
         );
     }
     let scrape_seconds = scrape_seconds(api, metric, &steadiest).await?;
+    let is_away = state_ago > 0 && state_ago <= WAIT_SECONDS;
+    let names = Names {
+        cpu: (cpu > 0.0).then(|| usage.cpu.clone()),
+        memory: (memory > 0.0).then(|| usage.memory.clone()),
+        storage: storage.filter(|containers| *containers > 0.0).map(|_| usage.storage.clone()),
+        usage: place.clone(),
+        usage_job: usage_jobs.matchers(),
+        usage_image,
+        state,
+        state_away_since: is_away.then_some(now - state_ago),
+        // A minute, Prometheus' default, if the store is too young to know it.
+        scrape_seconds: scrape_seconds.unwrap_or(60),
+        metrics_ql,
+        swaps,
+    };
     Ok(Probe {
         wanted: wanted.clone(),
         store: api.http.name().to_owned(),
-        cpu,
-        memory,
-        storage,
         usage,
+        memory,
+        cpu,
+        storage,
+        with_image: with_image.unwrap_or_default(),
+        in_state: in_state.unwrap_or_default(),
+        names,
         usage_jobs,
-        usage_image,
         state_jobs,
-        state,
         state_ago,
         now,
         clusters,
         absence,
         scrape_seconds,
-        metrics_ql,
-        swaps,
     })
 }
 
@@ -209,8 +208,7 @@ fn number(rows: &[AnswerSeries]) -> Option<f64> {
 impl Probe {
     /// The names to read with; an error if there is nothing to read.
     pub fn names(&self) -> Result<Names, SourceError> {
-        let (cpu, memory) = (self.cpu.found().cloned(), self.memory.found().cloned());
-        if cpu.is_none() && memory.is_none() {
+        if self.names.cpu.is_none() && self.names.memory.is_none() {
             let reason = match &self.absence {
                 Some(absence @ (Absence::Ended { .. } | Absence::Matchers(_))) => {
                     format!("`{}`: {absence}", self.store)
@@ -218,8 +216,8 @@ impl Probe {
                 absence => format!(
                     "`{}` has no container in `{}` or `{}` under the labels {}: {}",
                     self.store,
-                    self.memory.name,
-                    self.cpu.name.metric,
+                    self.usage.memory,
+                    self.usage.cpu.metric,
                     self.wanted.usage_places().iter().map(labels).collect::<Vec<_>>().join(" or "),
                     absence.as_ref().unwrap_or(&Absence::Unknown)
                 ),
@@ -229,21 +227,7 @@ impl Probe {
         if let Some(question) = self.clusters.question() {
             return Err(SourceError::Permanent(format!("`{}` {question}", self.store)));
         }
-        let is_away = self.state_ago > 0 && self.state_ago <= WAIT_SECONDS;
-        Ok(Names {
-            cpu,
-            memory,
-            storage: self.storage.as_ref().and_then(NameCount::found).cloned(),
-            usage: self.usage.clone(),
-            usage_job: self.usage_jobs.matchers(),
-            usage_image: self.usage_image.as_ref().map(|image| image.name.clone()),
-            state: self.state.as_ref().map(|state| state.name.clone()),
-            state_away_since: is_away.then_some(self.now - self.state_ago),
-            // A minute, Prometheus' default, if the store is too young to know it.
-            scrape_seconds: self.scrape_seconds.unwrap_or(60),
-            metrics_ql: self.metrics_ql,
-            swaps: self.swaps,
-        })
+        Ok(self.names.clone())
     }
 }
 
