@@ -523,8 +523,6 @@ pub fn stored_samples(metric: &str, labels: &BTreeMap<String, String>) -> PromQl
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
-
     use super::super::names::{Overrides, PLACE};
     use super::*;
 
@@ -545,14 +543,10 @@ mod tests {
         }
     }
 
-    fn queries<'a>(names: &'a Names, matchers: &'a Matchers) -> Queries<'a> {
-        static ALL: LazyLock<Matchers> = LazyLock::new(Matchers::default);
-        Queries { names, matchers, image: None, pods: &ALL, step_seconds: 60, leaves_border: false }
-    }
-
     fn check(names: &Names, matchers: &str, ask: impl Fn(&Queries) -> PromQl, expected: &str) {
-        let matchers = &Matchers::from(matchers.to_owned());
-        assert_eq!(ask(&queries(names, matchers)).as_str(), expected);
+        let (matchers, pods) = (&Matchers::from(matchers.to_owned()), &Matchers::default());
+        let queries = Queries { names, matchers, image: None, pods, step_seconds: 60, leaves_border: false };
+        assert_eq!(ask(&queries).as_str(), expected);
     }
 
     /// Checks the query for the usage of these namespaces. `$` stands for the selector of containers.
@@ -598,12 +592,10 @@ mod tests {
 
     #[test]
     fn images_are_asked_for_init_containers_too() {
-        let names = names(30);
-        let state = names.state.clone().unwrap();
         check(
-            &names,
+            &names(30),
             "",
-            |queries| queries.images(&["shop"], &state, None),
+            |queries| queries.images(&["shop"], queries.names.state.as_ref().unwrap(), None),
             r#"max by (namespace, pod, container, image_spec) (kube_pod_container_info{namespace="shop",image_spec!=""}) or max by (namespace, pod, container, image_spec) (kube_pod_init_container_info{namespace="shop",image_spec!=""})"#,
         );
     }
