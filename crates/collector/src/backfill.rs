@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::CollectorMetrics;
 use crate::read_limits::{MAX_QUERY_RANGE, Pace, SAMPLE_DELAY, Span, TIMEOUT};
-use crate::store::{Piece, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 pub struct BackfillRun<'a> {
     pub source: &'a dyn Source,
@@ -76,8 +76,7 @@ impl BackfillRun<'_> {
         let end = (now - SAMPLE_DELAY).div_euclid(self.step()) * self.step();
         let oldest = (end - i64::from(self.pace.days) * DAY).div_euclid(DAY) * DAY;
         let mut from = self.store.planned()?.unwrap_or(oldest).max(oldest);
-        let owed = self.store.owed()?;
-        let owed_seconds: i64 = owed.iter().map(|piece| piece.window.seconds()).sum();
+        let owed_seconds: i64 = self.store.owed()?.iter().map(|(_, window)| window.seconds()).sum();
         tracing::info!(from, to = end, owed_seconds, "reading usage");
         self.progress.begin((end - from).max(0) as u64, "reading usage");
 
@@ -183,7 +182,7 @@ impl BackfillRun<'_> {
     /// read is settled in a transaction of its own.
     async fn read_owed(&self, span: &Span, outcome: &mut BackfillOutcome) -> Result<(), RunError> {
         let mut by_window: BTreeMap<Window, Vec<String>> = BTreeMap::new();
-        for Piece { namespace, window } in self.store.owed()? {
+        for (namespace, window) in self.store.owed()? {
             if !outcome.unread.contains_key(&namespace) {
                 by_window.entry(window).or_default().push(namespace);
             }

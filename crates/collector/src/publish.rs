@@ -261,10 +261,10 @@ impl Publisher<'_> {
     /// newer than they are. A gap in the past does not make a history old.
     fn behind(&self, as_of: Timestamp) -> Result<BTreeMap<String, Timestamp>, StoreError> {
         let planned = self.store.planned()?.unwrap_or(i64::MAX);
-        let missing = self.store.owed()?.into_iter().filter(|piece| piece.window.to >= planned);
-        let since = missing.filter_map(|piece| {
-            let since = Timestamp::from_unix_seconds(piece.window.from).filter(|since| *since < as_of)?;
-            Some((piece.namespace, since))
+        let missing = self.store.owed()?.into_iter().filter(|(_, window)| window.to >= planned);
+        let since = missing.filter_map(|(namespace, window)| {
+            let since = Timestamp::from_unix_seconds(window.from).filter(|since| *since < as_of)?;
+            Some((namespace, since))
         });
         Ok(since.collect())
     }

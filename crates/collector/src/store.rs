@@ -19,16 +19,13 @@ mod progress;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use headroom_api_server::random;
+use headroom_metrics_stores::cluster_id::ClusterId;
+use headroom_usage::varint::Damaged;
 use redb::{
     Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
     WriteTransaction,
 };
-
-pub use self::progress::Piece;
-use headroom_usage::varint::Damaged;
-
-use headroom_api_server::random;
-use headroom_metrics_stores::cluster_id::ClusterId;
 
 /// The version of everything below. A store of another version is not read.
 const FORMAT: i64 = 3;

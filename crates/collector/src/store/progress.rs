@@ -8,13 +8,6 @@ use redb::ReadableTable;
 use super::days::add;
 use super::{FACTS, FILES, MEMORY, OWED, PLANNED_FACT, Store, StoreError, Trouble};
 
-/// A window of a namespace that was not read yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
-    pub namespace: String,
-    pub window: Window,
-}
-
 impl Store {
     /// The time before which all usage was read or is owed; none if nothing was planned.
     pub fn planned(&self) -> Result<Option<i64>, StoreError> {
@@ -42,14 +35,14 @@ impl Store {
         })
     }
 
-    /// The windows that are still to be read, by namespace, oldest first.
-    pub fn owed(&self) -> Result<Vec<Piece>, StoreError> {
+    /// The windows that are still to be read, each with its namespace: by namespace, oldest first.
+    pub fn owed(&self) -> Result<Vec<(String, Window)>, StoreError> {
         self.read(|txn| {
             let mut pieces = Vec::new();
             for entry in txn.open_table(OWED)?.range::<(&str, i64)>(..)? {
                 let (key, to) = entry?;
                 let (namespace, from) = key.value();
-                pieces.push(Piece { namespace: namespace.to_owned(), window: Window { from, to: to.value() } });
+                pieces.push((namespace.to_owned(), Window { from, to: to.value() }));
             }
             Ok(pieces)
         })

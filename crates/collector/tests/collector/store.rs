@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use headroom_admission::cluster::usage::Root;
-use headroom_collector::store::{Piece, Store, StoreError};
+use headroom_collector::store::{Store, StoreError};
 use headroom_metrics_stores::paced::UsageSlice;
 use headroom_usage::batch::Gathered;
 use headroom_usage::observed::Observed;
@@ -20,8 +20,8 @@ fn minute(namespace: &str, time: i64) -> Gathered {
     gathered(ALWAYS, [used(namespace, "web-0", "nginx", Resource::Memory, samples)])
 }
 
-fn piece(namespace: &str, from: i64, to: i64) -> Piece {
-    Piece { namespace: namespace.into(), window: Window { from, to } }
+fn piece(namespace: &str, from: i64, to: i64) -> (String, Window) {
+    (namespace.to_owned(), Window { from, to })
 }
 
 #[test]

@@ -76,7 +76,7 @@ async fn a_failing_namespace_does_not_block_others_and_is_read_later() {
     let outcome = collect(&source, &store, &CancellationToken::new()).await.unwrap();
     assert_eq!(outcome.unread.keys().collect::<Vec<_>>(), ["lab"]);
     assert!(source.reads.lock().unwrap().iter().all(|(namespace, _)| namespace == "shop"));
-    let owed: Vec<_> = store.owed().unwrap().into_iter().map(|piece| piece.namespace).collect();
+    let owed: Vec<_> = store.owed().unwrap().into_iter().map(|(namespace, _)| namespace).collect();
     assert_eq!(owed, ["lab"], "expected one merged piece");
     source.broken.lock().unwrap().clear();
     collect(&source, &store, &CancellationToken::new()).await.unwrap();
