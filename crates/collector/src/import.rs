@@ -153,15 +153,6 @@ fn beginning(file: &mut File) -> io::Result<Option<(Vec<u8>, String)>> {
 
 /// The number, from 1, of the line that begins at a position. Counted only for an error.
 fn line_number(path: &Path, position: u64) -> io::Result<u64> {
-    let mut before = BufReader::new(File::open(path)?.take(position));
-    let mut lines = 1;
-    loop {
-        let block = before.fill_buf()?;
-        if block.is_empty() {
-            return Ok(lines);
-        }
-        lines += memchr::memchr_iter(b'\n', block).count() as u64;
-        let length = block.len();
-        before.consume(length);
-    }
+    let before = BufReader::new(File::open(path)?.take(position));
+    before.split(b'\n').try_fold(1, |number, line| line.map(|_| number + 1))
 }

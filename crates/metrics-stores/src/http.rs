@@ -15,9 +15,10 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use form_urlencoded::Serializer;
+use futures::stream::TryStreamExt as _;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE, InvalidHeaderValue};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::BodyExt as _;
+use http_body_util::BodyDataStream;
 use kube::client::Body;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -137,7 +138,7 @@ pub struct Http {
 pub struct Response {
     pub status: StatusCode,
     headers: HeaderMap,
-    body: Body,
+    body: BodyDataStream<Body>,
     deadline: Instant,
     http: Http,
     redactor: Redactor,
@@ -311,6 +312,7 @@ impl Http {
             Ok(Ok(response)) => {
                 let (parts, body) = response.into_parts();
                 let (status, headers, http) = (parts.status, parts.headers, self.clone());
+                let body = BodyDataStream::new(body);
                 Ok(Response { status, headers, body, deadline, http, redactor })
             }
         }
@@ -337,24 +339,10 @@ impl Response {
 
     /// The next bytes of the body, `None` at its end.
     pub async fn next(&mut self) -> Result<Option<bytes::Bytes>, SourceError> {
-        loop {
-            match tokio::time::timeout_at(self.deadline, self.body.frame()).await {
-                Err(_) => return Err(self.http.timed_out()),
-                Ok(None) => return Ok(None),
-                Ok(Some(Err(error))) => {
-                    return Err(SourceError::Temporary(format!(
-                        "the answer of `{}` broke off: {}",
-                        self.http.name,
-                        innermost(&error)
-                    )));
-                }
-                Ok(Some(Ok(frame))) => {
-                    if let Ok(bytes) = frame.into_data() {
-                        return Ok(Some(bytes));
-                    }
-                }
-            }
-        }
+        let next = tokio::time::timeout_at(self.deadline, self.body.try_next()).await;
+        next.map_err(|_| self.http.timed_out())?.map_err(|error| {
+            SourceError::Temporary(format!("the answer of `{}` broke off: {}", self.http.name, innermost(&error)))
+        })
     }
 
     /// The beginning of the body as text: of an error, or of an answer that is short.
