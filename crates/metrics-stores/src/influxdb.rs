@@ -17,7 +17,7 @@ use tokio::sync::OnceCell;
 use self::answer::Point;
 use self::query::{CONTAINER, IMAGE, LIST_MEASUREMENTS, NAMESPACE, POD, Questions, Schema};
 use super::http::{Endpoint, Http};
-use super::{Reach, Sink, Source, SourceError, cluster_id, warn_of_unknown};
+use super::{Sink, Source, SourceError, cluster_id, warn_of_unknown};
 use crate::diagnosis::{self, SourceFinding, duration};
 use crate::json_splitter::{self, Split, Splitter};
 
@@ -189,10 +189,6 @@ impl Source for InfluxDb {
 
     fn step_seconds(&self) -> u32 {
         self.options.step_seconds.max(1)
-    }
-
-    fn reach(&self) -> Reach {
-        Reach::Past
     }
 }
 

@@ -110,7 +110,9 @@ pub trait Source: Send + Sync {
     /// The distance of samples in seconds: the resolution that is asked for.
     fn step_seconds(&self) -> u32;
 
-    fn reach(&self) -> Reach;
+    fn reach(&self) -> Reach {
+        Reach::Past
+    }
 
     /// The state that a source of the present needs after a restart, so that it reports nothing twice. It is kept with what
     /// was read, in one commit.

@@ -34,7 +34,7 @@ use headroom_usage::sample::Window;
 use self::api::Api;
 use super::cluster_id::ClusterId;
 use super::http::{Endpoint, Http};
-use super::{Reach, Sink, Source, SourceError};
+use super::{Sink, Source, SourceError};
 
 pub use self::answer::AnswerSeries;
 pub use self::diagnose::{detect, diagnose};
@@ -147,9 +147,5 @@ impl Source for Prometheus {
 
     fn step_seconds(&self) -> u32 {
         self.options.step_seconds.max(1)
-    }
-
-    fn reach(&self) -> Reach {
-        Reach::Past
     }
 }
