@@ -85,14 +85,11 @@ pub fn build(
     let mut images = builder.images;
     store.visit_workloads(root, |place, days| add_workload(&mut images, place, &covered(days, today)))?;
     let mut share = Share {
-        namespace: namespace.to_owned(),
-        root,
-        collected_at: collected.at,
         quorum: Some(pooling.quorum),
-        page_key: store.page_key().to_owned(),
         images,
         restricted: collected.restricted.cloned(),
         dropped: Dropped { tags: dropped, ..Dropped::default() },
+        ..Share::empty(namespace, root, collected.at, store.page_key())
     };
     share.bound();
     Ok(share)

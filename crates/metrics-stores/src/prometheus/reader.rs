@@ -63,14 +63,13 @@ impl StoreReader {
     /// Detects the names of a store. Fails if it has neither CPU nor memory of any container. In an outage that began within a
     /// day, or before a moment that was chosen, the store is read as of its begin.
     pub async fn connect(http: Http, options: PrometheusOptions) -> Result<Arc<Self>, SourceError> {
-        let api = Api::new(http.clone(), &options);
+        let api = Api::new(http, &options);
         let probed = probe(&api, &options).await?;
         let at = match probed.absence {
             Some(Absence::Ended { at, .. }) if options.as_of.is_some() || probed.now - at < DAY => at,
             _ => return Ok(Arc::new(Self::new(api, &probed, &options)?)),
         };
-        let options = PrometheusOptions { as_of: Some(at), ..options };
-        let api = Api::new(http, &options);
+        let api = Api { as_of: Some(at), ..api };
         let reader = Self::new(api.clone(), &probe(&api, &options).await?, &options)?;
         Ok(Arc::new(Self { outage_since: Some(at), ..reader }))
     }
