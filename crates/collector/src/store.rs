@@ -3,8 +3,7 @@
 //! Crash safety is what one transaction contains: summaries are added in the transaction that also notes that they were read.
 //! Whenever the collector is killed, a piece of work is either owed or done.
 //!
-//! Files: [`origin`] identifies the cluster and source, [`progress`] notes what was read and what is owed, and [`days`] holds
-//! the summaries.
+//! Files: [`progress`] notes what was read and what is owed, and [`days`] holds the summaries.
 //!
 //! The store is a cache of the metrics store: if it is lost or [`damage`]d, the last 30 days are read again. It is a single file of
 //! [redb](https://docs.rs/redb): pure Rust, so that it cross-compiles and links statically like the rest; transactions
@@ -13,7 +12,6 @@
 
 mod damage;
 mod days;
-mod origin;
 mod progress;
 
 use std::io;
@@ -161,6 +159,48 @@ impl Store {
     /// Bytes on disk.
     pub fn bytes(&self) -> u64 {
         std::fs::metadata(&self.path).map_or(0, |file| file.len())
+    }
+
+    /// The cluster of the usage, as far as it is known, and the kind and address of its source.
+    fn origin(&self) -> Result<(ClusterId, Option<String>), StoreError> {
+        let created = self.fact(CREATED_FACT)?;
+        self.read(|txn| {
+            let notes = txn.open_table(NOTES)?;
+            let note = |name| Ok::<_, Trouble>(notes.get(name)?.map(|note| note.value().to_owned()));
+            let cluster = ClusterId { address: note(ADDRESS_NOTE)?, uid: note(UID_NOTE)?, created };
+            Ok((cluster, note(SOURCE_NOTE)?))
+        })
+    }
+
+    /// Accepts only usage of this origin from now on, a cluster and the kind and address of a source. Refuses an origin that is
+    /// certainly another than the present one; with `allow_source_change`, another source of the same cluster is accepted.
+    pub fn claim(&self, of: &ClusterId, source: &str, allow_source_change: bool) -> Result<(), StoreError> {
+        let is_empty = self.newest()?.is_none() && self.planned()?.is_none();
+        let (mut cluster, known) = if is_empty { Default::default() } else { self.origin()? };
+        if cluster.differs_from(of) {
+            let (known, found) = (Box::new(cluster), Box::new(of.clone()));
+            return Err(StoreError::OtherCluster { path: self.path.clone(), known, found });
+        }
+        if let Some(known) = known.filter(|known| known != source && !allow_source_change) {
+            return Err(StoreError::OtherSource { path: self.path.clone(), known, found: source.to_owned() });
+        }
+        cluster.add(of);
+        self.write(|txn| {
+            let mut facts = txn.open_table(FACTS)?;
+            let mut notes = txn.open_table(NOTES)?;
+            notes.insert(SOURCE_NOTE, source)?;
+            for (name, note) in [(UID_NOTE, &cluster.uid), (ADDRESS_NOTE, &cluster.address)] {
+                match note {
+                    Some(note) => notes.insert(name, note.as_str())?,
+                    None => notes.remove(name)?,
+                };
+            }
+            match cluster.created {
+                Some(created) => facts.insert(CREATED_FACT, created)?,
+                None => facts.remove(CREATED_FACT)?,
+            };
+            Ok(())
+        })
     }
 
     fn fact(&self, name: &str) -> Result<Option<i64>, StoreError> {
