@@ -100,21 +100,16 @@ impl Prometheus {
         Self { api, options, reader: Mutex::default() }
     }
 
-    /// Detects the names of the store. Fails if it has neither CPU nor memory of any container.
-    async fn probe(&self) -> Result<Arc<StoreReader>, SourceError> {
+    /// The reader, with names that are not older than this. Fails if the store has neither CPU nor memory of any container.
+    async fn reader_within(&self, age: Duration) -> Result<Arc<StoreReader>, SourceError> {
+        let known = locked(&self.reader).clone();
+        if let Some((_, reader)) = known.filter(|(since, _)| since.elapsed() <= age) {
+            return Ok(reader);
+        }
         let probed = probe::probe(&self.api, &self.options).await?;
         let reader = Arc::new(StoreReader::new(self.api.clone(), &probed, &self.options)?);
         *locked(&self.reader) = Some((Instant::now(), reader.clone()));
         Ok(reader)
-    }
-
-    /// The reader, if its names are not older than this.
-    async fn reader_within(&self, age: Duration) -> Result<Arc<StoreReader>, SourceError> {
-        let known = locked(&self.reader).clone();
-        match known {
-            Some((since, reader)) if since.elapsed() <= age => Ok(reader),
-            _ => self.probe().await,
-        }
     }
 }
 
