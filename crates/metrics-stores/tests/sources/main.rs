@@ -14,4 +14,3 @@ mod forward;
 mod influxdb;
 mod metrics_api;
 mod prometheus;
-mod victoria_metrics;

@@ -1,4 +1,4 @@
-//! Against a real Prometheus.
+//! Against a real Prometheus, and a real VictoriaMetrics, whose Prometheus API differs in details.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use headroom_admission::cluster::usage::workload;
 use headroom_fixtures::http::{FakeServer, answer};
-use headroom_fixtures::servers::{PrometheusServer, Server};
+use headroom_fixtures::servers::{self, PrometheusServer, Server};
 use headroom_metrics_stores::diagnosis::{SourceFinding, SourceVerdict};
 use headroom_metrics_stores::http::{Endpoint, Http};
 use headroom_metrics_stores::prometheus::reader::{ContainerRef, PodSelection, UsageGroup};
@@ -106,6 +106,20 @@ async fn readings_match_usage_and_doctor_lists_what_it_found() {
 }
 
 #[tokio::test]
+async fn readings_of_victoria_metrics_match_usage() {
+    let cluster = Cluster::until_now(240);
+    let server = servers::victoria_metrics(&cluster.exposition());
+    let source = new_source(options(server.url()));
+    let span = shifted(cluster.window);
+    let found = read(&source, span, 4 * 3600).await;
+    data::check(&found, &cluster.expected());
+    assert_eq!(found.kills.len(), 2);
+    data::check(&read(&source, span, 31 * 60).await, &cluster.expected());
+    // It answers nothing about the last half minute.
+    check_hours(server.url(), Window { to: span.to - 120, ..span }).await;
+}
+
+#[tokio::test]
 async fn one_image_is_read_alone() {
     let from = data::now().div_euclid(DAY) * DAY - DAY;
     let cluster = Cluster::new(Window { from, to: from + DAY + 3600 });
@@ -147,7 +161,7 @@ fn check_kills(cluster: &Cluster, kills: &[OomKill]) {
 }
 
 /// The peaks of hours and the ends that a store makes, against the samples that it gives.
-pub async fn check_hours(url: String, span: Window) {
+async fn check_hours(url: String, span: Window) {
     let http = Http::new(&Endpoint::new(url.clone())).unwrap();
     let reader = StoreReader::connect(http, PrometheusOptions { step_seconds: 60, ..options(url) }).await.unwrap();
     let namespaces = ["shop"];
@@ -207,8 +221,13 @@ async fn a_past_day_is_read_by_percentiles() {
     check_day(|cluster| start(cluster.open_metrics())).await;
 }
 
+#[tokio::test]
+async fn a_past_day_of_victoria_metrics_is_read_by_percentiles() {
+    check_day(|cluster| servers::victoria_metrics(&cluster.exposition())).await;
+}
+
 /// Checks a day of a store that has this cluster's usage. Each container has two series, or with the matcher a single one.
-pub async fn check_day(store: impl FnOnce(&Cluster) -> Server) {
+async fn check_day(store: impl FnOnce(&Cluster) -> Server) {
     let from = data::now().div_euclid(DAY) * DAY - DAY;
     let cluster = Cluster::new(Window { from: from - 3600, to: from + DAY + 3600 }).with_jobs();
     let server = store(&cluster);
