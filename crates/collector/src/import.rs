@@ -9,9 +9,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use headroom_api_server::parts::alive;
-use headroom_metrics_stores::files::{
-    FileFormat, LineError, LineReader, MAX_GATHERED_BYTES, MAX_LINE_BYTES, TimeLimits,
-};
+use headroom_metrics_stores::files::{FileFormat, LineError, LineReader, MAX_GATHERED_BYTES, MAX_LINE_BYTES};
 use headroom_output::progress::Progress;
 use headroom_usage::DAY;
 use headroom_usage::batch::Gathered;
@@ -82,8 +80,8 @@ impl Import<'_> {
         file.seek(SeekFrom::Start(start)).map_err(unreadable)?;
         self.progress.begin(length - start, &path.display().to_string());
 
-        let limits = TimeLimits { oldest: i64::from(self.store.oldest_kept()?) * DAY, latest: self.latest };
-        let mut lines = LineReader::new(&format, self.step_seconds, limits);
+        let times = i64::from(self.store.oldest_kept()?) * DAY..=self.latest;
+        let mut lines = LineReader::new(&format, self.step_seconds, times);
         let mut gathered = Gathered::default();
         let mut imported = Imported::default();
         let (mut settled, mut position) = (known, start);

@@ -16,6 +16,7 @@ mod diagnose;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use headroom_admission::amount::Quantity;
 use headroom_admission::timestamp::Timestamp;
@@ -193,21 +194,13 @@ impl Met {
 /// Different distances between samples that are counted.
 const MAX_STEPS: usize = 10_000;
 
-/// The times that a line may have, in Unix seconds.
-#[derive(Debug, Clone, Copy)]
-pub struct TimeLimits {
-    /// Older lines are ignored.
-    pub oldest: i64,
-    /// Later lines are errors.
-    pub latest: i64,
-}
-
 /// Reads lines into what is gathered.
 #[derive(Debug)]
 pub struct LineReader<'a> {
     format: &'a FileFormat,
     step_seconds: u64,
-    limits: TimeLimits,
+    /// The times that a line may have, in Unix seconds: older lines are ignored, and later ones are errors.
+    times: RangeInclusive<i64>,
     /// Lines left out for their age.
     pub too_old: u64,
     met: Vec<Met>,
@@ -221,12 +214,12 @@ pub struct LineReader<'a> {
 }
 
 impl<'a> LineReader<'a> {
-    pub fn new(format: &'a FileFormat, step_seconds: u32, limits: TimeLimits) -> Self {
+    pub fn new(format: &'a FileFormat, step_seconds: u32, times: RangeInclusive<i64>) -> Self {
         let step_seconds = step_seconds.into();
         Self {
             format,
             step_seconds,
-            limits,
+            times,
             too_old: 0,
             met: Vec::new(),
             met_as: HashMap::default(),
@@ -288,10 +281,10 @@ impl<'a> LineReader<'a> {
         let cpu = read_cpu(fields.of(Column::Cpu))?;
         let memory = read_memory(Column::Memory, fields)?;
         let killed_at = read_memory(Column::OomKilled, fields)?;
-        if time > self.limits.latest {
+        if time > *self.times.end() {
             return expected(Column::Time, fields.of(Column::Time), "a time that is not in the future");
         }
-        if time < self.limits.oldest {
+        if time < *self.times.start() {
             self.too_old += 1;
             return Ok(());
         }

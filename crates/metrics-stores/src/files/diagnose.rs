@@ -9,7 +9,7 @@ use headroom_admission::timestamp::Timestamp;
 use headroom_usage::DAY;
 use headroom_usage::batch::{Gathered, Impossible};
 
-use super::{FileFormat, LineReader, MAX_GATHERED_BYTES, MAX_LINE_BYTES, TimeLimits};
+use super::{FileFormat, LineReader, MAX_GATHERED_BYTES, MAX_LINE_BYTES};
 use crate::diagnosis::{self, SourceFinding};
 
 /// The content that was read so far.
@@ -47,8 +47,8 @@ fn read(path: &Path, step_seconds: u32, our_clock: i64, findings: &mut Vec<Sourc
         }
     };
     findings.push(SourceFinding::good("format", format.name()));
-    let limits = TimeLimits { oldest: 0, latest: our_clock.saturating_add(DAY) };
-    let mut lines = LineReader { steps: Some(HashMap::new()), ..LineReader::new(&format, step_seconds, limits) };
+    let times = 0..=our_clock.saturating_add(DAY);
+    let mut lines = LineReader { steps: Some(HashMap::new()), ..LineReader::new(&format, step_seconds, times) };
     let (mut gathered, mut contents) = (Gathered::default(), Contents::default());
     let (mut line, mut number) = (first, 1);
     if format.has_header() {
