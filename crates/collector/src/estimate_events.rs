@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::ops::Bound::{Excluded, Unbounded};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use headroom_admission::amount::Requirement;
@@ -59,17 +59,14 @@ struct Note {
 }
 
 pub async fn report(api: ApiClient, read_from: ReadFrom, stop: CancellationToken) {
-    let queue = Arc::new(Queue::default());
+    let queue = Queue::default();
     let read = |pod: Node<'_>| {
         value(pod).and_then(|pod| Some((metadata(&pod, "namespace").to_owned(), note(&pod, read_from)?)))
     };
-    let seen = {
-        let queue = Arc::clone(&queue);
-        move |seen| match seen {
-            WatchUpdate::Listed(_, notes) => notes.into_iter().for_each(|(namespace, note)| queue.add(namespace, note)),
-            WatchUpdate::Stored((namespace, note)) => queue.add(namespace, note),
-            WatchUpdate::Deleted(_) | WatchUpdate::UpTo(_) | WatchUpdate::Lost(_) => {}
-        }
+    let seen = |seen| match seen {
+        WatchUpdate::Listed(_, notes) => notes.into_iter().for_each(|(namespace, note)| queue.add(namespace, note)),
+        WatchUpdate::Stored((namespace, note)) => queue.add(namespace, note),
+        WatchUpdate::Deleted(_) | WatchUpdate::UpTo(_) | WatchUpdate::Lost(_) => {}
     };
     let recorder = Recorder { api: api.clone(), component: "headroom-collector", instance: String::new() };
     let telling = async {
