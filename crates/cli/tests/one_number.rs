@@ -98,7 +98,7 @@ impl Source for World {
         Ok(vec!["shop".to_owned()])
     }
 
-    async fn read(&self, _: &str, _: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+    async fn read(&self, _: &[&str], _: Window, sink: Sink<'_>) -> Result<(), SourceError> {
         sink(Batch::Usage(usage(Window { from: FROM, to: NOW })));
         Ok(())
     }

@@ -244,7 +244,7 @@ impl BackfillRun<'_> {
                 gathered.take(batch, window);
             }
         };
-        let read = match within(TIMEOUT, self.source.read_several(&namespaces, window, &mut sink)).await {
+        let read = match within(TIMEOUT, self.source.read(&namespaces, window, &mut sink)).await {
             Ok(()) if gathered.size() > most => {
                 let names = namespaces.join("`, `");
                 let reason = format!("more than {most} images in namespace `{names}` are too much to hold at once");

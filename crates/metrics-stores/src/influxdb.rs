@@ -166,24 +166,26 @@ impl Source for InfluxDb {
         Ok(found.into_iter().collect())
     }
 
-    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+    async fn read(&self, namespaces: &[&str], window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
         let questions = self.questions().await?;
-        let mut without_image = BTreeSet::new();
-        for resource in RESOURCES {
-            let question = questions.usage(resource, namespace, window, self.step_seconds());
-            self.ask::<Point>(&question, &mut |series| {
-                let [pod, name, image] = [POD, CONTAINER, IMAGE].map(|tag| series.tag(tag).to_owned());
-                if image.is_empty() {
-                    without_image.insert((pod, name));
-                    return;
-                }
-                let samples = series.samples(query::scale(resource), self.step_seconds());
-                let container = SampledContainer { namespace: namespace.to_owned(), pod, name, image };
-                sink(Batch::Usage(vec![Series { container, resource, samples }]));
-            })
-            .await?;
+        for &namespace in namespaces {
+            let mut without_image = BTreeSet::new();
+            for resource in RESOURCES {
+                let question = questions.usage(resource, namespace, window, self.step_seconds());
+                self.ask::<Point>(&question, &mut |series| {
+                    let [pod, name, image] = [POD, CONTAINER, IMAGE].map(|tag| series.tag(tag).to_owned());
+                    if image.is_empty() {
+                        without_image.insert((pod, name));
+                        return;
+                    }
+                    let samples = series.samples(query::scale(resource), self.step_seconds());
+                    let container = SampledContainer { namespace: namespace.to_owned(), pod, name, image };
+                    sink(Batch::Usage(vec![Series { container, resource, samples }]));
+                })
+                .await?;
+            }
+            warn_of_unknown(without_image.iter().map(|(pod, name)| (namespace, (&**pod, &**name))));
         }
-        warn_of_unknown(without_image.iter().map(|(pod, name)| (namespace, (&**pod, &**name))));
         Ok(())
     }
 

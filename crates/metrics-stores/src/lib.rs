@@ -85,16 +85,8 @@ pub trait Source: Send + Sync {
     /// The namespaces with anything to read in this window.
     async fn namespaces(&self, window: Window) -> Result<Vec<String>, SourceError>;
 
-    /// Reads one namespace's usage in one window. May hand over batches as they arrive.
-    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError>;
-
-    /// Reads several namespaces, at most [`Self::namespaces_at_once`].
-    async fn read_several(&self, namespaces: &[&str], window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
-        for namespace in namespaces {
-            self.read(namespace, window, &mut *sink).await?;
-        }
-        Ok(())
-    }
+    /// Reads the usage of namespaces, at most [`Self::namespaces_at_once`], in one window. May hand over batches as they arrive.
+    async fn read(&self, namespaces: &[&str], window: Window, sink: Sink<'_>) -> Result<(), SourceError>;
 
     /// The most namespaces that the source can be asked about in one call.
     fn namespaces_at_once(&self) -> usize {

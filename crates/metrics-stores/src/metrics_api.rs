@@ -235,16 +235,20 @@ impl Source for MetricsApi {
         Ok(self.api.list(&path, ListOptions::METADATA, name).await?.1)
     }
 
-    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
-        let Some(mut after) = self.look(Some(namespace), window, sink).await? else {
-            return Err(SourceError::Permanent(format!(
-                "not allowed to list pods and their metrics in namespace `{namespace}`: give this account the \
-                 permissions of the Helm chart with collector.source.type=metrics-api"
-            )));
-        };
-        let mut reported = locked(&self.reported);
-        reported.measurements.insert(namespace.to_owned(), after.measurements.remove(namespace).unwrap_or_default());
-        reported.kills.insert(namespace.to_owned(), after.kills.remove(namespace).unwrap_or_default());
+    async fn read(&self, namespaces: &[&str], window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        for &namespace in namespaces {
+            let Some(mut after) = self.look(Some(namespace), window, &mut *sink).await? else {
+                return Err(SourceError::Permanent(format!(
+                    "not allowed to list pods and their metrics in namespace `{namespace}`: give this account the \
+                     permissions of the Helm chart with collector.source.type=metrics-api"
+                )));
+            };
+            let mut reported = locked(&self.reported);
+            reported
+                .measurements
+                .insert(namespace.to_owned(), after.measurements.remove(namespace).unwrap_or_default());
+            reported.kills.insert(namespace.to_owned(), after.kills.remove(namespace).unwrap_or_default());
+        }
         Ok(())
     }
 

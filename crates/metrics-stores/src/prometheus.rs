@@ -128,11 +128,7 @@ impl Source for Prometheus {
         self.reader_within(Duration::MAX).await?.namespaces(window).await
     }
 
-    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
-        self.read_several(&[namespace], window, sink).await
-    }
-
-    async fn read_several(&self, namespaces: &[&str], window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+    async fn read(&self, namespaces: &[&str], window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
         self.reader_within(Duration::MAX).await?.read(namespaces, window, sink).await
     }
 

@@ -101,42 +101,45 @@ impl Source for Scripted {
         Ok(names.into_iter().collect())
     }
 
-    async fn read(&self, namespace: &str, window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
-        {
-            let mut under_way = self.under_way.lock().unwrap();
-            under_way.0 += 1;
-            under_way.1 = under_way.1.max(under_way.0);
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        self.under_way.lock().unwrap().0 -= 1;
-        if window.seconds() > self.bears {
-            return Err(SourceError::Overloaded("query would load too many samples".to_owned()));
-        }
-        if self.broken.lock().unwrap().contains(namespace) {
-            return Err(SourceError::Permanent("no such tenant".to_owned()));
-        }
-        let margin = if self.sloppy { STEP } else { 0 };
-        for workload in self.workloads.iter().filter(|workload| workload.namespace == namespace) {
-            let (from, to) = (workload.from.max(window.from - margin), workload.to.min(window.to + margin));
-            let times = (from..to).filter(|time| time % STEP == 0);
-            let samples: Vec<Sample> =
-                times.map(|time| Sample { time, value: Self::amount(workload, time), seconds: STEP as u64 }).collect();
-            let container = SampledContainer::of([namespace, workload.pod, "main", workload.image]);
-            let series = |resource| Series { container: container.clone(), resource, samples: samples.clone() };
-            sink(Batch::Usage(vec![series(Resource::Cpu)]));
-            // Samples before a failure must not count.
-            let failures = self.failed.lock().unwrap().get(namespace).copied().unwrap_or(0);
-            if failures < self.hiccups {
-                *self.failed.lock().unwrap().entry(namespace.to_owned()).or_default() += 1;
-                return Err(SourceError::Temporary("connection reset".to_owned()));
+    async fn read(&self, namespaces: &[&str], window: Window, sink: Sink<'_>) -> Result<(), SourceError> {
+        for &namespace in namespaces {
+            {
+                let mut under_way = self.under_way.lock().unwrap();
+                under_way.0 += 1;
+                under_way.1 = under_way.1.max(under_way.0);
             }
-            sink(Batch::Usage(vec![series(Resource::Memory)]));
-            let at = workload.to - STEP;
-            if window.contains(at) || self.sloppy {
-                sink(Batch::OomKills(vec![OomKill { container: container.clone(), at, memory: 64 << 20 }]));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            self.under_way.lock().unwrap().0 -= 1;
+            if window.seconds() > self.bears {
+                return Err(SourceError::Overloaded("query would load too many samples".to_owned()));
             }
+            if self.broken.lock().unwrap().contains(namespace) {
+                return Err(SourceError::Permanent("no such tenant".to_owned()));
+            }
+            let margin = if self.sloppy { STEP } else { 0 };
+            for workload in self.workloads.iter().filter(|workload| workload.namespace == namespace) {
+                let (from, to) = (workload.from.max(window.from - margin), workload.to.min(window.to + margin));
+                let times = (from..to).filter(|time| time % STEP == 0);
+                let samples: Vec<Sample> = times
+                    .map(|time| Sample { time, value: Self::amount(workload, time), seconds: STEP as u64 })
+                    .collect();
+                let container = SampledContainer::of([namespace, workload.pod, "main", workload.image]);
+                let series = |resource| Series { container: container.clone(), resource, samples: samples.clone() };
+                sink(Batch::Usage(vec![series(Resource::Cpu)]));
+                // Samples before a failure must not count.
+                let failures = self.failed.lock().unwrap().get(namespace).copied().unwrap_or(0);
+                if failures < self.hiccups {
+                    *self.failed.lock().unwrap().entry(namespace.to_owned()).or_default() += 1;
+                    return Err(SourceError::Temporary("connection reset".to_owned()));
+                }
+                sink(Batch::Usage(vec![series(Resource::Memory)]));
+                let at = workload.to - STEP;
+                if window.contains(at) || self.sloppy {
+                    sink(Batch::OomKills(vec![OomKill { container: container.clone(), at, memory: 64 << 20 }]));
+                }
+            }
+            self.reads.lock().unwrap().push((namespace.to_owned(), window));
         }
-        self.reads.lock().unwrap().push((namespace.to_owned(), window));
         Ok(())
     }
 
@@ -183,9 +186,7 @@ pub fn add(store: &Store, window: Window, batches: impl IntoIterator<Item = Batc
 
 pub async fn fill(store: &Store, source: &Scripted, namespaces: &[&str], window: Window) {
     let mut batches = Vec::new();
-    for namespace in namespaces {
-        source.read(namespace, window, &mut |batch| batches.push(batch)).await.unwrap();
-    }
+    source.read(namespaces, window, &mut |batch| batches.push(batch)).await.unwrap();
     add(store, window, batches);
 }
 

@@ -153,7 +153,7 @@ async fn google_cloud_monitoring_is_read_without_scraped_metrics() {
     let host = format!("127.0.0.1:{}", metadata.port);
     let source = connect(Cloud::Google, &store.url(), &[("GCE_METADATA_HOST", &host)]).await.unwrap();
     let window = headroom_usage::sample::Window { from: 6000, to: 9600 };
-    source.read("shop", window, &mut |_| {}).await.unwrap();
+    source.read(&["shop"], window, &mut |_| {}).await.unwrap();
     let asked = store.asked_for("GET /api/v1/query_range?");
     let question = |words: &[&str]| asked.iter().any(|head| words.iter().all(|word| head.contains(word)));
     let place = r#"{namespace_name="shop",pod_name!="",container_name!="",container_name!="POD""#;
@@ -267,7 +267,7 @@ async fn check_amazon(store: &FakeServer, environment: &[(&str, &str)]) -> Resul
     let url = format!("{}/workspaces/ws-1", store.url());
     let source = connect(Cloud::Aws, &url, &environment).await?;
     let window = headroom_usage::sample::Window { from: 6000, to: 9600 };
-    source.read("a shop", window, &mut |_| {}).await
+    source.read(&["a shop"], window, &mut |_| {}).await
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ fn connect(fake: &FakeServer) -> Prometheus {
 
 /// Checks the kind of the error, and that it contains these words.
 async fn check(range: impl Fn() -> Reply + Send + Sync + 'static, kind: fn(String) -> SourceError, words: &str) {
-    let error = connect(&store(range)).read("shop", WINDOW, &mut |_| {}).await.unwrap_err();
+    let error = connect(&store(range)).read(&["shop"], WINDOW, &mut |_| {}).await.unwrap_err();
     let text = error.to_string();
     assert!(error == kind(text.clone()) && text.contains(words) && !text.contains('\n'), "{error:?}");
 }
@@ -45,7 +45,7 @@ async fn answers_are_compressed() {
         Reply::Bytes([head.as_bytes(), &body].concat())
     });
     let mut batches = 0;
-    connect(&fake).read("shop", WINDOW, &mut |_| batches += 1).await.unwrap();
+    connect(&fake).read(&["shop"], WINDOW, &mut |_| batches += 1).await.unwrap();
     assert!(batches > 0);
     assert!(fake.asked.lock().unwrap().iter().all(|head| head.to_lowercase().contains("accept-encoding: gzip")));
 }
@@ -63,7 +63,7 @@ async fn an_answer_whose_rows_do_not_end_is_given_up() {
 async fn a_window_with_more_points_than_prometheus_answers_is_too_much() {
     let fake = store(|| answer(200, MATRIX));
     let window = Window { from: WINDOW.to - 12_000 * 60, ..WINDOW };
-    let refused = connect(&fake).read("shop", window, &mut |_| {}).await;
+    let refused = connect(&fake).read(&["shop"], window, &mut |_| {}).await;
     assert!(matches!(refused, Err(SourceError::Overloaded(_))), "{refused:?}");
 }
 
@@ -165,7 +165,7 @@ async fn a_store_can_be_reached_through_the_api_server() {
     endpoint.tenant = Some("team-a".into());
     let http = Http::through_api_server(client(&fake.url()), "monitoring", "prometheus:9090", &endpoint).unwrap();
     let source = Prometheus::new(http, PrometheusOptions::new(endpoint));
-    source.read("shop", WINDOW, &mut |_| {}).await.unwrap();
+    source.read(&["shop"], WINDOW, &mut |_| {}).await.unwrap();
     for head in fake.asked.lock().unwrap().iter() {
         let path = "GET /api/v1/namespaces/monitoring/services/prometheus:9090/proxy/api/v1/query";
         assert!(head.starts_with(path), "{head}");

@@ -135,7 +135,7 @@ async fn a_store_behind_a_service_gets_our_token() {
     assert_eq!(http.name(), "service monitoring/prometheus:web");
     let source = Prometheus::new(http, PrometheusOptions::new(endpoint));
     let mut batches = 0;
-    source.read("shop", Window { from: 6000, to: 9600 }, &mut |_| batches += 1).await.unwrap();
+    source.read(&["shop"], Window { from: 6000, to: 9600 }, &mut |_| batches += 1).await.unwrap();
     assert!(batches > 0);
     let asked = store.asked_for("GET /api/v1/query");
     assert!(!asked.is_empty());

@@ -130,7 +130,7 @@ async fn a_long_series_is_read_in_chunks() {
         batches += 1;
         found.take(batch);
     };
-    source.read("shop", window, &mut sink).await.unwrap();
+    source.read(&["shop"], window, &mut sink).await.unwrap();
     assert_eq!((found.samples(), batches), (11_000, 2));
 }
 
@@ -183,7 +183,7 @@ async fn clusters_that_share_a_database_are_distinguished() {
     let source = InfluxDb::new(&options).unwrap();
     let mut found = Vec::new();
     let window = Window { from: now / 3600 * 3600 - 3600, to: now / 3600 * 3600 + 3600 };
-    source.read("shop", window, &mut |batch| found.push(batch)).await.unwrap();
+    source.read(&["shop"], window, &mut |batch| found.push(batch)).await.unwrap();
     let [headroom_usage::sample::Batch::Usage(series)] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(series[0].samples.iter().map(|sample| sample.value).collect::<Vec<_>>(), [5]);
 }

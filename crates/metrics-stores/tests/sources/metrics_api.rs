@@ -49,7 +49,7 @@ fn measured(namespace: &str, at: &str, cpu: &str) -> Value {
 
 async fn look(source: &impl Source, window: Window) -> Read {
     let mut read = Read::default();
-    source.read("shop", window, &mut |batch| read.take(batch)).await.unwrap();
+    source.read(&["shop"], window, &mut |batch| read.take(batch)).await.unwrap();
     read
 }
 
@@ -139,7 +139,7 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
     let amounts = findings.iter().find(|finding| finding.subject == "amounts").unwrap();
     assert_eq!(amounts.found, "1 impossible sample, such as cpu 20k of container nginx in shop/web-1");
     forbid(&server, &["/api/v1/namespaces/shop/pods"]);
-    let refused = source.read("shop", minute(3), &mut |_| {}).await;
+    let refused = source.read(&["shop"], minute(3), &mut |_| {}).await;
     assert!(
         matches!(&refused, Err(SourceError::Permanent(text)) if text.contains("not allowed to list pods")),
         "{refused:?}"
@@ -149,7 +149,7 @@ async fn a_whole_cluster_is_read_in_two_calls_if_permitted() {
 #[tokio::test]
 async fn a_missing_metrics_api_is_reported() {
     let (_server, client) = start();
-    let refused = MetricsApi::new(client.clone()).read("shop", minute(0), &mut |_| {}).await;
+    let refused = MetricsApi::new(client.clone()).read(&["shop"], minute(0), &mut |_| {}).await;
     let expected = "there is no metrics API: install metrics-server, or read from a metrics store";
     assert_eq!(refused, Err(SourceError::Permanent(expected.to_owned())));
     let findings = metrics_api::diagnose(client, NOW).await.unwrap();

@@ -33,7 +33,7 @@ pub async fn read(source: &impl Source, span: Window, window_seconds: i64) -> Re
     while from < span.to {
         let window = Window { from, to: (from + window_seconds).min(span.to) };
         for namespace in source.namespaces(window).await.unwrap() {
-            source.read(&namespace, window, &mut |batch| read.take(batch)).await.unwrap();
+            source.read(&[&namespace], window, &mut |batch| read.take(batch)).await.unwrap();
         }
         from = window.to;
     }
@@ -132,8 +132,8 @@ async fn one_image_is_read_alone() {
         for window in [Window { from, to: from + DAY }, Window { from: from + 60, to: from + DAY / 2 }] {
             assert_eq!(source.namespaces(window).await.unwrap(), namespaces);
             let (mut found, mut all) = (Read::default(), Read::default());
-            source.read_several(&namespaces, window, &mut |batch| found.take(batch)).await.unwrap();
-            whole.read_several(&namespaces, window, &mut |batch| all.take(batch)).await.unwrap();
+            source.read(&namespaces, window, &mut |batch| found.take(batch)).await.unwrap();
+            whole.read(&namespaces, window, &mut |batch| all.take(batch)).await.unwrap();
             all.series.retain(|(container, _), _| container.image.contains(image));
             all.kills.retain(|kill| kill.container.image.contains(image));
             assert!(!all.series.is_empty() && found.series.keys().eq(all.series.keys()), "{image}: {found:?}");
@@ -241,7 +241,7 @@ async fn check_day_with(url: String, matchers: &str, day: Window) {
     let options = PrometheusOptions { as_of: Some(day.to + 1800), matchers, ..options(url) };
     let source = new_source(options.clone());
     let mut by_day = Read::default();
-    source.read_several(&["pay", "shop"], day, &mut |batch| by_day.take(batch)).await.unwrap();
+    source.read(&["pay", "shop"], day, &mut |batch| by_day.take(batch)).await.unwrap();
     let by_sample = read(&source, day, DAY / 2).await;
     assert_eq!(by_day.kills, by_sample.kills);
     assert!(by_day.series.keys().eq(by_sample.series.keys()), "{:?}", by_day.series.keys());
@@ -417,16 +417,16 @@ async fn pods_started_while_kube_state_metrics_was_down_wait_for_it() {
     };
     let server = start(young(&away));
     let source = new_source(options(server.url()));
-    let refused = source.read("pay", shifted(cluster.window), &mut |_| {}).await;
+    let refused = source.read(&["pay"], shifted(cluster.window), &mut |_| {}).await;
     check_refused(refused, "such as `api` of `pay/api-1`: their usage waits until it is back");
-    source.read("shop", shifted(cluster.window), &mut |_| {}).await.unwrap();
+    source.read(&["shop"], shifted(cluster.window), &mut |_| {}).await.unwrap();
 
     // kube-state-metrics is up again for the last minutes.
     let back = without_state(&cluster, &text, 95..115);
     let server = start(young(&back));
     let source = new_source(options(server.url()));
     let mut found = Read::default();
-    source.read("pay", shifted(cluster.window), &mut |batch| found.take(batch)).await.unwrap();
+    source.read(&["pay"], shifted(cluster.window), &mut |batch| found.take(batch)).await.unwrap();
     let images: Vec<_> = found.series.keys().map(|(container, _)| container.image.as_str()).collect();
     assert_eq!(images, ["registry.example/pay/api@sha256:9b2c"; 2]);
 }
