@@ -43,6 +43,8 @@ pub struct Scripted {
     pub cluster: ClusterId,
     pub now: i64,
     pub reach: Reach,
+    /// The pace at which [`collect`] reads it.
+    pub pace: Pace,
     pub workloads: Vec<Workload>,
     /// Longer windows are refused as too much.
     pub bears: i64,
@@ -64,6 +66,7 @@ impl Scripted {
             cluster: ClusterId::default(),
             now: NOW,
             reach: Reach::Past,
+            pace: pace(),
             workloads,
             bears: i64::MAX,
             broken: Mutex::default(),
@@ -191,8 +194,8 @@ pub async fn fill(store: &Store, source: &Scripted, namespaces: &[&str], window:
 }
 
 pub async fn collect(source: &Scripted, store: &Store, stop: &CancellationToken) -> Result<BackfillOutcome, RunError> {
-    let (metrics, progress, pace) = (CollectorMetrics::default(), Progress::hidden(), pace());
-    let run = BackfillRun { source, store, pace: &pace, metrics: &metrics, progress: &progress, stop };
+    let (metrics, progress) = (CollectorMetrics::default(), Progress::hidden());
+    let run = BackfillRun { source, store, pace: &source.pace, metrics: &metrics, progress: &progress, stop };
     match source.reach {
         Reach::Past => run.catch_up().await,
         Reach::Present => run.look().await,

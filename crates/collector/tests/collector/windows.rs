@@ -4,13 +4,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-use headroom_collector::backfill::BackfillRun;
-use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::read_limits::{Pace, SAMPLE_DELAY};
 use headroom_collector::store::Store;
 use headroom_fixtures::process::kill_repeatedly;
 use headroom_metrics_stores::{Reach, Source};
-use headroom_output::progress::Progress;
 use headroom_usage::sample::Window;
 
 use crate::support::*;
@@ -152,14 +149,10 @@ async fn too_many_images_for_memory_are_read_in_shorter_windows() {
         let from = NOW - HOUR + minute * STEP - 2 * STEP;
         Workload { namespace: "ci", pod: "build", image, from, to: from + STEP }
     });
-    let source = Scripted::new(builds.collect());
-    let pace = Pace { max_images: 10, ..pace() };
-    let (metrics, progress, stop) = (CollectorMetrics::default(), Progress::hidden(), CancellationToken::new());
-    let (source, store) = (&source, &store);
-    let run = BackfillRun { source, store, pace: &pace, metrics: &metrics, progress: &progress, stop: &stop };
-    run.catch_up().await.unwrap();
+    let source = Scripted { pace: Pace { max_images: 10, ..pace() }, ..Scripted::new(builds.collect()) };
+    collect(&source, &store, &CancellationToken::new()).await.unwrap();
     assert!(store.owed().unwrap().is_empty());
-    check_same(store, source).await;
+    check_same(&store, &source).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
