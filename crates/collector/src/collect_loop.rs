@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headroom_admission::timestamp::Timestamp;
@@ -64,8 +63,6 @@ pub struct Rounds {
     pub metrics: Arc<CollectorMetrics>,
     pub progress: Progress,
     pub stop: CancellationToken,
-    /// True once source, store and destination are known to match.
-    pub identified: AtomicBool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -108,7 +105,7 @@ impl RoundError {
 
 impl Rounds {
     pub async fn once(&self) -> Result<(), RoundError> {
-        let done = self.round().await;
+        let done = self.round(&mut false).await;
         if let Some(lease) = &self.lease {
             lease.release().await;
         }
@@ -139,10 +136,11 @@ impl Rounds {
         let mut next_restrictions = Instant::now();
         let mut next_round = Instant::now();
         let mut next_publication = next_round;
+        let mut is_identified = false;
         while !self.stop.is_cancelled() {
             let is_publication = Instant::now() >= next_publication;
-            let done = match is_publication || !self.identified.load(Ordering::Relaxed) {
-                true => self.round().await,
+            let done = match is_publication || !is_identified {
+                true => self.round(&mut is_identified).await,
                 false => self.read().await.and_then(unread),
             };
             let is_standing_by = matches!(done, Err(RoundError::Cluster(ClusterError::NotOurTurn { .. })));
@@ -153,7 +151,7 @@ impl Rounds {
                 match self.store.replace(damaged) {
                     Ok(()) => {
                         self.metrics.stores_damaged.inc();
-                        self.identified = AtomicBool::new(false);
+                        is_identified = false;
                         next_publication = Instant::now();
                         continue;
                     }
@@ -185,10 +183,10 @@ impl Rounds {
         }
     }
 
-    async fn round(&self) -> Result<(), RoundError> {
-        let is_first = !self.identified.load(Ordering::Relaxed);
+    /// Notes once source, store and destination are known to match.
+    async fn round(&self, is_identified: &mut bool) -> Result<(), RoundError> {
         self.identify().await?;
-        if is_first {
+        if !std::mem::replace(is_identified, true) {
             self.update_quarters(self.restricted_namespaces().await).await;
         }
         let outcome = self.read().await?;
@@ -220,9 +218,7 @@ impl Rounds {
         }
         let mut cluster = of_destination;
         cluster.add(&of_source);
-        self.store.claim(&cluster, &self.source_name, self.adopt)?;
-        self.identified.store(true, Ordering::Relaxed);
-        Ok(())
+        Ok(self.store.claim(&cluster, &self.source_name, self.adopt)?)
     }
 
     fn run<'a>(&'a self, source: &'a dyn Source) -> BackfillRun<'a> {

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -199,7 +198,6 @@ async fn collect(Args { from, options }: Args, progress: Progress) -> anyhow::Re
         metrics,
         progress,
         stop,
-        identified: AtomicBool::new(false),
     };
     match options.every {
         Some(every) => {

@@ -45,7 +45,6 @@ pub async fn rounds(server: &Arc<ApiServer>, folder: &Path, source: Scripted) ->
         metrics: CollectorMetrics::default().into(),
         progress: Progress::hidden(),
         stop: CancellationToken::new(),
-        identified: AtomicBool::new(false),
     }
 }
 
