@@ -114,7 +114,7 @@ pub fn plan(
 /// The most containers that each namespace had on any day.
 fn most_containers(lives: &Lives) -> BTreeMap<String, u64> {
     let mut by_day: BTreeMap<(&str, i64), u64> = BTreeMap::new();
-    for (container, days) in &lives.days {
+    for (container, days) in lives {
         days.keys().for_each(|day| *by_day.entry((&container.namespace, *day)).or_default() += 1);
     }
     let mut most: BTreeMap<String, u64> = BTreeMap::new();

@@ -63,7 +63,7 @@ async fn surroundings(
             )),
         }
         match (repeated(|| store.lives(namespaces, window)).await, &mut seen) {
-            (Ok(lives), Some(all)) => all.days.extend(lives.days),
+            (Ok(lives), Some(all)) => all.extend(lives),
             (Err(error), _) => {
                 tracing::debug!(%error, "the lives of containers are unknown");
                 seen = None;

@@ -71,13 +71,13 @@ impl StoreReader {
             self.daily(&question, days, &mut |container, end, samples| {
                 let seconds = (samples as i64).saturating_mul(scrape).clamp(1, DAY);
                 has_brief |= seconds < brief_seconds;
-                lives.days.entry(container).or_default().insert(end, Life { seconds: seconds as u64, mean_cpu: None });
+                lives.entry(container).or_default().insert(end, Life { seconds: seconds as u64, mean_cpu: None });
             })
             .await?;
             let brief = self.queries().brief_lives(namespaces, most_samples, seconds).filter(|_| has_brief);
             let Some(question) = brief else { continue };
             self.daily(&question, days, &mut |container, end, cores| {
-                let life = lives.days.get_mut(&container).and_then(|days| days.get_mut(&end));
+                let life = lives.get_mut(&container).and_then(|days| days.get_mut(&end));
                 if let Some(life) = life.filter(|life| (life.seconds as i64) < brief_seconds) {
                     let mean = (cores.max(0.0) * 1e9).round() as u64;
                     life.mean_cpu = Some(mean).filter(|mean| is_possible(*mean, Resource::Cpu));
@@ -110,7 +110,7 @@ impl StoreReader {
             read => read?,
         }
         for (of, digest) in digests {
-            let life = lives.on(&of, window.to);
+            let life = lives.get(&of).and_then(|days| days.get(&window.to));
             let seconds = life.map_or(self.step_of(resource).into(), |life| life.seconds);
             let (seconds, time) = (seconds.min(window.seconds().max(0) as u64), window.to - 1);
             let mean = life.and_then(|life| life.mean_cpu).filter(|_| resource == Resource::Cpu);
@@ -187,24 +187,14 @@ impl StoreReader {
     }
 }
 
-/// The seconds that each container ran on each day.
-#[derive(Debug, Default)]
-pub struct Lives {
-    /// By container and end of the day.
-    pub days: HashMap<ContainerRef, BTreeMap<i64, Life>>,
-}
+/// The life of each container on each day, by the day's end.
+pub type Lives = HashMap<ContainerRef, BTreeMap<i64, Life>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Life {
     pub seconds: u64,
     /// The CPU that it used on average, in nanocores, if it was there too briefly for a distribution.
     pub mean_cpu: Option<u64>,
-}
-
-impl Lives {
-    pub fn on(&self, container: &ContainerRef, end_of_day: i64) -> Option<Life> {
-        self.days.get(container)?.get(&end_of_day).copied()
-    }
 }
 
 impl Digest {
