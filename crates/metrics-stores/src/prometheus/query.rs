@@ -51,10 +51,6 @@ pub enum PodSelection {
     JobInOne,
 }
 
-impl UsageGroup {
-    pub const ALL: Self = Self { pods: PodSelection::All, has_single_series: false };
-}
-
 impl PodSelection {
     fn matchers(self, pod: &str) -> Matchers {
         let all = Matchers::default();

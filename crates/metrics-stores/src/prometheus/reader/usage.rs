@@ -101,9 +101,9 @@ impl StoreReader {
         let Some(lives) = lives.filter(|_| self.can_digest()) else {
             return self.samples(namespaces, resource, window, false, each).await;
         };
-        let mut digests = Vec::new();
+        let (all, mut digests) = (UsageGroup { pods: PodSelection::All, has_single_series: false }, Vec::new());
         let mut keep = |of, digest| digests.push((of, digest));
-        match self.digests(namespaces, resource, window, UsageGroup::ALL, &mut keep).await {
+        match self.digests(namespaces, resource, window, all, &mut keep).await {
             Err(error) if self.makes_no_percentiles(&error) => {
                 return self.samples(namespaces, resource, window, false, each).await;
             }
