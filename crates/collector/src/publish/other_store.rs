@@ -4,8 +4,6 @@
 //! store has as many days of each image in each namespace; readers use it until it is too old. So a lost store recovers by itself
 //! if the source has a past, and a second collector, or one that reads only some namespaces, replaces no history that it lacks.
 
-use std::fmt;
-
 use headroom_admission::cluster::usage::profile_layout::key_of;
 use headroom_admission::truncate::count_of;
 use headroom_usage::DAY;
@@ -14,28 +12,9 @@ use serde_json::Value;
 
 use super::change::collected_at;
 
-/// History of an image in a namespace that would be lost.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lost {
-    /// The key in the profile.
-    image: String,
-    namespace: String,
-    days: u64,
-    days_here: u64,
-}
-
-/// `docker,io/library/nginx in namespace shop has 30 days of history, and this store has 2`
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { image, namespace, days, days_here } = self;
-        let (image, days) = (image.replace(',', "."), count_of(*days, "day"));
-        write!(f, "{image} in namespace {namespace} has {days} of history, and this store has {days_here}")
-    }
-}
-
-/// The first history in a published object that `share` does not have for as many days. The days that have passed since
+/// The first history in a published object that `share` does not have for as many days, in words. The days that have passed since
 /// it was collected are no longer in its windows, and do not count.
-pub fn first_lost(object: &Value, share: &Share) -> Option<Lost> {
+pub fn first_lost(object: &Value, share: &Share) -> Option<String> {
     let age = collected_at(object).map_or(0, |at| (share.collected_at.unix_seconds() - at).max(0) / DAY);
     let days_in_share = |image: &str, namespace: &str| {
         let history = share.images.iter().find(|(repository, _)| key_of(repository.as_str()) == image);
@@ -48,7 +27,10 @@ pub fn first_lost(object: &Value, share: &Share) -> Option<Lost> {
             let days = own.pointer("/all/days").and_then(Value::as_u64).unwrap_or(1);
             let days = days.saturating_sub(age.unsigned_abs());
             let days_here = days_in_share(image, namespace);
-            (days > days_here).then(|| Lost { image: image.clone(), namespace: namespace.clone(), days, days_here })
+            (days > days_here).then(|| {
+                let (image, days) = (image.replace(',', "."), count_of(days, "day"));
+                format!("{image} in namespace {namespace} has {days} of history, and this store has {days_here}")
+            })
         })
     })
 }

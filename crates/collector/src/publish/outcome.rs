@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use headroom_api_server::metric_registry::count;
 
 use super::cluster::ClusterError;
-use super::other_store::Lost;
 use super::{Publisher, folder};
 use crate::store::StoreError;
 
@@ -37,7 +36,7 @@ pub enum PublishError {
         "it was written from another store ({store}), which knows more: {lost}; wait until this store knows as much, \
          collect with that store, or replace what it knows with --adopt"
     )]
-    OtherStore { store: String, lost: Lost },
+    OtherStore { store: String, lost: String },
 }
 
 impl PublishError {
