@@ -116,7 +116,8 @@ impl Inventory<'_, '_> {
     }
 
     fn quota(&self, quota: &ResourceQuota<'_>, node: &PlanNode, recounted: &ResourceList<'_>) -> DescribedQuota {
-        let consumption = self.consumption(node);
+        let is_charged = |owned: &&Owned<'_, '_>| owned.footprint.matches(&node.requirements);
+        let charged: Vec<&Owned<'_, '_>> = self.objects.iter().filter(is_charged).collect();
         let levels = quota.hard.iter().map(|(name, hard)| {
             let used = quota.used.get(name).cloned().unwrap_or(Quantity::ZERO);
             let free = if used < *hard { hard.minus(&used) } else { Quantity::ZERO.plus(&hard.minus(hard)) };
@@ -130,41 +131,30 @@ impl Inventory<'_, '_> {
                 free: free.to_string(),
                 percent: share(&used, hard, 100),
                 recounted: recounted.map(|recounted| recounted.to_family(family).to_string()),
-                consumers: self.consumers(&consumption, name, hard),
+                consumers: Self::consumers(&charged, name, hard),
                 parts: (thousandths(&used), thousandths(hard)),
             }
         });
         DescribedQuota { name: quota.name.to_string(), as_kubectl: kubectl::quota(quota), resources: levels.collect() }
     }
 
-    /// The usage and number of objects of each owner under a quota.
-    fn consumption(&self, node: &PlanNode) -> BTreeMap<&str, Consumption> {
-        let mut owners: BTreeMap<&str, Consumption> = BTreeMap::new();
-        for Owned { owner, footprint, .. } in
-            self.objects.iter().filter(|owned| owned.footprint.matches(&node.requirements))
-        {
-            let consumption = owners.entry(owner).or_default();
-            for (name, amount) in footprint.amounts.iter() {
-                consumption.amounts.add(name, amount);
-                if amount.is_positive() {
-                    *consumption.objects.entry(name.to_string()).or_default() += 1;
-                }
-            }
+    /// The owners of the most that is charged under a name.
+    fn consumers(charged: &[&Owned<'_, '_>], name: &str, hard: &Quantity) -> Vec<QuotaConsumer> {
+        let mut owners: BTreeMap<&str, (Quantity, u64)> = BTreeMap::new();
+        for Owned { owner, footprint, .. } in charged {
+            let Some(amount) = footprint.amounts.get(name) else { continue };
+            let (sum, objects) = owners.entry(owner).or_insert((Quantity::ZERO, 0));
+            *sum = sum.plus(amount);
+            *objects += u64::from(amount.is_positive());
         }
-        owners
-    }
-
-    fn consumers(&self, owners: &BTreeMap<&str, Consumption>, name: &str, hard: &Quantity) -> Vec<QuotaConsumer> {
-        let of = |(owner, consumption): (&&str, &Consumption)| {
-            let amount = consumption.amounts.get(name).filter(|amount| amount.is_positive())?.clone();
-            Some(((*owner).to_owned(), amount, consumption.objects.get(name).copied().unwrap_or(0)))
-        };
-        let mut all: Vec<(String, Quantity, u64)> = owners.iter().filter_map(of).collect();
+        let mut all: Vec<_> = owners.into_iter().filter(|(_, (amount, _))| amount.is_positive()).collect();
         // Those of one amount stay in the order of their names.
-        all.sort_by(|one, other| other.1.cmp(&one.1));
-        let found = all.into_iter().take(MAX_CONSUMERS).map(|(owner, amount, objects)| {
-            let percent = share(&amount, hard, 100);
-            QuotaConsumer { owner, objects, percent, amount: amount.to_string() }
+        all.sort_by(|(_, (one, _)), (_, (other, _))| other.cmp(one));
+        let found = all.into_iter().take(MAX_CONSUMERS).map(|(owner, (amount, objects))| QuotaConsumer {
+            owner: owner.to_owned(),
+            objects,
+            percent: share(&amount, hard, 100),
+            amount: amount.to_string(),
         });
         found.collect()
     }
@@ -208,12 +198,6 @@ impl Inventory<'_, '_> {
         });
         found.collect()
     }
-}
-
-#[derive(Debug, Default)]
-struct Consumption {
-    amounts: ResourceList<'static>,
-    objects: BTreeMap<String, u64>,
 }
 
 /// In percent.
