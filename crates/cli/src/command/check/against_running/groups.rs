@@ -1,16 +1,14 @@
 //! Effects by what they have in common, as the page groups them: what happens to a hundred workloads for one reason is said
 //! once.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use headroom_dry_run::simulate::{Effect, ValueChange};
 
 pub struct EffectGroup<'a> {
     /// The effect that is printed in full, as an example.
     pub first: &'a Effect,
-    pub count: usize,
-    pub namespaces: BTreeSet<&'a str>,
-    pub running: u64,
+    pub all: Vec<&'a Effect>,
     /// False where names and amounts differ, so that the text of the first is an example.
     pub is_same: bool,
     text: Vec<String>,
@@ -20,25 +18,15 @@ pub struct EffectGroup<'a> {
 pub fn grouped<'a>(effects: &[&'a Effect]) -> Vec<EffectGroup<'a>> {
     let mut groups: Vec<EffectGroup<'a>> = Vec::new();
     let mut places: HashMap<(&str, Vec<String>), usize> = HashMap::new();
-    for effect in effects {
+    for &effect in effects {
         let text = text(effect);
         let shapes = text.iter().map(|text| shape(text)).collect();
         let place = *places.entry((effect.change.name(), shapes)).or_insert(groups.len());
         if let Some(group) = groups.get_mut(place) {
-            group.count += 1;
-            group.namespaces.insert(&effect.namespace);
-            group.running += effect.count;
+            group.all.push(effect);
             group.is_same &= group.text == text;
         } else {
-            let namespaces = BTreeSet::from([effect.namespace.as_str()]);
-            groups.push(EffectGroup {
-                first: effect,
-                count: 1,
-                namespaces,
-                running: effect.count,
-                is_same: true,
-                text,
-            });
+            groups.push(EffectGroup { first: effect, all: vec![effect], is_same: true, text });
         }
     }
     groups

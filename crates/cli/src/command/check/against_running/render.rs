@@ -1,5 +1,7 @@
 //! The effects on everything that runs, at a terminal: the sum first.
 
+use std::collections::BTreeSet;
+
 use headroom_admission::truncate::count_of;
 use headroom_dry_run::quota_levels::QuotaLevel;
 use headroom_dry_run::simulate::report::worth_showing;
@@ -72,18 +74,20 @@ fn requests(effects: &Effects) -> String {
 
 fn objects(groups: &[EffectGroup], paint: Paint) -> Table {
     let mut table = Table::new(&["RESULT", "OBJECT", "NAMESPACE", "RUNNING"]);
-    for EffectGroup { first: effect, count, namespaces, running, is_same, .. } in groups {
+    for EffectGroup { first: effect, all, is_same, .. } in groups {
+        let namespaces: BTreeSet<&str> = all.iter().map(|of| of.namespace.as_str()).collect();
+        let running: u64 = all.iter().map(|of| of.count).sum();
         let then = effect.change.name();
         let painted = match effect.change {
             EffectKind::NewlyRejected | EffectKind::NotEvaluated | EffectKind::StillRejected => paint.red(then),
             EffectKind::NoLongerRejected | EffectKind::Same => paint.green(then),
             EffectKind::Changed => paint.cyan(then),
         };
-        let name = if *count == 1 { effect.name.clone() } else { format!("{count} objects") };
+        let name = if all.len() == 1 { effect.name.clone() } else { format!("{} objects", all.len()) };
         let namespace =
             if namespaces.len() == 1 { effect.namespace.clone() } else { format!("{} namespaces", namespaces.len()) };
         table.row([painted, name, namespace, running.to_string()]);
-        if *count > 1 {
+        if all.len() > 1 {
             let differ = if *is_same { "" } else { "; names and amounts differ" };
             table.detail(&format!("for example {} in {}{differ}:", effect.name, effect.namespace));
         }
