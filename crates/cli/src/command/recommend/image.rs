@@ -31,7 +31,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use self::profile_reader::{NamespaceUsage, ProfileReader, Selection};
+use self::profile_reader::{ProfileReader, Selection};
 use super::arguments::{BoundsFormat, ImageArgs};
 use super::bounds::or_dash;
 use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
@@ -154,11 +154,8 @@ fn rows(profiles: &[Value], selection: Selection<'_>, now: Timestamp) -> anyhow:
         let document = document(object).map_err(|problem| anyhow!(problem))?;
         reader.add(document.root()).map_err(|malformed| anyhow!("UsageProfile: {malformed}"))?;
     }
-    let mut rows: Vec<ImageRow> = Vec::new();
-    for NamespaceUsage { namespace, images, problems } in reader.finish() {
-        rows.extend(images.into_iter().map(|row| ImageRow { namespace: namespace.clone(), ..row }));
-        problems.iter().for_each(|problem| complain!("warning: {problem}"));
-    }
+    let (rows, problems) = reader.finish();
+    problems.iter().for_each(|problem| complain!("warning: {problem}"));
     Ok(rows)
 }
 

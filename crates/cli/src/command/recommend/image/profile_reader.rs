@@ -2,7 +2,6 @@
 //!
 //! A profile is read by the core's own functions, so sizes are made of nothing that is not fit for an estimate.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use headroom_admission::cluster::usage::read::{self as usage, Histories, HistoryNode, Observed};
@@ -15,16 +14,6 @@ use headroom_recommend::history::distribution::Distribution;
 
 use super::ImageRow;
 
-/// Usage in one namespace, or in all together.
-#[derive(Debug, Default)]
-pub struct NamespaceUsage {
-    /// None for all together.
-    pub namespace: Option<String>,
-    /// A row for each tag of an image, and for all of them.
-    pub images: Vec<ImageRow>,
-    pub problems: Vec<String>,
-}
-
 /// The rows to read.
 #[derive(Debug, Clone, Copy)]
 pub struct Selection<'s> {
@@ -36,18 +25,19 @@ pub struct Selection<'s> {
     pub node: Option<&'s NodeCapacity>,
 }
 
-/// Reads the content of profiles, by namespace; that of all together is last.
 #[derive(Debug)]
 pub struct ProfileReader<'s> {
     selection: Selection<'s>,
     now: Timestamp,
-    own: BTreeMap<String, NamespaceUsage>,
-    together: NamespaceUsage,
+    /// For each tag of an image, and for all of them.
+    rows: Vec<ImageRow>,
+    /// With the namespace that each is about; none for all together.
+    problems: Vec<(Option<String>, String)>,
 }
 
 impl<'s> ProfileReader<'s> {
     pub fn new(selection: Selection<'s>, now: Timestamp) -> Self {
-        Self { selection, now, own: BTreeMap::new(), together: NamespaceUsage::default() }
+        Self { selection, now, rows: Vec::new(), problems: Vec::new() }
     }
 
     /// Adds the usage of images in a UsageProfile: by namespace, and together unless namespaces are selected.
@@ -56,11 +46,8 @@ impl<'s> ProfileReader<'s> {
             Ok(profile) => profile,
             Err(unusable) => {
                 let name = object.at(&["metadata", "name"])?.map(Node::str).transpose()?.unwrap_or_default();
-                let concerned = match self.selection.namespaces {
-                    Some([namespace, ..]) => self.own.entry(namespace.clone()).or_default(),
-                    _ => &mut self.together,
-                };
-                concerned.add_problem(format!("UsageProfile {name}: {unusable}"));
+                let concerned = self.selection.namespaces.and_then(|namespaces| namespaces.first().cloned());
+                self.add_problem(concerned, format!("UsageProfile {name}: {unusable}"));
                 return Ok(());
             }
         };
@@ -74,7 +61,7 @@ impl<'s> ProfileReader<'s> {
             if let Some(node) = pool {
                 let entry = profile.entry(&place, "");
                 let rows = entry.and_then(|entry| self.rows(&image, node, entry.pool));
-                self.together.add(rows);
+                self.add_rows(None, rows);
             }
             let Some(own) = entry.get("own")? else { continue };
             for (namespace, node) in own.fields()? {
@@ -84,22 +71,36 @@ impl<'s> ProfileReader<'s> {
                 }
                 let entry = profile.entry(&place, &namespace);
                 let rows = entry.and_then(|entry| self.rows(&image, node, entry.own));
-                self.own.entry(namespace.to_string()).or_default().add(rows);
+                self.add_rows(Some(namespace.to_string()), rows);
             }
         }
         Ok(())
     }
 
-    pub fn finish(self) -> Vec<NamespaceUsage> {
-        let own = self.own.into_iter().map(|(namespace, usage)| NamespaceUsage { namespace: Some(namespace), ..usage });
-        let mut found: Vec<NamespaceUsage> = own.chain([self.together]).collect();
-        for usage in &mut found {
-            usage.images.sort_by(|one, other| one.image.cmp(&other.image));
-            // Each page of an image repeats what is known of all namespaces.
-            usage.images.dedup_by(|one, other| one.image == other.image);
+    fn add_rows(&mut self, namespace: Option<String>, read: Result<Vec<ImageRow>, Malformed>) {
+        match read {
+            Ok(rows) => self.rows.extend(rows.into_iter().map(|row| ImageRow { namespace: namespace.clone(), ..row })),
+            Err(unusable) => self.add_problem(namespace, unusable.to_string()),
         }
-        found.retain(|usage| !usage.images.is_empty() || !usage.problems.is_empty());
-        found
+    }
+
+    fn add_problem(&mut self, namespace: Option<String>, problem: String) {
+        let problem = (namespace, problem);
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// The rows and the problems by namespace; those of all together are last.
+    pub fn finish(mut self) -> (Vec<ImageRow>, Vec<String>) {
+        fn place(row: &ImageRow) -> (bool, Option<&str>, &str) {
+            (row.namespace.is_none(), row.namespace.as_deref(), &row.image)
+        }
+        self.rows.sort_by(|one, other| place(one).cmp(&place(other)));
+        // Each page of an image repeats what is known of all namespaces.
+        self.rows.dedup_by(|one, other| place(one) == place(other));
+        self.problems.sort_by(|(one, _), (other, _)| (one.is_none(), one).cmp(&(other.is_none(), other)));
+        (self.rows, self.problems.into_iter().map(|(_, problem)| problem).collect())
     }
 
     /// Reads the rows of an image. `histories` was read from `node`.
@@ -167,21 +168,6 @@ impl<'s> ProfileReader<'s> {
     }
 }
 
-impl NamespaceUsage {
-    fn add(&mut self, rows: Result<Vec<ImageRow>, Malformed>) {
-        match rows {
-            Ok(rows) => self.images.extend(rows),
-            Err(unusable) => self.add_problem(unusable.to_string()),
-        }
-    }
-
-    fn add_problem(&mut self, problem: String) {
-        if !self.problems.contains(&problem) {
-            self.problems.push(problem);
-        }
-    }
-}
-
 fn distribution(observed: Observed<'_>, resource: Resource) -> Result<Distribution, Malformed> {
     let at = |at| Ok((at, observed.percentile(at)?));
     let known = Percentile::PUBLISHED.into_iter().filter(|at| observed.has(*at));
@@ -212,7 +198,7 @@ mod tests {
     }
 
     /// As read a year later.
-    fn read(objects: &[Value], image: Option<&str>, namespace: Option<&str>) -> Vec<NamespaceUsage> {
+    fn read(objects: &[Value], image: Option<&str>, namespace: Option<&str>) -> (Vec<ImageRow>, Vec<String>) {
         let now = "2027-11-20T00:00:00Z".parse().unwrap();
         let namespaces = namespace.map(|namespace| [namespace.to_owned()]);
         let namespaces = namespaces.as_ref().map(<[String; 1]>::as_slice);
@@ -224,12 +210,12 @@ mod tests {
         found.finish()
     }
 
-    fn of_shop(object: &Value, image: Option<&str>) -> NamespaceUsage {
-        read(std::slice::from_ref(object), image, Some("shop")).remove(0)
+    fn of_shop(object: &Value, image: Option<&str>) -> Vec<ImageRow> {
+        read(std::slice::from_ref(object), image, Some("shop")).0
     }
 
-    fn names(usage: &NamespaceUsage) -> Vec<&str> {
-        usage.images.iter().map(|image| image.image.as_str()).collect()
+    fn names(rows: &[ImageRow]) -> Vec<&str> {
+        rows.iter().map(|row| row.image.as_str()).collect()
     }
 
     #[test]
@@ -249,15 +235,14 @@ mod tests {
     #[test]
     fn each_namespace_is_shown_by_itself_and_what_pages_repeat_once() {
         let page = object(json!({"1,27": history("1")}));
-        let found = read(&[page.clone(), page], None, None);
-        let rows: Vec<_> = found.iter().map(|usage| (usage.namespace.as_deref(), usage.images.len())).collect();
-        assert_eq!(rows, [(Some("lab"), 1), (Some("shop"), 1), (None, 1)]);
+        let (found, _) = read(&[page.clone(), page], None, None);
+        let namespaces: Vec<_> = found.iter().map(|row| row.namespace.as_deref()).collect();
+        assert_eq!(namespaces, [Some("lab"), Some("shop"), None]);
     }
 
     #[test]
     fn kills_are_read_with_usage() {
-        let ImageRow { pods, oom_kills, size, .. } =
-            of_shop(&object(json!({"1,27": history("1")})), None).images.remove(0);
+        let ImageRow { pods, oom_kills, size, .. } = of_shop(&object(json!({"1,27": history("1")})), None).remove(0);
         let limit = size.unwrap().resources.limits.memory.unwrap();
         assert_eq!((pods, oom_kills, limit.to_string().as_str()), (5, 1, "164Mi"), "100Mi above the kill");
     }
@@ -266,8 +251,8 @@ mod tests {
     fn what_no_estimate_would_be_made_from_is_a_problem() {
         let mut other_format = object(json!({}));
         other_format["spec"]["header"]["format"] = json!(1);
-        let usage = of_shop(&other_format, None);
-        assert_eq!(usage.problems, ["UsageProfile usage-26: spec.header.format: expected 3, found `1`"]);
-        assert!(usage.images.is_empty());
+        let (rows, problems) = read(&[other_format], None, Some("shop"));
+        assert_eq!(problems, ["UsageProfile usage-26: spec.header.format: expected 3, found `1`"]);
+        assert!(rows.is_empty());
     }
 }
