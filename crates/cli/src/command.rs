@@ -80,7 +80,7 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Runs a program for a cluster. What still blocks a thread at its end is left.
-pub fn run_program(program: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+pub fn run_program<T>(program: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     let ended = runtime.block_on(program);
     runtime.shutdown_background();

@@ -22,7 +22,7 @@ mod write;
 mod bounds;
 mod image;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use headroom_output::progress::Progress;
 use headroom_output::{Exit, complain};
 use headroom_recommend::report::Order;
@@ -35,6 +35,7 @@ pub use self::bounds::for_page as bounds_for_page;
 use self::run::Choices;
 pub use self::run::{Recommended, recommend_inventory, recommend_what_is_known, recommend_workloads};
 pub use self::store::hours;
+use super::run_program;
 use super::source::{Address, client};
 
 /// So many changes that are left out are named.
@@ -100,8 +101,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         return Ok(write::all(&args, paths, &opened.namespace, &report)?.max(exit));
     }
     if args.patch.patch {
-        let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
-        let patched = runtime.block_on(async {
+        let patched = run_program(async {
             let client = client(&args.target.cluster).await?;
             apply::run(&args.patch, &report, client, &args.target).await
         });

@@ -36,6 +36,7 @@ use super::arguments::{BoundsFormat, ImageArgs};
 use super::bounds::or_dash;
 use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
 use crate::command::rbac_hint::advised;
+use crate::command::run_program;
 use crate::command::source;
 
 /// The query step, in seconds: pods that live for minutes have few samples.
@@ -118,8 +119,7 @@ impl ImageArgs {
         options.image = Some(ImageName::before_reference(&self.image).to_owned());
         let folder = tempfile::tempdir().context("cannot make a folder for what is read")?;
         let usage = Store::open(&folder.path().join("usage.redb"))?;
-        let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
-        runtime.block_on(async {
+        run_program(async {
             let http = address.http(&self.bounds.target.cluster, &options.endpoint).await?;
             let stop = CancellationToken::new();
             signals::cancel(stop.clone())?;

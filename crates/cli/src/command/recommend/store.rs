@@ -29,6 +29,7 @@ use super::past;
 use super::services::Services;
 
 use crate::command::cluster_args::{Opened, TargetArgs};
+use crate::command::run_program;
 use crate::command::source::{self, Address, behind_service, client, needs_port_forward};
 
 /// The usage that was read from a metrics store or the metrics API.
@@ -66,17 +67,14 @@ pub fn read(
     let service = services.chosen(usage.file()?, &target.cluster)?;
     let refused = services.refused;
     let as_of = ParsedSettings::of(&opened.settings).replay_time().map(Timestamp::unix_seconds);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     progress.wait("Asking the metrics store what it has");
-    let found = runtime.block_on(async {
+    let found = run_program(async {
         let stop = CancellationToken::new();
         tokio::spawn(interrupted(stop.clone()));
         let mut store = StoreReading { usage, target, namespaces, as_of, progress, stop, notes: Vec::new() };
         store.read(service, refused, pods).await
     });
     progress.end();
-    // What is still on its way is not waited for.
-    runtime.shutdown_background();
     found
 }
 
