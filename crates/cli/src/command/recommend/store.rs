@@ -71,7 +71,7 @@ pub fn read(
     let found = run_program(async {
         let stop = CancellationToken::new();
         tokio::spawn(interrupted(stop.clone()));
-        let mut store = StoreReading { usage, target, namespaces, as_of, progress, stop, notes: Vec::new() };
+        let store = StoreReading { usage, target, namespaces, as_of, progress, stop };
         store.read(service, refused, pods).await
     });
     progress.end();
@@ -89,7 +89,7 @@ pub fn hours(
     let address = usage.address()?.ok_or_else(|| anyhow!("no metrics store is read"))?;
     let as_of = ParsedSettings::of(&opened.settings).replay_time().map(Timestamp::unix_seconds);
     let (progress, stop) = (&Progress::hidden(), CancellationToken::new());
-    let store = StoreReading { usage, target, namespaces: &[], as_of, progress, stop, notes: Vec::new() };
+    let store = StoreReading { usage, target, namespaces: &[], as_of, progress, stop };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
     runtime.block_on(async {
         let reader = store.reader(&address).await?;
@@ -116,12 +116,11 @@ struct StoreReading<'a> {
     as_of: Option<i64>,
     progress: &'a Progress,
     stop: CancellationToken,
-    notes: Vec<String>,
 }
 
 impl StoreReading<'_> {
     async fn read(
-        &mut self,
+        &self,
         chosen: Option<port_forward::ForwardTarget>,
         refused: Option<String>,
         pods: PodOwners,
@@ -203,22 +202,18 @@ impl StoreReading<'_> {
         })
     }
 
-    async fn history(
-        &mut self,
-        reader: Arc<StoreReader>,
-        name: String,
-        pods: PodOwners,
-    ) -> anyhow::Result<StoreHistory> {
+    async fn history(&self, reader: Arc<StoreReader>, name: String, pods: PodOwners) -> anyhow::Result<StoreHistory> {
+        let mut notes = Vec::new();
         let now = reader.probed_at;
         let skew = now.abs_diff(clock::now());
         if self.as_of.or(reader.outage_since).is_none() && skew > SKEW {
-            self.notes.push(format!(
+            notes.push(format!(
                 "the store's clock and this machine's differ by {skew} s: check both; history is read by the store's"
             ));
         }
         let window = self.window(&reader);
         if reader.names.state.is_none() {
-            self.notes.push(
+            notes.push(
                 "the store has no kube-state-metrics: pods that are gone are told apart by their names, and \
                  out-of-memory kills only as far as pods tell their last one"
                     .to_owned(),
@@ -235,18 +230,18 @@ impl StoreReading<'_> {
             None => {}
         }
         if reading.is_interrupted {
-            self.notes.push("interrupted: the recommendations are based on what was read until then".to_owned());
+            notes.push("interrupted: the recommendations are based on what was read until then".to_owned());
         }
         let is_own = |(kind, _): &(&String, &u64)| kind.is_empty() || PodKind::named(kind).is_some();
         let (gone, others): (Vec<_>, Vec<_>) = reading.strangers.iter().partition(is_own);
         let gone: u64 = gone.into_iter().map(|(_, pods)| pods).sum();
         if gone > 0 {
-            self.notes.push(format!(
+            notes.push(format!(
                 "usage of about {} ignored: their workloads no longer exist or were not selected",
                 count_of(gone, "pod")
             ));
         }
-        self.notes.extend(others.into_iter().map(|(kind, pods)| {
+        notes.extend(others.into_iter().map(|(kind, pods)| {
             format!(
                 "usage of about {} of {kind} objects has no row here: they are gone or not selected; `kubectl headroom recommend image \
                  IMAGE` sizes them by their image",
@@ -254,13 +249,13 @@ impl StoreReading<'_> {
             )
         }));
         if reading.histories.lack_kill_limits() {
-            self.notes.push(
+            notes.push(
                 "the store has no kube_pod_container_resource_limits for containers that were OOM-killed: they count \
                  as killed at the limit that they have now"
                     .to_owned(),
             );
         }
-        self.notes.extend(reading.problems);
+        notes.extend(reading.problems);
         let moment = |at: i64| jiff::Timestamp::from_second(at).ok().map(|at| at.to_string());
         let source = ReportSource {
             name,
@@ -272,23 +267,20 @@ impl StoreReading<'_> {
             is_partial: is_partial || reader.outage_since.is_some(),
         };
         let past = past::read(&reader, self.namespaces, self.usage.quotas).await.unwrap_or_else(|problem| {
-            self.notes.push(format!("no peaks and trends of quotas: {problem}"));
+            notes.push(format!("no peaks and trends of quotas: {problem}"));
             Vec::new()
         });
-        Ok(StoreHistory { histories: reading.histories, source, notes: std::mem::take(&mut self.notes), past })
+        Ok(StoreHistory { histories: reading.histories, source, notes, past })
     }
 
     /// One look at the metrics API.
-    async fn of_now(&mut self, pods: PodOwners) -> anyhow::Result<StoreHistory> {
+    async fn of_now(&self, pods: PodOwners) -> anyhow::Result<StoreHistory> {
         let source = metrics_api::MetricsApi::new(client(&self.target.cluster).await?);
         let all = self.target.all_namespaces;
         let histories = history::read_instant(&source, (!all).then_some(self.namespaces), pods).await?;
-        self.notes.push(
-            "no history: the metrics API has one current sample per container, too little to base requests on; name a \
-             metrics store with --prometheus, by its URL or as NAMESPACE/SERVICE:PORT"
-                .to_owned(),
-        );
+        let note = "no history: the metrics API has one current sample per container, too little to base requests on; name a \
+             metrics store with --prometheus, by its URL or as NAMESPACE/SERVICE:PORT";
         let source = ReportSource { name: "the metrics API".to_owned(), ..ReportSource::default() };
-        Ok(StoreHistory { histories, source, notes: std::mem::take(&mut self.notes), past: Vec::new() })
+        Ok(StoreHistory { histories, source, notes: vec![note.to_owned()], past: Vec::new() })
     }
 }
