@@ -21,7 +21,7 @@ use headroom_api_server::parts::locked;
 use headroom_api_server::{clock, signals};
 use headroom_dry_run::simulate::unread;
 use headroom_output::list_writer::{Form, ListWriter};
-use headroom_output::{Exit, Page, Paint, complain, progress, terminal};
+use headroom_output::{Exit, Page, complain, progress, terminal};
 use headroom_recommend::output::{markdown, summary};
 use headroom_recommend::report::price::Prices;
 use headroom_recommend::write::{patches, trial};
@@ -308,7 +308,7 @@ fn changes(
         TextForm::Kustomize => {
             let file = patches::kustomize(&report.changes())?;
             let comments = [report.left_out_of_kustomize(), report.beside_changes()].concat();
-            patches::commented(&comments, file).text(None, Paint::OFF)
+            patches::commented(&comments, file).to_string()
         }
         TextForm::Patch => recommend::as_command(&target, &report)?,
     };

@@ -12,7 +12,7 @@ use headroom_admission::truncate::{count_of, on_one_line};
 use headroom_api_server::api_client::{ApiClient, ApiError, ApiResult, ApplyOptions};
 use headroom_api_server::shell::ShellCommand;
 use headroom_api_server::{ApiPath, clock};
-use headroom_output::{Exit, Page, Paint, WholeFile, ask, complain};
+use headroom_output::{Exit, Page, WholeFile, ask, complain};
 use headroom_recommend::report::Recommendations;
 use headroom_recommend::write::patches::{self, Patch, RecommendedChange};
 use kube::Client;
@@ -110,9 +110,8 @@ impl Patching {
 pub fn as_command(target: &TargetArgs, report: &Recommendations) -> anyhow::Result<String> {
     let kubectl = kubectl(target);
     let (changes, left_out) = report.changes_of_cluster(&kubectl);
-    let merged = patches::kustomize(&changes)?.text(None, Paint::OFF);
-    let mut commands =
-        patches::commented(&[left_out, report.beside_changes()].concat(), Page::new()).text(None, Paint::OFF);
+    let merged = patches::kustomize(&changes)?.to_string();
+    let mut commands = patches::commented(&[left_out, report.beside_changes()].concat(), Page::new()).to_string();
     if !merged.is_empty() {
         let manager = format!("--field-manager={MANAGER}");
         commands.push_str(&format!("{kubectl} apply --server-side {manager} -f - <<'PATCHES'\n{merged}PATCHES\n"));
