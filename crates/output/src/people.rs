@@ -65,6 +65,10 @@ impl Unit {
     }
 }
 
+fn with_unit(unit: Unit, amount: &Quantity) -> String {
+    format!("{} {}", unit.number(amount), unit.name()).trim_end().to_owned()
+}
+
 fn is_of_bytes(name: &str) -> bool {
     matches!(name, "memory" | "storage" | "ephemeral-storage")
         || name.starts_with("hugepages-")
@@ -73,21 +77,14 @@ fn is_of_bytes(name: &str) -> bool {
 
 /// An amount with its unit: `0.25 cores`, `1.5 GiB`, `3`.
 pub fn amount(resource: &str, amount: &Quantity) -> String {
-    let unit = Unit::of(resource, [amount]);
-    format!("{} {}", unit.number(amount), unit.name()).trim_end().to_owned()
+    with_unit(Unit::of(resource, [amount]), amount)
 }
 
 /// Amounts of one resource in one unit; what is no amount, such as `unknown`, stays.
 pub fn row<const N: usize>(resource: &str, texts: [&str; N]) -> [String; N] {
     let amounts = texts.map(|text| text.parse::<Quantity>());
     let unit = Unit::of(resource, amounts.iter().flatten());
-    let mut row = texts.map(str::to_owned);
-    for (cell, amount) in row.iter_mut().zip(amounts) {
-        if let Ok(amount) = amount {
-            *cell = format!("{} {}", unit.number(&amount), unit.name()).trim_end().to_owned();
-        }
-    }
-    row
+    texts.map(|text| text.parse::<Quantity>().map_or_else(|_| text.to_owned(), |amount| with_unit(unit, &amount)))
 }
 
 /// Like [`amount`], with a plus where it is more than nothing.
