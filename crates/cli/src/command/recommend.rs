@@ -9,7 +9,6 @@ mod rule;
 
 mod arguments;
 
-mod remembered;
 mod services;
 mod source;
 mod store;

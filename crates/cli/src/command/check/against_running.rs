@@ -1,7 +1,6 @@
 //! `kubectl headroom check --against-running`: what LimitRanges, quotas, policies and settings among the manifests would do to
 //! everything that runs, see [`headroom_dry_run::simulate`].
 
-mod groups;
 mod render;
 
 use std::collections::BTreeSet;

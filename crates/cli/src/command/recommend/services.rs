@@ -1,7 +1,11 @@
 //! Finds the Services that look like a metrics store, and lets a person choose one. Nothing is sent to any that was not
 //! chosen, since anybody may give a Service such a name.
 
-use anyhow::bail;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::{env, fs};
+
+use anyhow::{Context as _, bail};
 use headroom_api_server::kubeconfig::Chosen;
 use headroom_metrics_stores::port_forward;
 use headroom_objects::cluster_reader::ClusterReader as _;
@@ -9,7 +13,6 @@ use headroom_output::{ask, complain, terminal};
 use headroom_recommend::history::discover::{self, Candidate, USUAL_NAMESPACES};
 use serde_json::Value;
 
-use super::remembered::Remembered;
 use crate::command::cluster_args::Opened;
 use crate::command::source_file::SourceFile;
 
@@ -106,5 +109,37 @@ fn one_of<'a>(candidates: impl Iterator<Item = &'a Candidate> + Clone) -> anyhow
     match place.and_then(|place| candidates.clone().nth(place)) {
         Some(chosen) => Ok(Some(chosen)),
         None => bail!("`{answer}` is none of these numbers"),
+    }
+}
+
+/// The store that a person chose for a cluster, so that the question comes once: a Service, or empty for none. The file has
+/// addresses only, and no secrets; clusters are told apart by their API server, because any kubeconfig may have a context of
+/// the same name.
+struct Remembered {
+    path: PathBuf,
+    server: String,
+    stores: BTreeMap<String, String>,
+}
+
+impl Remembered {
+    /// Reads the stores that were chosen before. Returns none if they cannot be remembered, as in a pod. An unreadable file counts as empty.
+    fn read(cluster: &Chosen) -> Option<Self> {
+        let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = || Some(folder("HOME")?.join(".config"));
+        let path = folder("XDG_CONFIG_HOME").or_else(home).or_else(|| folder("APPDATA"))?.join("headroom/stores.json");
+        let stores = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        Some(Self { server: cluster.server()?, path, stores })
+    }
+
+    fn store(&self) -> Option<&str> {
+        self.stores.get(&self.server).map(String::as_str)
+    }
+
+    fn remember(mut self, store: &str) -> anyhow::Result<PathBuf> {
+        let cannot = || format!("cannot write `{}`", self.path.display());
+        self.stores.insert(self.server, store.to_owned());
+        fs::create_dir_all(self.path.parent().unwrap_or(&self.path)).with_context(cannot)?;
+        headroom_output::write_file(&self.path, &headroom_output::json(&self.stores)?).with_context(cannot)?;
+        Ok(self.path)
     }
 }
