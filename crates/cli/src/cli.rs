@@ -7,7 +7,7 @@ use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 use headroom_output::color;
 use headroom_output::{Exit, complain};
 
-use crate::command::{self, answered, done, old_names};
+use crate::command::{self, answered, done};
 
 /// kubectl headroom: checks manifests, explains decisions, and recommends requests
 #[derive(Debug, Parser)]
@@ -48,7 +48,7 @@ enum Command {
 
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if let Some(renamed) = old_names::renamed(&arguments) {
+    if let Some(renamed) = renamed(&arguments) {
         complain!("error: {renamed}");
         return ExitCode::from(Exit::Error as u8);
     }
@@ -70,6 +70,32 @@ pub fn main() -> ExitCode {
         Command::Version(args) => answered(command::version::run(args)),
         Command::Complete(words) => answered(command::completion::complete(words, Cli::command())),
     }
+}
+
+/// The words that named a command before the first release, and what does the same today, for those whose fingers remember them.
+const OLD_NAMES: [(&str, &str); 14] = [
+    ("simulate", "kubectl headroom check --against-running"),
+    ("explain", "kubectl headroom why"),
+    ("record", "kubectl headroom snapshot"),
+    ("describe usage", "kubectl headroom recommend -o wide"),
+    ("describe resizes", "kubectl headroom resize"),
+    ("describe tenantquota", "kubectl headroom describe quota"),
+    ("recommend quota", "kubectl headroom recommend bounds"),
+    ("recommend limits", "kubectl headroom recommend bounds"),
+    ("recommend images", "kubectl headroom recommend image IMAGE"),
+    ("doctor prometheus", "kubectl headroom doctor URL"),
+    ("doctor influxdb", "kubectl headroom doctor URL?db=NAME"),
+    ("doctor metrics-api", "kubectl headroom doctor"),
+    ("doctor files", "kubectl headroom doctor FILE"),
+    ("ledger check", "headroom-controller check-ledgers"),
+];
+
+/// The answer to somebody who types an old name.
+fn renamed(arguments: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = arguments.iter().map_while(|argument| argument.to_str()).collect();
+    let is_typed = |old: &str| words.iter().copied().take(old.split(' ').count()).eq(old.split(' '));
+    let (old, new) = OLD_NAMES.iter().find(|(old, _)| is_typed(old))?;
+    Some(format!("`kubectl headroom {old}` is now `{new}`"))
 }
 
 #[cfg(test)]
@@ -127,10 +153,10 @@ mod tests {
 
     #[test]
     fn who_types_an_old_name_is_given_the_new_one() {
-        for (old, new) in old_names::OLD_NAMES {
+        for (old, new) in OLD_NAMES {
             let typed: Vec<OsString> = old.split(' ').chain(["-n", "shop"]).map(OsString::from).collect();
             let expected = format!("`kubectl headroom {old}` is now `{new}`");
-            assert_eq!(old_names::renamed(&typed), Some(expected));
+            assert_eq!(renamed(&typed), Some(expected));
             let ours = Cli::command();
             assert!(old.split(' ').try_fold(&ours, |of, word| of.find_subcommand(word)).is_none(), "{old} is there");
             let words = words(&new.replace("kubectl headroom", "kubectl-headroom"));
@@ -138,7 +164,7 @@ mod tests {
         }
         for typed in ["why explain", "recommend pod/quota", "check simulate", "", "recommend image explain"] {
             let typed: Vec<OsString> = typed.split(' ').map(OsString::from).collect();
-            assert_eq!(old_names::renamed(&typed), None);
+            assert_eq!(renamed(&typed), None);
         }
     }
 
@@ -164,10 +190,10 @@ mod tests {
                 && path.extension().is_some_and(|of| of == "md");
             count += usize::from(text.contains("kubectl headroom "));
             // They are about old names.
-            if ["command/old_names.rs", "cli/src/cli.rs", "sessions/errors.txt"].iter().any(|of| path.ends_with(of)) {
+            if ["cli/src/cli.rs", "sessions/errors.txt"].iter().any(|of| path.ends_with(of)) {
                 continue;
             }
-            for (old, _) in old_names::OLD_NAMES {
+            for (old, _) in OLD_NAMES {
                 let is_old = |begin: &str| {
                     let command = format!("{begin}{old}");
                     let mut after = text.split(&command).skip(1).map(|rest| rest.chars().next());

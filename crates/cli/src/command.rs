@@ -29,7 +29,6 @@ pub mod describe;
 pub mod doctor;
 pub mod enforce_quotas;
 mod memory;
-pub mod old_names;
 mod site;
 
 mod export;
