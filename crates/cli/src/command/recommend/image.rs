@@ -31,7 +31,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use self::profile_reader::{ProfileReader, Selection};
+use self::profile_reader::ProfileReader;
 use super::arguments::{BoundsFormat, ImageArgs};
 use super::bounds::or_dash;
 use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
@@ -69,10 +69,7 @@ pub fn run(args: ImageArgs) -> anyhow::Result<Exit> {
         Scope::In(namespaces) => Some(namespaces.as_slice()),
     };
     let now = ParsedSettings::of(&opened.settings).now().ok_or_else(|| anyhow!("this machine's clock is not set"))?;
-    let read = |namespaces| {
-        let selection = Selection { namespaces, image: Some(&args.image), node: node.as_ref() };
-        rows(&profiles, selection, now)
-    };
+    let read = |namespaces| rows(&profiles, ProfileReader::new(namespaces, &args.image, node.as_ref(), now));
     let mut rows = read(namespaces)?;
     if rows.is_empty() && namespaces.is_some() {
         rows = read(None)?;
@@ -148,8 +145,7 @@ impl ImageArgs {
 }
 
 /// A row for each image in each namespace, and in all together unless namespaces are selected.
-fn rows(profiles: &[Value], selection: Selection<'_>, now: Timestamp) -> anyhow::Result<Vec<ImageRow>> {
-    let mut reader = ProfileReader::new(selection, now);
+fn rows(profiles: &[Value], mut reader: ProfileReader<'_>) -> anyhow::Result<Vec<ImageRow>> {
     for object in profiles {
         let document = document(object).map_err(|problem| anyhow!(problem))?;
         reader.add(document.root()).map_err(|malformed| anyhow!("UsageProfile: {malformed}"))?;

@@ -14,20 +14,14 @@ use headroom_recommend::history::distribution::Distribution;
 
 use super::ImageRow;
 
-/// The rows to read.
-#[derive(Debug, Clone, Copy)]
-pub struct Selection<'s> {
-    /// Only these, and not all together.
-    pub namespaces: Option<&'s [String]>,
-    /// Only images whose name contains this.
-    pub image: Option<&'s str>,
-    /// The node on which pods of each are to fit.
-    pub node: Option<&'s NodeCapacity>,
-}
-
 #[derive(Debug)]
 pub struct ProfileReader<'s> {
-    selection: Selection<'s>,
+    /// Only these, and not all together.
+    namespaces: Option<&'s [String]>,
+    /// Only images whose name contains this.
+    image: &'s str,
+    /// The node on which pods of each are to fit.
+    node: Option<&'s NodeCapacity>,
     now: Timestamp,
     /// For each tag of an image, and for all of them.
     rows: Vec<ImageRow>,
@@ -36,8 +30,13 @@ pub struct ProfileReader<'s> {
 }
 
 impl<'s> ProfileReader<'s> {
-    pub fn new(selection: Selection<'s>, now: Timestamp) -> Self {
-        Self { selection, now, rows: Vec::new(), problems: Vec::new() }
+    pub fn new(
+        namespaces: Option<&'s [String]>,
+        image: &'s str,
+        node: Option<&'s NodeCapacity>,
+        now: Timestamp,
+    ) -> Self {
+        Self { namespaces, image, node, now, rows: Vec::new(), problems: Vec::new() }
     }
 
     /// Adds the usage of images in a UsageProfile: by namespace, and together unless namespaces are selected.
@@ -46,7 +45,7 @@ impl<'s> ProfileReader<'s> {
             Ok(profile) => profile,
             Err(unusable) => {
                 let name = object.at(&["metadata", "name"])?.map(Node::str).transpose()?.unwrap_or_default();
-                let concerned = self.selection.namespaces.and_then(|namespaces| namespaces.first().cloned());
+                let concerned = self.namespaces.and_then(|namespaces| namespaces.first().cloned());
                 self.add_problem(concerned, format!("UsageProfile {name}: {unusable}"));
                 return Ok(());
             }
@@ -57,7 +56,7 @@ impl<'s> ProfileReader<'s> {
             let repository = key.str()?.replace(',', ".");
             let Ok(image) = ImageName::parse(&repository) else { continue };
             let place = ProfileKey::of(image.repository());
-            let pool = entry.get("pool")?.filter(|_| self.selection.namespaces.is_none());
+            let pool = entry.get("pool")?.filter(|_| self.namespaces.is_none());
             if let Some(node) = pool {
                 let entry = profile.entry(&place, "");
                 let rows = entry.and_then(|entry| self.rows(&image, node, entry.pool));
@@ -66,7 +65,7 @@ impl<'s> ProfileReader<'s> {
             let Some(own) = entry.get("own")? else { continue };
             for (namespace, node) in own.fields()? {
                 let namespace = namespace.str()?;
-                if self.selection.namespaces.is_some_and(|wanted| !wanted.iter().any(|wanted| namespace == *wanted)) {
+                if self.namespaces.is_some_and(|wanted| !wanted.iter().any(|wanted| namespace == *wanted)) {
                     continue;
                 }
                 let entry = profile.entry(&place, &namespace);
@@ -139,7 +138,7 @@ impl<'s> ProfileReader<'s> {
         }
         let mut rows = Vec::new();
         for (name, history) in named {
-            if let Some(history) = history.filter(|_| self.selection.image.is_none_or(|wanted| name.contains(wanted))) {
+            if let Some(history) = history.filter(|_| name.contains(self.image)) {
                 rows.extend(self.row(name, history, histories.collected_at)?);
             }
         }
@@ -163,7 +162,7 @@ impl<'s> ProfileReader<'s> {
             storage: storage.as_ref(),
             killed_at: kills.iter().map(|kill| &kill.memory).max(),
         };
-        let size = SizeByImage::of(usage, self.selection.node);
+        let size = SizeByImage::of(usage, self.node);
         Ok(Some(ImageRow { namespace: None, image, pods, oom_kills: kills.len(), size }))
     }
 }
@@ -198,11 +197,11 @@ mod tests {
     }
 
     /// As read a year later.
-    fn read(objects: &[Value], image: Option<&str>, namespace: Option<&str>) -> (Vec<ImageRow>, Vec<String>) {
+    fn read(objects: &[Value], image: &str, namespace: Option<&str>) -> (Vec<ImageRow>, Vec<String>) {
         let now = "2027-11-20T00:00:00Z".parse().unwrap();
         let namespaces = namespace.map(|namespace| [namespace.to_owned()]);
         let namespaces = namespaces.as_ref().map(<[String; 1]>::as_slice);
-        let mut found = ProfileReader::new(Selection { namespaces, image, node: None }, now);
+        let mut found = ProfileReader::new(namespaces, image, None, now);
         for object in objects {
             let text = object.to_string();
             found.add(Document::read(&text).unwrap().root()).unwrap();
@@ -210,7 +209,7 @@ mod tests {
         found.finish()
     }
 
-    fn of_shop(object: &Value, image: Option<&str>) -> Vec<ImageRow> {
+    fn of_shop(object: &Value, image: &str) -> Vec<ImageRow> {
         read(std::slice::from_ref(object), image, Some("shop")).0
     }
 
@@ -221,28 +220,28 @@ mod tests {
     #[test]
     fn tags_and_digests_are_named_as_people_write_them() {
         let digest = format!("sha256:{}", "0".repeat(64));
-        let both = of_shop(&object(json!({"1,27": history("1"), (digest.as_str()): history("1")})), None);
+        let both = of_shop(&object(json!({"1,27": history("1"), (digest.as_str()): history("1")})), "");
         assert_eq!(names(&both), ["nginx:*", "nginx:1.27", &format!("nginx@{digest}")]);
-        let one = of_shop(&object(json!({"1,27": history("1")})), None);
+        let one = of_shop(&object(json!({"1,27": history("1")})), "");
         assert_eq!(names(&one), ["nginx:1.27"], "all tags together are no more than the one");
-        assert_eq!(names(&of_shop(&object(json!({"1,27": history("1"), "2": history("1")})), Some(":2"))), ["nginx:2"]);
+        assert_eq!(names(&of_shop(&object(json!({"1,27": history("1"), "2": history("1")})), ":2")), ["nginx:2"]);
         let mut same = object(json!({}));
         let all = &mut same["spec"]["images"]["docker,io/library/nginx"]["own"]["shop"]["all"];
         all["same"] = json!(["1,27", "web/nginx"]);
-        assert_eq!(names(&of_shop(&same, None)), ["nginx:1.27"], "what has a slash is a workload");
+        assert_eq!(names(&of_shop(&same, "")), ["nginx:1.27"], "what has a slash is a workload");
     }
 
     #[test]
     fn each_namespace_is_shown_by_itself_and_what_pages_repeat_once() {
         let page = object(json!({"1,27": history("1")}));
-        let (found, _) = read(&[page.clone(), page], None, None);
+        let (found, _) = read(&[page.clone(), page], "", None);
         let namespaces: Vec<_> = found.iter().map(|row| row.namespace.as_deref()).collect();
         assert_eq!(namespaces, [Some("lab"), Some("shop"), None]);
     }
 
     #[test]
     fn kills_are_read_with_usage() {
-        let ImageRow { pods, oom_kills, size, .. } = of_shop(&object(json!({"1,27": history("1")})), None).remove(0);
+        let ImageRow { pods, oom_kills, size, .. } = of_shop(&object(json!({"1,27": history("1")})), "").remove(0);
         let limit = size.unwrap().resources.limits.memory.unwrap();
         assert_eq!((pods, oom_kills, limit.to_string().as_str()), (5, 1, "164Mi"), "100Mi above the kill");
     }
@@ -251,7 +250,7 @@ mod tests {
     fn what_no_estimate_would_be_made_from_is_a_problem() {
         let mut other_format = object(json!({}));
         other_format["spec"]["header"]["format"] = json!(1);
-        let (rows, problems) = read(&[other_format], None, Some("shop"));
+        let (rows, problems) = read(&[other_format], "", Some("shop"));
         assert_eq!(problems, ["UsageProfile usage-26: spec.header.format: expected 3, found `1`"]);
         assert!(rows.is_empty());
     }
