@@ -2,7 +2,6 @@
 //!
 //! [`headroom_dry_run::evaluate::Run`] evaluates them; here they are read, and the verdicts become outputs and an exit code.
 
-mod entry;
 mod render;
 
 mod against_running;
@@ -29,7 +28,7 @@ use crate::manifest::unreadable;
 
 use super::cluster_args::{About, OfflineFlag, Opened, TargetArgs, add_admission};
 use super::manifests::{self, Manifests};
-use entry::CheckedObject;
+use render::CheckedObject;
 
 const EXAMPLES: &str = "\
 Examples:

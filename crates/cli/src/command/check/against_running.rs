@@ -17,7 +17,7 @@ use headroom_output::{Exit, Page, Paint};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::entry::CheckedObject;
+use super::render::CheckedObject;
 use super::{Args, CheckFormat};
 use crate::command::cluster_args::{About, Opened, Scope, add_admission, read_settings, warn_if_elsewhere};
 use crate::command::manifests;
