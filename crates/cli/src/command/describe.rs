@@ -1,36 +1,25 @@
 //! `kubectl headroom describe`: reads objects and prints the reports of `crate::describe`.
 
 use headroom_admission::cluster::label_selector::LabelSelector;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use anyhow::{anyhow, bail};
 use clap::{Subcommand, ValueEnum};
-use headroom_admission::cluster::resource_quota::ResourceQuota;
-use headroom_admission::json::{Document, Malformed};
-use headroom_admission::quota::ChargedKind;
-use headroom_admission::quota::charged_names::{RESOURCE_CLAIMS, kinds_charged_under};
-use headroom_admission::quota::stored::Stored;
-use headroom_admission::timestamp::Timestamp;
 use headroom_dry_run::evaluate::with_decision;
 use headroom_dry_run::overlay::tenants::TENANT_QUOTA;
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ClusterReader;
-use headroom_objects::document;
-use headroom_objects::kinds::{ApiKind, labels_of, metadata};
+use headroom_objects::kinds::{labels_of, metadata};
 use headroom_output::draw::Charset;
 use headroom_output::progress::Progress;
 use headroom_output::{Exit, Page, Paint};
-use headroom_quota_protocol::cache::CachedObject;
-use headroom_quota_protocol::devices::{DEVICE_CLASSES, Link};
-use headroom_quota_protocol::{Cache, Footprint, ObjectKey};
-use headroom_workloads::WorkloadRef;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::cluster_args::{Opened, Scope, TargetArgs, warn_if_elsewhere};
 use super::rbac_hint;
 use crate::describe::limits::{self, NamespaceLimits};
-use crate::describe::quotas::{DescribedQuotas, Inventory, Owned};
+use crate::describe::quotas::{kinds_of, quotas_of};
 use crate::describe::{not_there, tenant_quotas};
 
 #[derive(Debug, clap::Args)]
@@ -246,94 +235,6 @@ impl DescribedTenants {
     }
 }
 
-/// The kinds that are charged to quotas or decide what is charged, pods among them in any case, and names under which
-/// nothing can be counted.
-fn kinds_of<'q>(quotas: &[&'q Value]) -> (BTreeMap<String, ApiKind>, BTreeSet<&'q str>) {
-    let mut kinds: BTreeMap<String, ApiKind> = BTreeMap::new();
-    let mut add = |qualified: &str| match ApiKind::counted(qualified) {
-        // Their contents would have to be read to count them.
-        Some(kind) if kind.kind != "Secret" => _ = kinds.insert(qualified.to_owned(), kind),
-        _ => {}
-    };
-    add("pods");
-    let names = quotas.iter().filter_map(|quota| quota.pointer("/spec/hard")?.as_object()).flat_map(|hard| hard.keys());
-    let names: BTreeSet<&'q str> = names.map(String::as_str).collect();
-    names.iter().flat_map(|name| kinds_charged_under(name)).for_each(&mut add);
-    if names.iter().any(|name| kinds_charged_under(name).any(|kind| kind == RESOURCE_CLAIMS)) {
-        add(DEVICE_CLASSES);
-    }
-    let is_counted = |name: &&str| kinds_charged_under(name).next().is_some_and(|kind| kinds.contains_key(kind));
-    let uncounted = names.into_iter().filter(|name| !is_counted(name)).collect();
-    (kinds, uncounted)
-}
-
-/// The quotas of a namespace with what is charged to them.
-fn quotas_of(
-    namespace: &str,
-    now: Option<Timestamp>,
-    quotas: &[&Value],
-    around: &mut dyn ClusterReader,
-) -> Result<DescribedQuotas, Malformed> {
-    let mut notes = Vec::new();
-    let (kinds, uncounted) = kinds_of(quotas);
-    if !uncounted.is_empty() {
-        let names: Vec<&str> = uncounted.into_iter().collect();
-        notes.push(format!("not recounted: {}", names.join(", ")));
-    }
-    let mut cache = Cache::default();
-    let mut objects = Vec::new();
-    for (qualified, kind) in kinds {
-        match around.list((&kind.api_version(), &kind.kind, kind.is_namespaced.then_some(namespace))) {
-            Ok(listed) => {
-                cache.advance(&qualified, 1);
-                objects.extend(listed.into_iter().map(|object| (qualified.clone(), object)));
-            }
-            // Before Kubernetes 1.34 devices are charged for pods alone.
-            Err(problem)
-                if problem.is_unknown_kind() && matches!(qualified.as_str(), RESOURCE_CLAIMS | DEVICE_CLASSES) =>
-            {
-                cache.advance(&qualified, 1);
-            }
-            Err(problem) => notes.push(format!("{qualified} are not recounted: {problem}")),
-        }
-    }
-    let quota_documents = quotas.iter().map(|quota| read(quota)).collect::<Result<Vec<_>, _>>()?;
-    let mut quotas =
-        quota_documents.iter().map(|document| ResourceQuota::read(document.root())).collect::<Result<Vec<_>, _>>()?;
-    quotas.sort_by(|one, other| one.name.cmp(&other.name));
-    let documents = objects.iter().map(|(_, object)| read(object)).collect::<Result<Vec<_>, _>>()?;
-    let mut read_objects = Vec::new();
-    for ((kind, object), document) in objects.iter().zip(&documents) {
-        let key = ObjectKey::new(kind, namespace, metadata(object, "name"));
-        let footprint = Footprint::of_stored(kind, document.root(), now)?.into();
-        let link = Link::read(kind, document.root())?.map(Box::new);
-        let uid = metadata(object, "uid").to_owned();
-        cache.put(key.clone(), CachedObject { uid, version: 1, footprint, ends: None, link });
-        if kind != DEVICE_CLASSES {
-            let stored = Stored::read(ChargedKind::from_qualified(kind), document.root())?;
-            read_objects.push((key, owner_of(object), stored));
-        }
-    }
-    let owned = read_objects.iter().map(|(key, owner, stored)| Owned {
-        owner: owner.clone(),
-        object: stored.object(),
-        footprint: cache.counted_of(key, &[]).unwrap_or_default(),
-    });
-    let owned: Vec<Owned<'_, '_>> = owned.collect();
-    let inventory = Inventory { namespace, quotas: &quotas, objects: &owned, cache: &cache, now };
-    Ok(DescribedQuotas { notes, ..inventory.quotas() })
-}
-
-fn read(object: &Value) -> Result<Document<'static>, Malformed> {
-    document(object).map_err(|problem| Malformed { path: "object".to_owned(), problem })
-}
-
-/// The workload that owns an object: `deployment/web` for the pods of its ReplicaSets.
-fn owner_of(object: &Value) -> String {
-    let owner = WorkloadRef::owner_of(object).unwrap_or_else(|| WorkloadRef::of(object));
-    owner.deployment_of(object).unwrap_or(owner).to_string()
-}
-
 /// All objects of a kind where the target looks; refused with advice on rights.
 fn list(opened: &mut Opened, api_version: &str, kind: &str) -> anyhow::Result<Vec<Value>> {
     let mut objects = Vec::new();
@@ -374,47 +275,4 @@ fn one_by_one(pages: Vec<Page>, nothing: &str) -> Page {
         writeln!(all, "{nothing}");
     }
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use headroom_objects::cluster_reader::Folder;
-    use serde_json::json;
-
-    use super::*;
-
-    fn described(quota: Value, requests: &[Value]) -> DescribedQuotas {
-        let mut cluster = Folder::default();
-        for (number, requests) in requests.iter().enumerate() {
-            let metadata = json!({"name": number.to_string(), "namespace": "shop"});
-            let containers = json!([{"name": "main", "resources": {"requests": requests}}]);
-            let spec = json!({"containers": containers});
-            cluster.put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})).unwrap();
-        }
-        quotas_of("shop", None, &[&quota], &mut cluster).unwrap()
-    }
-
-    fn quota(scopes: Value, hard: Value, used: Value) -> Value {
-        json!({"metadata": {"name": "team", "namespace": "shop"}, "spec": {"hard": hard, "scopes": scopes},
-            "status": {"hard": hard, "used": used}})
-    }
-
-    #[test]
-    fn a_quota_lists_the_pods_that_its_scopes_are_about() {
-        let quota = quota(json!(["BestEffort"]), json!({"pods": "2"}), json!({"pods": "0"}));
-        let found = described(quota, &[json!({}), json!({"cpu": "1"})]);
-        let level = &found.quotas[0].resources[0];
-        assert_eq!((level.recounted.as_deref(), level.consumers[0].amount.as_str()), (Some("1"), "1"));
-        assert_eq!(found.without_resources[0].missing, ["requests.cpu", "requests.memory"]);
-    }
-
-    #[test]
-    fn bounds_of_nothing_and_levels_above_the_bound_are_shown_as_they_are() {
-        let hard = json!({"pods": "0", "requests.memory": "1Gi"});
-        let used = json!({"pods": "0", "requests.memory": "3Gi"});
-        let found = described(quota(json!([]), hard, used), &[json!({"memory": "3Gi"})]);
-        let [pods, memory] = [0, 1].map(|place| &found.quotas[0].resources[place]);
-        assert_eq!((pods.free.as_str(), pods.percent, pods.recounted.as_deref()), ("0", None, Some("1")));
-        assert_eq!((memory.free.as_str(), memory.percent, memory.recounted.as_deref()), ("0", Some(300), None));
-    }
 }
