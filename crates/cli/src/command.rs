@@ -68,7 +68,6 @@ fn seconds(text: &str) -> Result<i64, String> {
     }
 }
 
-/// The user's folder for the state of programs.
 fn state_folder() -> Option<PathBuf> {
     let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
     env::var_os("XDG_STATE_HOME").map(PathBuf::from).or_else(home)

@@ -31,7 +31,6 @@ pub(crate) const END: char = '\u{fdd0}';
 /// Noncharacters around a text that is a link.
 const LINK: [char; 2] = ['\u{fdd7}', '\u{fdd8}'];
 
-/// True for a mark, which takes no room.
 pub(crate) fn is_mark(character: char) -> bool {
     is_color(character) || LINK.contains(&character)
 }

@@ -46,7 +46,6 @@ impl WholeFile {
         Ok(Self { file: BufWriter::new(file), unfinished: Some(unfinished), path })
     }
 
-    /// Replaces the file at the path.
     pub fn finish(self) -> io::Result<()> {
         self.put(TempPath::persist)
     }

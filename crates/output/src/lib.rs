@@ -57,7 +57,6 @@ pub struct Finding {
     pub origin: Origin,
 }
 
-/// The rule that findings are instances of.
 #[derive(Debug, PartialEq, Eq)]
 pub struct FindingRule {
     /// Stable, for machines: `limits`.
@@ -78,7 +77,6 @@ pub enum FindingLevel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     Ok = 0,
-    /// Something is refused.
     Refused = 1,
     /// Something could not be evaluated, or the question was not understood.
     Error = 2,

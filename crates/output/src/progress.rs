@@ -53,7 +53,6 @@ impl Progress {
         }
     }
 
-    /// Names the part that begins.
     pub fn name(&self, what: &str) {
         self.bar.set_message(what.to_owned());
         self.share();

@@ -44,7 +44,6 @@ const FOR_KUBECTL: &str = "#!/bin/sh
 exec kubectl-headroom __complete \"$@\"
 ";
 
-/// The name of the program, which the shells complete.
 const PROGRAM: &str = "kubectl-headroom";
 
 pub fn run(args: Args, mut command: Command) -> anyhow::Result<Exit> {

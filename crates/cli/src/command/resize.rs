@@ -207,7 +207,6 @@ impl Args {
         Ok(if unsent > 0 { Exit::Refused } else { Exit::Ok })
     }
 
-    /// The chosen workloads of the namespace.
     fn read(
         &self,
         resizer: &mut Resizer,

@@ -139,7 +139,6 @@ pub struct Advice {
     pub unknown: Option<String>,
 }
 
-/// The fields that a snapshot has of each object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotFields {
     /// All fields that are not confidential.
@@ -334,7 +333,6 @@ impl<W: Write> Snapshot<W> {
         self.list.objects() + self.left_out
     }
 
-    /// Writes the rest.
     pub fn finish(mut self) -> anyhow::Result<W> {
         let (api_version, kind) = SNAPSHOT;
         let Advice { advice, past, changes, resizes, unknown } = &self.advice;

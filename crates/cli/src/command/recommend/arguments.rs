@@ -97,7 +97,6 @@ pub struct NamedStore {
     pub(super) source: SourceFlag,
 }
 
-/// A source of usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
     /// The history that `headroom-controller collect` has published, by image and workload.

@@ -91,7 +91,6 @@ pub fn run(args: ImageArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// The UsageProfiles that the collector has published.
 fn published(opened: &mut Opened) -> anyhow::Result<Vec<Value>> {
     let profiles = opened.cluster.list((API_VERSION, KIND, Some(&profiles_namespace(&opened.settings))));
     profiles.map_err(|problem| match problem.is_unknown_kind() {

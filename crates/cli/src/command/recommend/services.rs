@@ -18,7 +18,6 @@ use crate::command::source_file::SourceFile;
 
 const MAX_LISTED: usize = 9;
 
-/// The Services that look like a store.
 #[derive(Default)]
 pub struct Services {
     candidates: Vec<Candidate>,

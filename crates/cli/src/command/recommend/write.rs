@@ -44,7 +44,6 @@ struct Edits {
     targets: Vec<edit::TargetEdit>,
 }
 
-/// Reads which recommendations were declined, if there are some.
 pub fn declined() -> anyhow::Result<Declined> {
     match read_bounded(Path::new(declined::FILE), LONGEST_TEXT) {
         Ok(text) => Declined::read(&text).map_err(|problem| anyhow!(problem)),

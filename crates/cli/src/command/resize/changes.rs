@@ -76,7 +76,6 @@ pub struct NotDone {
 }
 
 impl Resizes {
-    /// Words the records of workloads and the Events about them.
     pub fn new(records: &BTreeMap<WorkloadRef, Record>, events: &[Value], now: Time) -> Self {
         let mut all = Self::default();
         for (workload, record) in records {

@@ -86,7 +86,6 @@ impl Answered {
 const SNAPSHOTS_AT_A_TIME: usize = 2;
 const SMALL_AT_A_TIME: usize = 2;
 
-/// The secret in the address.
 pub struct PageSecret(String);
 
 impl PageSecret {
@@ -223,7 +222,6 @@ impl Server {
     }
 }
 
-/// The files that are questions.
 const QUESTIONS: [&str; 9] = [
     "cluster.json",
     "rows.json",
