@@ -13,7 +13,6 @@ use tokio::net::TcpListener;
 
 mod decision;
 pub mod manifests;
-mod rbac_hint;
 
 pub mod cluster_args;
 

@@ -21,7 +21,7 @@ use headroom_dry_run::evaluate::admission::{Description, PolicySource};
 use headroom_dry_run::evaluate::{Admission, Run};
 use headroom_dry_run::why::Suffixes;
 use headroom_dry_run::{Overlay, settings};
-use headroom_objects::cluster_reader::{ClusterReader, Folder, List};
+use headroom_objects::cluster_reader::{ClusterReader, Folder, List, ReadError};
 use headroom_objects::kinds::{ApiKind, metadata};
 use headroom_output::progress::Progress;
 use headroom_output::{LONGEST_TEXT, Page, complain};
@@ -30,7 +30,6 @@ use headroom_workloads::kinds::{self, POD, POD_KINDS};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::rbac_hint::advised;
 use crate::manifest::{self, ManifestError, ReadOptions};
 
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -79,6 +78,26 @@ pub async fn connect(cluster: &Chosen) -> Result<ApiClient, String> {
     let api = ApiClient::new(proxy::client(config)?);
     api.greet(&server).await?;
     Ok(api)
+}
+
+/// Words an error; if the API server forbids the read, with the role to bind.
+pub fn advised(error: ReadError, all_namespaces: bool) -> String {
+    let ReadError::Forbidden { resource, .. } = &error else { return error.to_string() };
+    let advice = match all_namespaces {
+        _ if resource == "usageprofiles" => {
+            "usage history is in the collector's namespace: bind this account to the Role headroom-pool-reader there"
+        }
+        _ if resource == "tenantquotas" => {
+            "bind this account to the ClusterRole headroom-tenants by a ClusterRoleBinding"
+        }
+        _ if resource == "configmaps" => "the ClusterRole headroom-config-reader allows it, where the chart creates it",
+        true => {
+            "-A needs permission to list in all namespaces: bind this account to the ClusterRole headroom-reader by a \
+             ClusterRoleBinding, or look at one namespace with -n"
+        }
+        false => "bind this account to the ClusterRole headroom-reader",
+    };
+    format!("{error}; {advice}")
 }
 
 pub fn find(cluster: &mut Overlay, kind: &ApiKind, name: &str, namespace: &str) -> anyhow::Result<Value> {
@@ -456,5 +475,11 @@ mod tests {
         check(&["db-0", "db-1"], &["db-0", "db-1"]);
         check(&["deployment"], &["deployment"]);
         check(&[], &[]);
+    }
+
+    #[test]
+    fn a_refusal_to_read_config_maps_names_the_role_of_their_own() {
+        let refused = ReadError::Forbidden { resource: "configmaps".to_owned(), problem: "forbidden".to_owned() };
+        assert!(advised(refused, true).contains("; the ClusterRole headroom-config-reader allows it"));
     }
 }

@@ -16,8 +16,7 @@ use headroom_output::{Exit, Page, Paint};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cluster_args::{Opened, Scope, TargetArgs, warn_if_elsewhere};
-use super::rbac_hint;
+use super::cluster_args::{Opened, Scope, TargetArgs, advised, warn_if_elsewhere};
 use crate::describe::limits::{self, NamespaceLimits};
 use crate::describe::quotas::{kinds_of, quotas_of};
 use crate::describe::{not_there, tenant_quotas};
@@ -240,7 +239,7 @@ fn list(opened: &mut Opened, api_version: &str, kind: &str) -> anyhow::Result<Ve
     let mut objects = Vec::new();
     for namespace in opened.scope.parts() {
         let listed = opened.cluster.list((api_version, kind, namespace));
-        objects.extend(listed.map_err(|problem| anyhow!(rbac_hint::advised(problem, opened.scope.is_all())))?);
+        objects.extend(listed.map_err(|problem| anyhow!(advised(problem, opened.scope.is_all())))?);
     }
     Ok(objects)
 }

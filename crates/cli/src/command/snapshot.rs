@@ -32,9 +32,8 @@ use headroom_workloads::kinds::{self, POD_KINDS, REPLICA_SET};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cluster_args::{Opened, Scope, TargetArgs, elsewhere, profiles_namespace};
+use super::cluster_args::{Opened, Scope, TargetArgs, advised, elsewhere, profiles_namespace};
 use super::memory::ChangedRequest;
-use super::rbac_hint::advised;
 use super::recommend::{self, Recommended, UsageArgs};
 use super::resize::changes::Resizes;
 

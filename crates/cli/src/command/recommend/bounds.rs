@@ -22,8 +22,7 @@ use serde_json::Value;
 use super::arguments::{BoundsArgs, BoundsFormat, UsageArgs};
 use super::past::PastOfQuotas;
 use super::run::recommend_inventory;
-use crate::command::cluster_args::{Scope, TargetArgs, elsewhere};
-use crate::command::rbac_hint;
+use crate::command::cluster_args::{Scope, TargetArgs, advised, elsewhere};
 
 /// The recommended bounds, as JSON.
 #[derive(Debug, Default, Serialize)]
@@ -86,7 +85,7 @@ fn find(target: &TargetArgs, usage: &UsageArgs, progress: &Progress) -> anyhow::
         opened.scope = Scope::In(together);
     }
     opened.prefetch(&listed(), progress);
-    let advised = |problem| rbac_hint::advised(problem, target.all_namespaces);
+    let advised = |problem| advised(problem, target.all_namespaces);
     let inventory = Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised);
     let inventory = inventory.map_err(|problem| anyhow!(problem))?;
     let is_partial = inventory.is_partial;

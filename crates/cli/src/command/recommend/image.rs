@@ -34,8 +34,7 @@ use tokio_util::sync::CancellationToken;
 use self::profile_reader::ProfileReader;
 use super::arguments::{BoundsFormat, ImageArgs};
 use super::bounds::or_dash;
-use crate::command::cluster_args::{Opened, Scope, elsewhere, profiles_namespace};
-use crate::command::rbac_hint::advised;
+use crate::command::cluster_args::{Opened, Scope, advised, elsewhere, profiles_namespace};
 use crate::command::run_program;
 use crate::command::source;
 

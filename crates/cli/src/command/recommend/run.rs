@@ -24,9 +24,8 @@ use serde_json::{Value, json};
 
 use super::arguments::{From, UsageArgs};
 use super::store::{self, StoreHistory};
-use crate::command::cluster_args::{Opened, TargetArgs, profiles_namespace};
+use crate::command::cluster_args::{Opened, TargetArgs, advised, profiles_namespace};
 use crate::command::manifests::ErrorList;
-use crate::command::rbac_hint;
 
 /// So many containers without a recommendation are named in a note.
 const MAX_NAMED: usize = 5;
@@ -111,7 +110,7 @@ pub fn recommend_workloads(
     workloads: &[WorkloadRef],
 ) -> anyhow::Result<Recommendations> {
     let mut opened = target.open()?;
-    let advised = |problem| rbac_hint::advised(problem, false);
+    let advised = |problem| advised(problem, false);
     let mut inventory =
         Inventory::read(&mut opened.cluster, &opened.scope.parts(), advised).map_err(|problem| anyhow!(problem))?;
     let is_it = |key: &WorkloadRef, wanted: &WorkloadRef| {
@@ -173,7 +172,7 @@ pub fn recommend(
     notes.extend(histories.as_ref().and_then(|_| unmeasured(&workloads)));
     notes.extend(without_advice(&workloads, histories.as_ref()).filter(|_| names_skipped));
     notes.extend(inventory.notes);
-    notes.extend(unread.into_iter().map(|error| rbac_hint::advised(error, opened.scope.is_all())));
+    notes.extend(unread.into_iter().map(|error| advised(error, opened.scope.is_all())));
     let prices = usage.and_then(|usage| usage.price.clone()).unwrap_or_default();
     let source = (source, rule::of(&settings, histories.is_some()));
     let mut report = Recommendations::new(source, workloads, notes, prices, order);
@@ -202,7 +201,7 @@ fn configs(opened: &mut Opened, inventory: &mut Inventory) -> ConfigMaps {
     let parts = if all { vec![None] } else { namespaces.iter().map(|name| Some(name.as_str())).collect() };
     let (configs, problem) = ConfigMaps::read(&mut opened.cluster, &parts);
     let without = "settings of programs in ConfigMaps are not looked at";
-    inventory.notes.extend(problem.map(|problem| rbac_hint::advised(problem.context(without), all)));
+    inventory.notes.extend(problem.map(|problem| advised(problem.context(without), all)));
     configs
 }
 

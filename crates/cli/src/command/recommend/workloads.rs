@@ -12,8 +12,7 @@ use serde_json::Value;
 
 use super::arguments::Args;
 use super::kustomization;
-use crate::command::cluster_args::{Opened, elsewhere, find, is_kind, named, one_by_one};
-use crate::command::rbac_hint;
+use crate::command::cluster_args::{Opened, advised, elsewhere, find, is_kind, named, one_by_one};
 
 /// Rules and autoscalers that every evaluation reads.
 const RULES: [(&str, &str); 3] =
@@ -63,7 +62,7 @@ fn select(args: &Args, inventory: &mut Inventory) -> anyhow::Result<()> {
 }
 
 fn of_scope(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
-    let advised = |problem| rbac_hint::advised(problem, args.target.all_namespaces);
+    let advised = |problem| advised(problem, args.target.all_namespaces);
     let (cluster, parts) = (&mut opened.cluster, opened.scope.parts());
     let mut inventory = Inventory::read(cluster, &parts, advised).map_err(|problem| anyhow!(problem))?;
     let missing = |error: ReadError| advised(error.context("pods that are blocked now may be missing"));
@@ -146,7 +145,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
         }
     }
     for namespace in inventory.namespaces() {
-        let advised = |problem| rbac_hint::advised(problem, false);
+        let advised = |problem| advised(problem, false);
         inventory.add_autoscalers(&mut opened.cluster, Some(&namespace), advised);
     }
     Ok(inventory)
@@ -163,7 +162,7 @@ pub fn check_readable(args: &Args, opened: &mut Opened, inventory: &mut Inventor
     if args.is_of_files() {
         let namespaces = inventory.namespaces();
         let parts: Vec<Option<&str>> = namespaces.iter().map(|namespace| Some(namespace.as_str())).collect();
-        let advised = |problem| rbac_hint::advised(problem, false);
+        let advised = |problem| advised(problem, false);
         let live = Inventory::read(&mut opened.cluster, &parts, advised).map_err(|problem| anyhow!(problem))?;
         for entry in &mut inventory.entries {
             if let Some(live) = live.entries.iter().find(|live| live.key == entry.key) {
