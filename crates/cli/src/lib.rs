@@ -8,8 +8,6 @@
     reason = "text of others is printed by headroom_output, which cleans it"
 )]
 
-pub mod manifest;
-
 pub mod describe;
 
 pub mod command;

@@ -24,10 +24,8 @@ use headroom_output::{Exit, LONGEST_TEXT, Page, Paint, complain, github, junit, 
 use headroom_workloads::kinds::CRON_JOB;
 use headroom_workloads::pod_makers::PodMaker;
 
-use crate::manifest::unreadable;
-
 use super::cluster_args::{About, OfflineFlag, Opened, TargetArgs, add_admission};
-use super::manifests::{self, Manifests};
+use super::manifests::{self, Manifests, unreadable};
 use render::CheckedObject;
 
 const EXAMPLES: &str = "\

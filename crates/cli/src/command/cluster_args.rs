@@ -30,7 +30,7 @@ use headroom_workloads::kinds::{self, POD, POD_KINDS};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::manifest::{self, ManifestError, ReadOptions};
+use super::manifests::{self, ManifestError, ReadOptions};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Cluster options")]
@@ -401,7 +401,7 @@ pub fn profiles_namespace(settings: &Value) -> String {
 /// Reads settings from a file of their own, or from the policy object that has them.
 pub fn read_settings(path: &Path) -> anyhow::Result<Value> {
     let text = headroom_output::read_bounded(path, LONGEST_TEXT)
-        .map_err(|cause| anyhow!("cannot read the settings: {}", manifest::unreadable(path, &cause)))?;
+        .map_err(|cause| anyhow!("cannot read the settings: {}", manifests::unreadable(path, &cause)))?;
     let settings = settings::in_text(path, &text).map_err(|problem| anyhow!(problem))?;
     settings::check(&settings).map_err(|problem| anyhow!("`{}`: {problem}", path.display()))?;
     Ok(settings)

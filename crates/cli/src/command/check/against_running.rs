@@ -20,8 +20,7 @@ use serde_json::Value;
 use super::render::CheckedObject;
 use super::{Args, CheckFormat};
 use crate::command::cluster_args::{About, Opened, Scope, add_admission, read_settings, warn_if_elsewhere};
-use crate::command::manifests;
-use crate::manifest::ManifestError;
+use crate::command::manifests::{self, ManifestError};
 
 #[derive(Default)]
 struct Proposed {

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use crate::command::decision;
-use crate::manifest::ManifestError;
+use crate::command::manifests::ManifestError;
 
 /// The decision on one object and where its manifest stands.
 #[derive(Debug, Serialize)]

@@ -13,7 +13,7 @@ use headroom_recommend::write::patches::RecommendedChange;
 use headroom_workloads::inventory::WorkloadEntry;
 use serde_json::Value;
 
-use crate::manifest::{KUSTOMIZATIONS, LONGEST_MANIFEST};
+use crate::command::manifests::{KUSTOMIZATIONS, LONGEST_MANIFEST};
 
 /// A guard, as folders within folders are no deeper.
 const DEEPEST: u32 = 32;

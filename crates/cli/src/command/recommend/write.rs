@@ -20,8 +20,7 @@ use serde_json::Value;
 
 use super::arguments::Args;
 use super::{kustomization, warn_of_left_out};
-use crate::command::manifests::ManifestFiles;
-use crate::manifest::{LONGEST_MANIFEST, ReadOptions};
+use crate::command::manifests::{LONGEST_MANIFEST, ManifestFiles, ReadOptions};
 
 /// An object of a file, in its namespace.
 struct Placed<'m> {
