@@ -52,10 +52,7 @@ pub fn main() -> ExitCode {
         complain!("error: {renamed}");
         return ExitCode::from(Exit::Error as u8);
     }
-    let cli: Cli = match command::parse() {
-        Ok(cli) => cli,
-        Err(exit) => return exit,
-    };
+    let cli: Cli = command::parse();
     color::choose(cli.color);
     match cli.command {
         Command::Check(args) => answered(command::check::run(*args)),

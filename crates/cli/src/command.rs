@@ -43,7 +43,7 @@ pub mod ui;
 
 /// Parses the command line; wrong arguments exit with 2. One that begins with `-` and is the name of a file is refused:
 /// hooks, patterns and xargs pass on names that others chose, and a name must not act as an option.
-pub fn parse<C: Parser>() -> Result<C, ExitCode> {
+pub fn parse<C: Parser>() -> C {
     let arguments: Vec<OsString> = env::args_os().collect();
     let options = arguments.iter().take_while(|argument| *argument != "--");
     let is_file = |argument: &&OsString| {
@@ -54,9 +54,9 @@ pub fn parse<C: Parser>() -> Result<C, ExitCode> {
         complain!(
             "error: `{name}` is the name of a file and reads like an option: write `./{name}`, or rename the file"
         );
-        return Err(ExitCode::from(Exit::Error as u8));
+        std::process::exit(Exit::Error as i32);
     }
-    Ok(C::parse_from(arguments))
+    C::parse_from(arguments)
 }
 
 /// A duration as typed, in whole seconds.

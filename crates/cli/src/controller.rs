@@ -27,11 +27,10 @@ enum Command {
 }
 
 pub fn main() -> ExitCode {
-    match parse::<ControllerCli>().map(|cli| cli.command) {
-        Ok(Command::Collect(args)) => done(collect::run(*args)),
-        Ok(Command::EnforceQuotas(args)) => done(enforce_quotas::run(*args)),
-        Ok(Command::Resize(args)) => done(resizer::run(*args)),
-        Ok(Command::CheckLedgers(args)) => answered(check_ledgers::run(*args)),
-        Err(exit) => exit,
+    match parse::<ControllerCli>().command {
+        Command::Collect(args) => done(collect::run(*args)),
+        Command::EnforceQuotas(args) => done(enforce_quotas::run(*args)),
+        Command::Resize(args) => done(resizer::run(*args)),
+        Command::CheckLedgers(args) => answered(check_ledgers::run(*args)),
     }
 }
