@@ -362,14 +362,14 @@ impl DescribedQuota {
     }
 
     fn drift(&self, page: &mut Page) {
-        let drifted: Vec<&QuotaResource> = self.resources.iter().filter(|level| level.recounted.is_some()).collect();
-        if drifted.is_empty() {
-            return;
-        }
         let mut table = Table::new(&["RESOURCE", "STATUS.USED", "RECOUNTED"]).right(&["STATUS.USED", "RECOUNTED"]);
-        for level in drifted {
-            let recounted = level.recounted.clone().unwrap_or_default();
-            table.row([level.resource.clone(), level.used.clone(), recounted]);
+        for QuotaResource { resource, used, recounted, .. } in &self.resources {
+            if let Some(recounted) = recounted {
+                table.row([resource, used, recounted].map(String::clone));
+            }
+        }
+        if table.is_empty() {
+            return;
         }
         let heading = format!("Quota {}: status.used differs from a recount:", self.name);
         section(page, &heading, table);

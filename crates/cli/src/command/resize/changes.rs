@@ -160,14 +160,13 @@ fn add<const COLUMNS: usize>(
     page: &mut Page,
     heading: &str,
     columns: &[&str],
-    rows: impl ExactSizeIterator<Item = [String; COLUMNS]>,
+    rows: impl Iterator<Item = [String; COLUMNS]>,
 ) {
-    if rows.len() == 0 {
-        return;
-    }
     let mut table = Table::new(columns);
     rows.for_each(|row| table.row(row));
-    section(page, heading, table);
+    if !table.is_empty() {
+        section(page, heading, table);
+    }
 }
 
 fn time(at: Time) -> String {
