@@ -14,17 +14,20 @@ mod source;
 mod store;
 mod workloads;
 
-mod print;
 mod run;
 mod write;
 
 mod bounds;
 mod image;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
+use headroom_output::draw::Charset;
 use headroom_output::progress::Progress;
-use headroom_output::{Exit, complain};
-use headroom_recommend::report::Order;
+use headroom_output::{Exit, Page, Paint, complain};
+use headroom_recommend::output::table::{self, View};
+use headroom_recommend::output::{csv, findings, markdown, pull_request};
+use headroom_recommend::report::{Order, Recommendations};
+use headroom_recommend::write::patches::{self, RecommendedChange};
 use headroom_workloads::inventory::Inventory;
 
 pub use self::apply::as_command;
@@ -34,8 +37,8 @@ pub use self::bounds::for_page as bounds_for_page;
 use self::run::Choices;
 pub use self::run::{Recommended, recommend_inventory, recommend_what_is_known, recommend_workloads};
 pub use self::store::hours;
-use super::run_program;
 use super::source::{Address, client};
+use super::{export, run_program};
 
 /// So many changes that are left out are named.
 const MAX_LEFT_OUT: usize = 20;
@@ -77,7 +80,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let mut inventory = match workloads::read(&args, &mut opened, &progress) {
         Err(problem) if args.is_of_files() && matches!(args.output, RecommendFormat::Json | RecommendFormat::Csv) => {
             // Programs that read the output still get a valid document.
-            print::print(&args, &run::recommend(&mut opened, Inventory::default(), None, &choices, &progress)?.report)?;
+            print(&args, &run::recommend(&mut opened, Inventory::default(), None, &choices, &progress)?.report)?;
             return Err(problem);
         }
         read => read?,
@@ -94,7 +97,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     };
     let report = run::recommend(&mut opened, inventory, history, &choices, &progress)?.tried(&mut opened);
     let exit_at_best = if report.source.is_partial { Exit::Error } else { Exit::Ok };
-    let has_failed = print::print(&args, &report)?;
+    let has_failed = print(&args, &report)?;
     let exit = if has_failed { Exit::Refused } else { Exit::Ok }.max(exit_at_best);
     if let Some(paths) = &args.write {
         return Ok(write::all(&args, paths, &opened.namespace, &report)?.max(exit));
@@ -107,4 +110,57 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         return Ok(patched?.max(exit));
     }
     Ok(exit)
+}
+
+/// Prints the report; true if something in it is an error, or had to be left out of what is written.
+fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
+    let failures = findings::of(report, args.gate());
+    let changes = report.changes();
+    let left_out = match args.output {
+        RecommendFormat::Kustomize => report.left_out_of_kustomize(),
+        _ => report.left_out(),
+    };
+    let comments = [left_out.as_slice(), &report.beside_changes(), &report.flagged()].concat();
+    let page = match args.output {
+        RecommendFormat::Table | RecommendFormat::Wide => {
+            let view = View {
+                is_wide: args.output == RecommendFormat::Wide,
+                charset: Charset::of_stdout(),
+                paint: Paint::for_stdout(),
+            };
+            table::page(report, view)
+        }
+        RecommendFormat::Json => Page::json(report)?,
+        RecommendFormat::Csv => Page::document(&csv::text(report)),
+        RecommendFormat::Markdown => Page::document(&markdown::text(report)),
+        RecommendFormat::PullRequest => Page::document(&pull_request::text(report)),
+        RecommendFormat::Html => Page::ours(export::of_report(report)?),
+        RecommendFormat::Kustomize => patches::commented(&comments, patches::kustomize(&changes)?),
+        RecommendFormat::Helm => {
+            let values = patches::helm(&changes, &args.values_path);
+            patches::commented(&comments, Page::yaml(&values.map_err(|problem| anyhow!(problem))?)?)
+        }
+    };
+    headroom_output::print(&page)?;
+    let is_written = matches!(args.output, RecommendFormat::Kustomize | RecommendFormat::Helm);
+    if is_written {
+        warn_of_left_out(&left_out);
+    }
+    if matches!(args.output, RecommendFormat::Csv | RecommendFormat::Kustomize | RecommendFormat::Helm) {
+        // These formats have no place for notes, so they go to standard error.
+        let partial = if report.source.is_partial { report.notes.as_slice() } else { &[] };
+        let headline = Some(report.headline()).filter(|line| !line.is_empty());
+        headline.iter().chain(partial).for_each(|line| complain!("warning: {line}"));
+    }
+    if let Some(first) = failures.first() {
+        let more = if failures.len() > 1 { format!(", and {} more", failures.len() - 1) } else { String::new() };
+        complain!("error: {first}{more}");
+    }
+    let is_merged = |change: &RecommendedChange<'_>| change.patches().iter().any(|patch| !patch.is_json());
+    let writes = match args.output {
+        RecommendFormat::Kustomize => changes.iter().any(is_merged),
+        _ => !changes.is_empty(),
+    };
+    let is_incomplete = is_written && (report.leaves_out_blocked() || !writes && !left_out.is_empty());
+    Ok(!failures.is_empty() || is_incomplete)
 }
