@@ -4,12 +4,10 @@
 mod kustomization;
 
 mod apply;
-mod past;
 mod rule;
 
 mod arguments;
 
-mod services;
 mod source;
 mod store;
 mod workloads;

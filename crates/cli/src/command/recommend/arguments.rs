@@ -11,8 +11,8 @@ use headroom_recommend::report::price::Prices;
 use headroom_recommend::write::patches;
 
 use super::apply::Patching;
-use super::past::PastOfQuotas;
 use super::rule::RuleArgs;
+use super::store::PastOfQuotas;
 use crate::command::cluster_args::TargetArgs;
 use crate::command::manifests::ManifestFiles;
 use crate::command::source::Address;

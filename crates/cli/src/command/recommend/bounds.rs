@@ -20,8 +20,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::arguments::{BoundsArgs, BoundsFormat, UsageArgs};
-use super::past::PastOfQuotas;
 use super::run::recommend_inventory;
+use super::store::PastOfQuotas;
 use crate::command::cluster_args::{Scope, TargetArgs, advised, elsewhere};
 
 /// The recommended bounds, as JSON.

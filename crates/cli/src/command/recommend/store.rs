@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use headroom_admission::amount::Quantity;
 use headroom_admission::timestamp::Timestamp;
 use headroom_admission::truncate::count_of;
 use headroom_api_server::clock;
 use headroom_api_server::retry::Retry;
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_metrics_stores::http::Http;
-use headroom_metrics_stores::prometheus::{PrometheusOptions, StoreReader};
+use headroom_metrics_stores::prometheus::{AnswerSeries, PrometheusOptions, StoreReader};
 use headroom_metrics_stores::{SourceError, metrics_api, port_forward};
 use headroom_output::complain;
+use headroom_output::people::Unit;
 use headroom_output::progress::Progress;
 use headroom_recommend::bounds::quota::Past;
 use headroom_recommend::history::timeline::Timeline;
@@ -25,9 +27,7 @@ use headroom_workloads::owner::{PodOwners, WorkloadRef};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::UsageArgs;
-use super::past;
-use super::services::Services;
-
+use super::source::Services;
 use crate::command::cluster_args::{Opened, TargetArgs};
 use crate::command::run_program;
 use crate::command::source::{self, Address, behind_service, client, needs_port_forward};
@@ -52,6 +52,20 @@ const QUERIES: u8 = 4;
 /// The steps of memory and of CPU, unless one is chosen for both.
 const STEP: i64 = 300;
 const CPU_STEP: u32 = 120;
+
+/// Namespaces in one query.
+const TOGETHER: usize = 50;
+
+/// The part of the past of quotas that is read: the peaks and the growth of what was charged to them in 30 days, or requested where
+/// there is no quota; of ResourceQuotas from kube-state-metrics, of TenantQuotas from the ledger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PastOfQuotas {
+    #[default]
+    None,
+    /// The growth of the usage of quotas within a week.
+    Growth,
+    All,
+}
 
 pub fn read(
     usage: &UsageArgs,
@@ -266,7 +280,7 @@ impl StoreReading<'_> {
             outage_since: reader.outage_since.and_then(moment),
             is_partial: is_partial || reader.outage_since.is_some(),
         };
-        let past = past::read(&reader, self.namespaces, self.usage.quotas).await.unwrap_or_else(|problem| {
+        let past = past_of_quotas(&reader, self.namespaces, self.usage.quotas).await.unwrap_or_else(|problem| {
             notes.push(format!("no peaks and trends of quotas: {problem}"));
             Vec::new()
         });
@@ -282,5 +296,73 @@ impl StoreReading<'_> {
              metrics store with --prometheus, by its URL or as NAMESPACE/SERVICE:PORT";
         let source = ReportSource { name: "the metrics API".to_owned(), ..ReportSource::default() };
         Ok(StoreHistory { histories, source, notes: vec![note.to_owned()], past: Vec::new() })
+    }
+}
+
+/// Reads the past of the quotas in these namespaces, and of all TenantQuotas.
+async fn past_of_quotas(
+    reader: &StoreReader,
+    namespaces: &[String],
+    wanted: PastOfQuotas,
+) -> Result<Vec<Past>, SourceError> {
+    let (queries, mut found) = (reader.queries(), Vec::new());
+    let [of_namespace, of_tenants] = queries.quota_peaks();
+    for (question, name, is_peak) in [
+        (of_namespace, "resourcequota", true),
+        (queries.quota_growth(), "resourcequota", false),
+        (of_tenants, "quota", true),
+        (queries.tenant_quota_growth(), "quota", false),
+    ] {
+        let is_wanted = wanted == PastOfQuotas::All || wanted == PastOfQuotas::Growth && !is_peak;
+        for row in if is_wanted { reader.api.moment(&question, None).await? } else { Vec::new() } {
+            let labels = ["exported_namespace", "namespace"].map(|label| row.label(label));
+            let namespace = labels.into_iter().find(|label| !label.is_empty() && name != "quota").unwrap_or_default();
+            if name == "quota" || namespaces.iter().any(|of| of == namespace) {
+                let key = [namespace, row.label(name), row.label("resource")].map(str::to_owned);
+                add_past(&mut found, key, &row, is_peak);
+            }
+        }
+    }
+    let Some(state) = queries.names.state.as_ref().filter(|_| wanted == PastOfQuotas::All) else { return Ok(found) };
+    let named: Vec<&str> = namespaces.iter().map(String::as_str).collect();
+    for part in named.chunks(TOGETHER) {
+        for (place, question) in queries.requested(part, state).into_iter().enumerate() {
+            for row in reader.api.moment(&question, None).await? {
+                let name = match row.label("resource") {
+                    "" => "pods".to_owned(),
+                    resource => format!("requests.{resource}"),
+                };
+                add_past(
+                    &mut found,
+                    [row.label(&state.place.namespace).to_owned(), String::new(), name],
+                    &row,
+                    place < 2,
+                );
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn add_past(found: &mut Vec<Past>, [namespace, quota, name]: [String; 3], row: &AnswerSeries, is_peak: bool) {
+    let Some(value) = row.value() else { return };
+    let is_it = |past: &Past| past.namespace == namespace && past.quota == quota && past.name == name;
+    let unit = Unit::of(&name, []);
+    // A float saturates.
+    let amount = |value: f64| match unit {
+        Unit::Cores => Quantity::from_milli((value * 1_000.0).ceil() as i64),
+        Unit::MiB | Unit::GiB if value > 0.0 => Quantity::from_bytes(value.ceil() as u64),
+        Unit::MiB | Unit::GiB | Unit::One => Quantity::from_milli((value * 1_000.0).round() as i64),
+    };
+    let at = found.iter().position(is_it).unwrap_or_else(|| {
+        found.push(Past { namespace, quota, name, peak: Quantity::ZERO, per_day: Quantity::ZERO });
+        found.len() - 1
+    });
+    if let Some(past) = found.get_mut(at) {
+        if is_peak {
+            past.peak = amount(value).max(past.peak.clone());
+        } else {
+            past.per_day = amount(value * DAY as f64);
+        }
     }
 }
