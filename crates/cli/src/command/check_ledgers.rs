@@ -1,12 +1,12 @@
 //! `headroom-controller check-ledgers`: compares the ledgers that `enforce-quotas` writes with what is stored.
 
-use anyhow::Context;
 use headroom_admission::truncate::count_of;
 use headroom_api_server::kubeconfig::Chosen;
 use headroom_output::{Exit, Page, Table};
 use headroom_quota_server::check::check;
 
 use super::cluster_args::connect;
+use super::run_program;
 
 const EXAMPLES: &str = "Examples:
   # Recount everything and compare with the ledgers
@@ -26,12 +26,10 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    let report = runtime.block_on(async {
-        let api = connect(&args.cluster).await?;
-        check(&api, &args.namespace, &args.exempt_namespaces).await
-    });
-    let report = report.map_err(anyhow::Error::msg)?;
+    let report = run_program(async {
+        let api = connect(&args.cluster).await.map_err(anyhow::Error::msg)?;
+        check(&api, &args.namespace, &args.exempt_namespaces).await.map_err(anyhow::Error::msg)
+    })?;
     let mut page = Page::new();
     if !report.differences.is_empty() {
         let mut table = Table::new(&["LEDGER", "QUOTA", "RESOURCE", "USED", "COUNTED"]);

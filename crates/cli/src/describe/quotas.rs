@@ -311,11 +311,8 @@ impl DescribedQuotas {
             for Unset { owner, container, missing, pods } in &self.without_resources {
                 table.row([owner.clone(), container.clone(), pods.to_string(), missing.join(", ")]);
             }
-            section(
-                &mut page,
-                &format!("Containers without requests or limits in namespace {}:", self.namespace),
-                table,
-            );
+            let heading = format!("Containers without requests or limits in namespace {}:", self.namespace);
+            section(&mut page, &heading, table);
         }
         if !self.notes.is_empty() {
             page.gap();
