@@ -12,7 +12,6 @@ use headroom_recommend::write::patches;
 
 use super::apply::Patching;
 use super::rule::RuleArgs;
-use super::store::PastOfQuotas;
 use crate::command::cluster_args::TargetArgs;
 use crate::command::manifests::ManifestFiles;
 use crate::command::source::Address;
@@ -103,6 +102,17 @@ pub enum From {
     Profiles,
     /// A store with Prometheus' API, or the metrics API where there is none.
     Store,
+}
+
+/// The part of the past of quotas that is read: the peaks and the growth of what was charged to them in 30 days, or requested where
+/// there is no quota; of ResourceQuotas from kube-state-metrics, of TenantQuotas from the ledger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PastOfQuotas {
+    #[default]
+    None,
+    /// The growth of the usage of quotas within a week.
+    Growth,
+    All,
 }
 
 const EXAMPLES: &str = "Examples:

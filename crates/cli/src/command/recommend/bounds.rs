@@ -19,9 +19,8 @@ use headroom_workloads::inventory::Inventory;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::arguments::{BoundsArgs, BoundsFormat, UsageArgs};
+use super::arguments::{BoundsArgs, BoundsFormat, PastOfQuotas, UsageArgs};
 use super::run::recommend_inventory;
-use super::store::PastOfQuotas;
 use crate::command::cluster_args::{Scope, TargetArgs, advised, elsewhere};
 
 /// The recommended bounds, as JSON.

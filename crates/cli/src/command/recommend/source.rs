@@ -20,8 +20,7 @@ use headroom_workloads::inventory::{Inventory, WorkloadEntry, images_of};
 use headroom_workloads::kinds::{self, POD};
 use serde_json::Value;
 
-use super::arguments::{From, Store, UsageArgs};
-use super::store::PastOfQuotas;
+use super::arguments::{From, PastOfQuotas, Store, UsageArgs};
 use crate::command::cluster_args::{Opened, TargetArgs, profiles_namespace};
 use crate::command::source::Address;
 use crate::command::source_file::SourceFile;

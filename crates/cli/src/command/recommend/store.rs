@@ -26,7 +26,7 @@ use headroom_workloads::kinds::PodKind;
 use headroom_workloads::owner::{PodOwners, WorkloadRef};
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::UsageArgs;
+use super::arguments::{PastOfQuotas, UsageArgs};
 use super::source::Services;
 use crate::command::cluster_args::{Opened, TargetArgs};
 use crate::command::run_program;
@@ -55,17 +55,6 @@ const CPU_STEP: u32 = 120;
 
 /// Namespaces in one query.
 const TOGETHER: usize = 50;
-
-/// The part of the past of quotas that is read: the peaks and the growth of what was charged to them in 30 days, or requested where
-/// there is no quota; of ResourceQuotas from kube-state-metrics, of TenantQuotas from the ledger.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum PastOfQuotas {
-    #[default]
-    None,
-    /// The growth of the usage of quotas within a week.
-    Growth,
-    All,
-}
 
 pub fn read(
     usage: &UsageArgs,
