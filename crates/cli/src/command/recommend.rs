@@ -1,8 +1,6 @@
 //! `kubectl headroom recommend`: finds workloads and the source of their usage, and prints, writes or applies what they
 //! should request. The recommendations are made by `headroom_recommend`.
 
-mod kustomization;
-
 mod apply;
 mod rule;
 

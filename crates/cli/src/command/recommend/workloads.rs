@@ -2,16 +2,16 @@
 
 use anyhow::{anyhow, bail};
 use headroom_objects::cluster_reader::folder::in_namespace;
-use headroom_objects::cluster_reader::{ClusterReader as _, ReadError};
+use headroom_objects::cluster_reader::{ClusterReader as _, CompressedObject, ReadError};
 use headroom_objects::kinds::{ApiKind, labels_of};
 use headroom_output::progress::Progress;
+use headroom_recommend::advice::template::merge_resources;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
 use headroom_workloads::kinds;
 use headroom_workloads::owner::{Owner, WorkloadRef};
 use serde_json::Value;
 
 use super::arguments::Args;
-use super::kustomization;
 use crate::command::cluster_args::{Opened, advised, elsewhere, find, is_kind, named, one_by_one};
 
 /// Rules and autoscalers that every evaluation reads.
@@ -131,7 +131,7 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
             inventory.entries.push(WorkloadEntry { origin: Some(manifest.origin), exists, ..entry });
         }
     }
-    kustomization::merge(&mut inventory.entries, &patches)?;
+    merge_patches(&mut inventory.entries, &patches)?;
     for patch in patches {
         if inventory.entries.iter().any(|entry| entry.key == patch.key) {
             continue;
@@ -149,6 +149,23 @@ fn of_files(args: &Args, opened: &mut Opened) -> anyhow::Result<Inventory> {
         inventory.add_autoscalers(&mut opened.cluster, Some(&namespace), advised);
     }
     Ok(inventory)
+}
+
+/// Puts the requests and limits of a patch over those of the workload that it patches. Several patches of one workload are of
+/// several overlays, of which nobody knows which is applied.
+fn merge_patches(entries: &mut [WorkloadEntry], patches: &[WorkloadEntry]) -> anyhow::Result<()> {
+    for patch in patches {
+        let other = patches.iter().find(|other| other.key == patch.key && other.origin != patch.origin);
+        if let Some((one, other)) = other.and_then(|other| patch.origin.as_ref().zip(other.origin.as_ref())) {
+            bail!("{one} and {other} patch {}: give the files of one overlay", patch.key);
+        }
+        if let Some(entry) = entries.iter_mut().find(|entry| entry.key == patch.key) {
+            let mut merged = entry.object.value();
+            merge_resources(&mut merged, &patch.object.value());
+            entry.object = CompressedObject::from(&merged);
+        }
+    }
+    Ok(())
 }
 
 fn of_cluster(opened: &mut Opened, entry: &WorkloadEntry) -> Result<Option<Value>, ReadError> {

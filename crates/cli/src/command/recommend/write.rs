@@ -1,6 +1,6 @@
 //! Recommendations written into manifests, file by file, each as a whole or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -10,17 +10,18 @@ use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::manifest::Manifest;
 use headroom_output::{Exit, LONGEST_TEXT, complain, read_bounded, write_file};
 
-use headroom_objects::kinds::ApiKind;
+use headroom_objects::kinds::{ApiKind, items};
 use headroom_recommend::engine::declined::{self, Declined};
 use headroom_recommend::report::Recommendations;
 use headroom_recommend::write::edit::{self, EditError};
+use headroom_recommend::write::patches::RecommendedChange;
 use headroom_workloads::inventory::WorkloadEntry;
 use headroom_workloads::kinds;
 use serde_json::Value;
 
 use super::arguments::Args;
-use super::{kustomization, warn_of_left_out};
-use crate::command::manifests::{LONGEST_MANIFEST, ManifestFiles, ReadOptions};
+use super::warn_of_left_out;
+use crate::command::manifests::{KUSTOMIZATIONS, LONGEST_MANIFEST, ManifestFiles, ReadOptions};
 
 /// An object of a file, in its namespace.
 struct Placed<'m> {
@@ -124,7 +125,7 @@ pub fn all(args: &Args, paths: &[PathBuf], namespace: &str, report: &Recommendat
         missing.for_each(|scaled| complain!("warning: not in the manifests: {scaled}"));
     }
     let paths = if paths.is_empty() { named } else { &paths };
-    let by_hand = kustomization::operations_on(&changes, paths, *recursive);
+    let by_hand = operations_on(&changes, paths, *recursive);
     by_hand.iter().for_each(|line| complain!("warning: {line}"));
     let left_out = report.left_out();
     warn_of_left_out(&left_out);
@@ -232,4 +233,69 @@ fn checkout_of(path: &Path) -> io::Result<PathBuf> {
         }
     }
     fs::canonicalize(checkout.unwrap_or(folder))
+}
+
+/// A guard, as folders within folders are no deeper.
+const DEEPEST: u32 = 32;
+
+/// A line for each kustomization of these files and folders that sets resources of a changed workload by operations, which stand
+/// above all that is written.
+fn operations_on(changes: &[RecommendedChange<'_>], paths: &[PathBuf], is_recursive: bool) -> Vec<String> {
+    let mut folders = BTreeSet::new();
+    paths.iter().for_each(|path| add_folders(path, if is_recursive { DEEPEST } else { 0 }, &mut folders));
+    let files = folders.iter().flat_map(|folder| KUSTOMIZATIONS.map(|name| folder.join(name)));
+    let mut lines = Vec::new();
+    for file in files {
+        // OK because one that cannot be read is built by nobody.
+        let Some(kustomization) = read_kustomization(&file) else { continue };
+        for patch in items(&kustomization, "/patches").chain(items(&kustomization, "/patchesJson6902")) {
+            let text = |field: &str| patch.get(field).and_then(Value::as_str);
+            let operations = match (text("patch"), text("path")) {
+                (Some(inline), _) => serde_saphyr::from_str(inline).ok(),
+                (None, Some(path)) => file.parent().and_then(|folder| read_kustomization(&folder.join(path))),
+                (None, None) => None,
+            };
+            let is_of_resources =
+                |of: &Value| of.get("path").and_then(Value::as_str).is_some_and(|path| path.contains("/resources"));
+            let is_inline =
+                |of: &Value| of.is_object() && text("patch").is_some_and(|inline| inline.contains("resources"));
+            let sets =
+                operations.is_some_and(|of| is_inline(&of) || of.as_array().into_iter().flatten().any(is_of_resources));
+            let is_target = |change: &&RecommendedChange<'_>| {
+                let is = |field: &str, name: &str| {
+                    let target = patch.pointer(&format!("/target/{field}")).and_then(Value::as_str);
+                    target.is_none_or(|target| target == name || target.contains(['*', '.', '|']))
+                };
+                is("kind", &change.workload.key.kind) && is("name", &change.workload.key.name)
+            };
+            let of = changes.iter().filter(is_target).filter(|_| sets);
+            lines.extend(of.map(|change| {
+                let place = text("path")
+                    .map_or_else(|| file.display().to_string(), |path| file.with_file_name(path).display().to_string());
+                format!(
+                    "`{place}` patches the resources of {} and is not written: change it by hand",
+                    change.workload.key
+                )
+            }));
+        }
+    }
+    lines
+}
+
+/// Adds a folder, or that of a file, and those within.
+fn add_folders(path: &Path, deeper: u32, folders: &mut BTreeSet<PathBuf>) {
+    if !path.is_dir() {
+        folders.extend(path.parent().map(Path::to_owned));
+        return;
+    }
+    folders.insert(path.to_owned());
+    let entries = fs::read_dir(path).into_iter().filter(|_| deeper > 0).flatten().flatten();
+    let within = entries.filter(|entry| entry.file_type().is_ok_and(|of| of.is_dir()));
+    within.for_each(|entry| add_folders(&entry.path(), deeper - 1, folders));
+}
+
+/// A kustomization may name a device or a pipe, whose reading never ends.
+fn read_kustomization(path: &Path) -> Option<Value> {
+    fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    serde_saphyr::from_str(&read_bounded(path, LONGEST_MANIFEST).ok()?).ok()
 }
