@@ -141,10 +141,10 @@ impl ManifestError {
 
 /// The endings of files that hold manifests, as kubectl has them.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
-/// Instructions to kustomize, which kubectl takes for an object and stumbles over.
-const KUSTOMIZATION: &str = "kustomization";
 /// The file that makes a folder a Helm chart.
 const CHART: &str = "Chart.yaml";
+/// Instructions to kustomize, which kubectl takes for an object and stumbles over.
+const KUSTOMIZATION: &str = "kustomization";
 /// The names that they may have.
 pub const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
