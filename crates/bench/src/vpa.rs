@@ -18,15 +18,11 @@ impl Histogram {
         Self { first, weights: vec![0.0; 180] }
     }
 
-    fn bucket(&self, value: f64) -> usize {
+    fn add(&mut self, value: f64, weight: f64) {
         let place =
             if value < self.first { 0.0 } else { (value * (GROWTH - 1.0) / self.first + 1.0).ln() / GROWTH.ln() };
-        (place as usize).min(self.weights.len() - 1)
-    }
-
-    fn add(&mut self, value: f64, weight: f64) {
-        let place = self.bucket(value);
-        if let Some(of) = self.weights.get_mut(place) {
+        let last = self.weights.len() - 1;
+        if let Some(of) = self.weights.get_mut(last.min(place as usize)) {
             *of += weight;
         }
     }

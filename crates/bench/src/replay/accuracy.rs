@@ -9,23 +9,6 @@ use super::traces::Used;
 
 const HEADS: [&str; 9] = ["asked", "time>", "pods>", "busiest>", "peak>", "use>", "typical", "as risky", "+use"];
 
-struct Figures {
-    /// Requested over used, for all pods and all time.
-    asked: f64,
-    risk: Risk,
-    /// The share of images whose busiest pod is above it for more than a tenth of its time, in percent.
-    busiest_above: f64,
-    /// The share of pods whose peak is more than a fifth above it, in percent.
-    peaks_above: f64,
-    /// The median of requested over used, by pod.
-    typical: f64,
-    /// The sum of requests in percent of the yardstick's, after multiplying all requests by the factor that makes
-    /// the risk in time and pods no larger than the yardstick's. None if there is no such factor.
-    as_risky: Option<f64>,
-    /// Likewise, including that in usage.
-    as_risky_with_use: Option<f64>,
-}
-
 /// The amounts that one pod used, sorted.
 struct Pod {
     /// Its image and the time of the request.
@@ -80,13 +63,14 @@ pub fn table(set: &str, used: &[Used], columns: &[&Requests], resource: ComputeR
     HEADS.iter().for_each(|head| text.push_str(&format!("{head:>10}")));
     text.push('\n');
     for (column, requests) in columns.iter().zip(&measured) {
-        let of = requests.figures(yardstick);
-        let Risk { time, pods, used } = of.risk;
+        let Risk { time, pods, used } = requests.risk(1.0);
         text.push_str(&format!("{:16}", column.name));
-        for figure in [of.asked, time, pods, of.busiest_above, of.peaks_above, used, of.typical] {
+        let (busiest_above, peaks_above) = (requests.busiest_above(), requests.peaks_above());
+        for figure in [requests.asked(), time, pods, busiest_above, peaks_above, used, requests.typical()] {
             text.push_str(&format!("{figure:10.2}"));
         }
-        for percent in [of.as_risky, of.as_risky_with_use] {
+        for with_use in [false, true] {
+            let percent = requests.as_risky(yardstick, with_use);
             let percent = percent.map_or_else(|| "never".to_owned(), |percent| format!("{percent:.1}"));
             text.push_str(&format!("{percent:>10}"));
         }
@@ -129,28 +113,25 @@ impl Pod {
 }
 
 impl Column<'_> {
-    fn figures(&self, yardstick: &Self) -> Figures {
-        let count = self.pods.len() as f64;
-        let peaks = self.each().filter(|(pod, request)| pod.peak() > 1.2 * request).count() as f64;
-        let mut typical: Vec<f64> =
-            self.each().map(|(pod, request)| request * pod.count() / pod.sum().max(1e-9)).collect();
-        typical.sort_by(f64::total_cmp);
-        let as_risky = |with_use| self.as_risky(yardstick, with_use);
-        Figures {
-            asked: self.asked(),
-            risk: self.risk(1.0),
-            busiest_above: self.busiest_above(),
-            peaks_above: 100.0 * peaks / count,
-            typical: median(&typical),
-            as_risky: as_risky(false),
-            as_risky_with_use: as_risky(true),
-        }
-    }
-
     fn each(&self) -> impl Iterator<Item = (&Pod, f64)> {
         self.pods.iter().zip(self.requests.iter().copied())
     }
 
+    /// The share of pods whose peak is more than a fifth above the request, in percent.
+    fn peaks_above(&self) -> f64 {
+        let above = self.each().filter(|(pod, request)| pod.peak() > 1.2 * request).count();
+        100.0 * above as f64 / self.pods.len() as f64
+    }
+
+    /// The median of requested over used, by pod.
+    fn typical(&self) -> f64 {
+        let mut ratios: Vec<f64> =
+            self.each().map(|(pod, request)| request * pod.count() / pod.sum().max(1e-9)).collect();
+        ratios.sort_by(f64::total_cmp);
+        median(&ratios)
+    }
+
+    /// The share of images whose busiest pod is above its request for more than a tenth of its time, in percent.
     fn busiest_above(&self) -> f64 {
         let mut is_above: BTreeMap<&(String, String), bool> = BTreeMap::new();
         for (pod, request) in self.each() {
@@ -159,6 +140,7 @@ impl Column<'_> {
         100.0 * is_above.values().filter(|is_above| **is_above).count() as f64 / is_above.len() as f64
     }
 
+    /// Requested over used, for all pods and all time.
     fn asked(&self) -> f64 {
         let asked: f64 = self.each().map(|(pod, request)| pod.count() * request).sum();
         asked / self.pods.iter().map(Pod::sum).sum::<f64>()
@@ -182,6 +164,8 @@ impl Column<'_> {
         }
     }
 
+    /// The sum of requests in percent of the yardstick's, after multiplying all requests by the factor that makes the risk in time
+    /// and pods, and perhaps in usage, no larger than the yardstick's. None if there is no such factor.
     fn as_risky(&self, yardstick: &Self, with_use: bool) -> Option<f64> {
         const HALVINGS: u32 = 14;
         let most = yardstick.risk(1.0);

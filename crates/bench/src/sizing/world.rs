@@ -500,14 +500,14 @@ const KINDS: [(&str, u64, Object); 10] = [
     }),
     ("/api/v1/limitranges", 1, |_, of, _, _| {
         let limit = json!({"type": "Container", "default": {"memory": "512Mi"}, "defaultRequest": {"cpu": "100m", "memory": "256Mi"}, "max": {"memory": "8Gi"}});
-        object("limits", of, json!({"spec": {"limits": [limit]}}))
+        object("limits", of, json!({"spec": {"limits": [limit]}})).to_string()
     }),
     ("/api/v1/resourcequotas", 1, |_, of, _, _| {
         let amounts =
             |cpu: &str, memory: &str, pods: &str| json!({"requests.cpu": cpu, "requests.memory": memory, "pods": pods});
         let hard = amounts("20", "40Gi", "50");
         let status = json!({"hard": hard, "used": amounts("3750m", "7680Mi", "15")});
-        object("team", of, json!({"spec": {"hard": hard}, "status": status}))
+        object("team", of, json!({"spec": {"hard": hard}, "status": status})).to_string()
     }),
     ("/apis/headroom.dev/v1alpha1/tenantquotas", 0, |_, _, _, number| {
         let selector = json!({"matchLabels": {"tenant": format!("tenant-{number}")}});
@@ -525,12 +525,12 @@ const KINDS: [(&str, u64, Object); 10] = [
         let port = json!({"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"});
         let selector = json!({"app.kubernetes.io/name": app(number)});
         let spec = json!({"type": "ClusterIP", "clusterIP": "10.96.4.7", "ports": [port], "selector": selector});
-        object(&app(number), of, json!({"spec": spec}))
+        object(&app(number), of, json!({"spec": spec})).to_string()
     }),
     ("/apis/batch/v1/cronjobs", 1, |_, of, _, _| {
         let pod = json!({"restartPolicy": "Never", "containers": [{"name": "main", "image": own_image(of, 0, 0)}]});
         let job = json!({"spec": {"template": {"spec": pod}}});
-        object("report", of, json!({"spec": {"schedule": "*/8 * * * *", "jobTemplate": job}}))
+        object("report", of, json!({"spec": {"schedule": "*/8 * * * *", "jobTemplate": job}})).to_string()
     }),
 ];
 
@@ -538,10 +538,10 @@ fn app(number: u64) -> String {
     if number == OWN_DEPLOYMENTS { "gateway".to_owned() } else { format!("app-{number}") }
 }
 
-fn object(name: &str, of: u64, mut object: Value) -> String {
+fn object(name: &str, of: u64, mut object: Value) -> Value {
     object["metadata"] = json!({"name": name, "namespace": namespace(of), "uid": "3b1c8a0e-09a1-47fb-a6a3-5de0a3c8f0d2", "resourceVersion": "7",
         "creationTimestamp": CREATED.1, "labels": {"app.kubernetes.io/name": name, "team": namespace(of)}});
-    object.to_string()
+    object
 }
 
 /// A Deployment, or one of its ReplicaSets, with the template of its pods.
@@ -559,8 +559,7 @@ fn workload(world: &World, of: u64, number: u64, replica_set: Option<u64>) -> St
     let labels = json!({"app.kubernetes.io/name": app, "team": namespace(of)});
     let spec = json!({"replicas": replicas, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec["spec"]}});
     let name = replica_set.map_or(app.clone(), |number| format!("{app}-7d4b9c6f{}", [5, 8, 2][number as usize % 3]));
-    let made = object(&name, of, json!({"spec": spec, "status": {"replicas": replicas}}));
-    let mut made: Value = serde_json::from_str(&made).unwrap_or_default();
+    let mut made = object(&name, of, json!({"spec": spec, "status": {"replicas": replicas}}));
     if replica_set.is_some() {
         made["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": app, "uid": "3b1c8a0e", "controller": true}]);
     }
