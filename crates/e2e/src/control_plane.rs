@@ -62,18 +62,11 @@ impl ControlPlane {
         let etcd = Process::start(&programs.join("etcd"), &etcd_arguments(folder.path(), &etcd_url)?, folder.path())?;
         let mut api_server_arguments = api_server_arguments(folder.path(), &etcd_url, port, plugins);
         api_server_arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
-        let api_server = Process::start(&programs.join("kube-apiserver"), &api_server_arguments, folder.path())?;
         let kubeconfig = kubeconfig_of(ADMIN, folder.path(), port)?;
-        let mut plane = Self {
-            controller_manager: None,
-            api_servers: vec![api_server],
-            etcd,
-            programs,
-            api_server_arguments,
-            kubeconfig,
-            folder,
-        };
-        plane.wait_until_ready(&plane.kubeconfig.clone()).await?;
+        let (controller_manager, api_servers) = (None, Vec::new());
+        let mut plane =
+            Self { controller_manager, api_servers, etcd, programs, api_server_arguments, kubeconfig, folder };
+        plane.start_api_server().await?;
         if controllers != Controllers::Off {
             let mut arguments = controller_manager_arguments(plane.folder.path(), port)?;
             if controllers == Controllers::On {
@@ -106,7 +99,7 @@ impl ControlPlane {
         drop(self.api_servers.remove(0));
     }
 
-    /// Starts the API server again at its old address.
+    /// Starts the first API server, at the same address each time.
     pub async fn start_api_server(&mut self) -> Result<()> {
         let program = self.programs.join("kube-apiserver");
         self.api_servers.insert(0, Process::start(&program, &self.api_server_arguments, self.folder.path())?);

@@ -169,7 +169,6 @@ impl Evaluations {
 pub struct PolicyServer {
     webhook: WebhookServer,
     evaluations: Arc<Evaluations>,
-    rules: Value,
 }
 
 impl PolicyServer {
@@ -186,7 +185,6 @@ impl PolicyServer {
                 bail!("the settings of `{id}` are not valid: {}", validation.message.unwrap_or_default());
             }
         }
-        let rules = json!(policy.metadata.rules);
         let program = std::env::var("POLICY_SERVER").ok().filter(|_| host == Host::Kubewarden);
         let kubewarden = match program {
             Some(program) => {
@@ -199,7 +197,7 @@ impl PolicyServer {
         let evaluations = Arc::new(Evaluations { policy, deployments, host_calls, kubewarden });
         let reviewing = Arc::clone(&evaluations);
         let webhook = WebhookServer::start(move |path, request| reviewing.review(path, request)).await?;
-        Ok(Self { webhook, evaluations, rules })
+        Ok(Self { webhook, evaluations })
     }
 
     /// Makes the API server call this server for `namespace`, and returns once it does.
@@ -233,7 +231,7 @@ impl PolicyServer {
             // Kubewarden's own 10 s would end a review before a hung server is replaced.
             "timeoutSeconds": if self.evaluations.kubewarden.is_some() { 30 } else { 10 },
             "namespaceSelector": {"matchLabels": {LABEL: namespace}},
-            "rules": deployment.rules.as_ref().unwrap_or(&self.rules),
+            "rules": deployment.rules.clone().unwrap_or_else(|| json!(self.evaluations.policy.metadata.rules)),
         });
         if let (true, Value::Object(webhook)) = (deployment.reinvoked, &mut webhook) {
             webhook.insert("reinvocationPolicy".to_owned(), json!("IfNeeded"));

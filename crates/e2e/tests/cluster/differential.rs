@@ -30,12 +30,13 @@ use serde_json::{Value, json};
 use self::case::Case;
 use self::departures::Departure;
 use self::outcome::{Answer, Difference, Kind, Outcome, differences};
-use self::plane::{Latest, Plane, text_of};
+use self::plane::{Plane, text_of};
 use crate::chart_policies;
 use crate::guarded_namespace::{ID, guard_in};
 use crate::workload_forecast::number;
 
 /// The outcomes at one of our API servers, compared with the outcomes at the API server with only the plugins.
+#[derive(Default)]
 struct Comparison<'a> {
     departures: &'a [Departure],
     /// The number of cases by departure.
@@ -44,11 +45,7 @@ struct Comparison<'a> {
     unlisted: BTreeSet<u64>,
 }
 
-impl<'a> Comparison<'a> {
-    fn new(departures: &'a [Departure]) -> Self {
-        Self { departures, met: BTreeMap::new(), unlisted: BTreeSet::new() }
-    }
-
+impl Comparison<'_> {
     fn assert_all_are_listed(&self) {
         let (unlisted, count) = (&self.unlisted, self.unlisted.len());
         assert!(count == 0, "{count} cases differ in a way that no departure lists: seeds {unlisted:?}");
@@ -132,7 +129,7 @@ async fn headroom_decides_as_the_plugins_do() {
 
     let began = Instant::now();
     for plane in [&kubernetes, &with_plugins] {
-        Latest::prepare(plane).await.unwrap();
+        plane.prepare_latest().await.unwrap();
     }
     let ours = async {
         alone.prepare_all(&cases).await;
@@ -140,7 +137,7 @@ async fn headroom_decides_as_the_plugins_do() {
     };
     tokio::join!(kubernetes.prepare_all(&cases), with_plugins.prepare_all(&cases), ours);
     for plane in [&kubernetes, &with_plugins] {
-        Latest::wait_for(plane).await.unwrap();
+        plane.wait_for_latest().await.unwrap();
     }
     println!("{} cases are set up after {:?}", cases.len(), began.elapsed());
     let ours = async {
@@ -152,7 +149,7 @@ async fn headroom_decides_as_the_plugins_do() {
     println!("and evaluated after {:?}", began.elapsed());
 
     let departures = Departure::of_policy(minor);
-    let mut comparison = Comparison::new(&departures);
+    let mut comparison = Comparison { departures: &departures, ..Comparison::default() };
     for (place, ours) in [("alone", &alone), ("as a pair", &paired), ("as a pair with the plugins", &with_plugins)] {
         for ((case, theirs), ours) in cases.iter().zip(&theirs).zip(ours) {
             for difference in differences(&theirs.outcome, &ours.outcome) {

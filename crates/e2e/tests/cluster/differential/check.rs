@@ -19,7 +19,7 @@ use super::Comparison;
 use super::case::Case;
 use super::departures::Departure;
 use super::outcome::{Difference, Kind, Outcome, differences, values};
-use super::plane::{Latest, Plane, runtime_class, text_of, within};
+use super::plane::{Plane, runtime_class, text_of, within};
 use crate::workload_forecast::number;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,14 +35,14 @@ async fn check_decides_as_the_api_server_does() {
     let cases: Vec<Case> = seeds.map(|seed| Case::for_check(seed, has_resize)).collect();
     let began = Instant::now();
     let plane = Plane { client: cluster.client().await.unwrap(), labels: json!({}), prefix: "check" };
-    Latest::prepare(&plane).await.unwrap();
+    plane.prepare_latest().await.unwrap();
     plane.prepare_all(&cases).await;
-    Latest::wait_for(&plane).await.unwrap();
+    plane.wait_for_latest().await.unwrap();
     let read = plane.read_all(&cases).await;
     let answers = plane.ask_all(&cases).await;
     let after = plane.read_all(&cases).await;
 
-    let mut comparison = Comparison::new(&departures);
+    let mut comparison = Comparison { departures: &departures, ..Comparison::default() };
     let (mut admitted, mut invalid) = (0, 0);
     for (((case, there), answer), after) in cases.iter().zip(read).zip(answers).zip(after) {
         let theirs = match answer.outcome {

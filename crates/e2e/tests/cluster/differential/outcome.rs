@@ -204,14 +204,13 @@ fn every_reason_of_a_plugin_is_expected() {
             &["quota team: ", "cpu short by ", "pods short by "],
         ]],
     );
-    check(
-        r#"pods "web" is forbidden: failed quota: team: must specify cpu,memory"#,
-        &[&[&["failed quota: team: must specify ", "cpu for: ", "memory for: "], &["quota team: ", "cpu", "memory"]]],
-    );
-    check(
-        r#"pods "web" is forbidden: failed quota: team: must specify cpu for: log,web; memory for: web"#,
-        &[&[&["failed quota: team: must specify ", "cpu for: ", "memory for: "], &["quota team: ", "cpu", "memory"]]],
-    );
+    for names in ["cpu,memory", "cpu for: log,web; memory for: web"] {
+        let begun = "failed quota: team: must specify ";
+        check(
+            &format!(r#"pods "web" is forbidden: {begun}{names}"#),
+            &[&[&[begun, "cpu for: ", "memory for: "], &["quota team: ", "cpu", "memory"]]],
+        );
+    }
     check(
         r#"pods "web" is forbidden: status unknown for quota: team, resources: cpu"#,
         &[&[&["status unknown for quota: team, resources: cpu"], &["quota team: its usage has not been counted yet"]]],

@@ -15,6 +15,8 @@ use crate::objects::{limit_range, pod, quota};
 
 /// Concurrent requests to one API server.
 const AT_ONCE: usize = 12;
+const LATEST_RANGES: &str = "latest-ranges";
+const LATEST_QUOTAS: &str = "latest-quotas";
 
 pub struct Plane {
     pub client: Client,
@@ -148,36 +150,29 @@ impl Plane {
         let tried = try_create(&self.client, pod(namespace, "probe", resources)).await;
         tried.err().map_or("admitted".to_owned(), |refused| refused.to_string())
     }
-}
 
-/// The plugins read from a cache that follows the store. These two objects are changed after all others; when the
-/// plugins use the change, they have seen everything before it.
-pub struct Latest;
-
-impl Latest {
-    const RANGES: &str = "latest-ranges";
-    const QUOTAS: &str = "latest-quotas";
-
-    pub async fn prepare(plane: &Plane) -> kube::Result<()> {
-        for namespace in [Self::RANGES, Self::QUOTAS] {
+    /// The plugins read from a cache that follows the store. These two objects are changed after all others; when the
+    /// plugins use the change, they have seen everything before it.
+    pub async fn prepare_latest(&self) -> kube::Result<()> {
+        for namespace in [LATEST_RANGES, LATEST_QUOTAS] {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-            create(&plane.client, namespace).await?;
+            create(&self.client, namespace).await?;
         }
-        create(&plane.client, limit_range(Self::RANGES, json!({"max": {"cpu": "1"}}))).await?;
-        let quota = quota(Self::QUOTAS, json!({"pods": "0"}));
-        create(&plane.client, quota.clone()).await?;
-        plane.set_status(Self::QUOTAS, &quota, &json!({"hard": {"pods": "0"}, "used": {"pods": "0"}})).await
+        create(&self.client, limit_range(LATEST_RANGES, json!({"max": {"cpu": "1"}}))).await?;
+        let quota = quota(LATEST_QUOTAS, json!({"pods": "0"}));
+        create(&self.client, quota.clone()).await?;
+        self.set_status(LATEST_QUOTAS, &quota, &json!({"hard": {"pods": "0"}, "used": {"pods": "0"}})).await
     }
 
-    pub async fn wait_for(plane: &Plane) -> kube::Result<()> {
-        let range = limit_range(Self::RANGES, json!({"max": {"cpu": "2"}}));
+    pub async fn wait_for_latest(&self) -> kube::Result<()> {
+        let range = limit_range(LATEST_RANGES, json!({"max": {"cpu": "2"}}));
         let max = Patch::Merge(json!({"spec": range["spec"]}));
-        plane.api(&range, Self::RANGES).patch("limits", &PatchParams::default(), &max).await?;
-        let quota = quota(Self::QUOTAS, json!({"pods": "0"}));
-        plane.set_status(Self::QUOTAS, &quota, &json!({"used": {"pods": "7"}})).await?;
+        self.api(&range, LATEST_RANGES).patch("limits", &PatchParams::default(), &max).await?;
+        let quota = quota(LATEST_QUOTAS, json!({"pods": "0"}));
+        self.set_status(LATEST_QUOTAS, &quota, &json!({"used": {"pods": "7"}})).await?;
         eventually("the plugins' cache follows", async || {
-            let limited = plane.probe(Self::RANGES, json!({"limits": {"cpu": "3"}})).await;
-            let exceeded = plane.probe(Self::QUOTAS, json!({})).await;
+            let limited = self.probe(LATEST_RANGES, json!({"limits": {"cpu": "3"}})).await;
+            let exceeded = self.probe(LATEST_QUOTAS, json!({})).await;
             let follows = limited.contains("maximum cpu usage per Container is 2") && exceeded.contains("used: pods=7");
             follows.then_some(()).ok_or(format!("{limited}; {exceeded}"))
         })

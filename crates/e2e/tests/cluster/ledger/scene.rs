@@ -376,8 +376,8 @@ impl Scene {
         create(&self.client, self.pod(name, number, server)).await
     }
 
-    /// Waits until no claim is left and `used` matches the stored pods. Returns how long that took.
-    pub async fn clean(&self, patience: Duration) -> Duration {
+    /// Waits until no claim is left and `used` matches the stored pods, and says how long that took.
+    pub async fn clean(&self, patience: Duration) {
         let (began, pods) = (Instant::now(), api(&self.client, "v1", "Pod"));
         let reader = ApiClient::new(self.client.clone());
         within([patience, Duration::from_millis(20)], "the ledger is clean", async || {
@@ -389,7 +389,7 @@ impl Scene {
         })
         .await
         .unwrap();
-        began.elapsed()
+        println!("clean {:.1?} later", began.elapsed());
     }
 
     /// Makes the API server call one address for all pods, as it calls a Service. Connections are forwarded to replicas that are
