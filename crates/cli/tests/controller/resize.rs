@@ -371,12 +371,8 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
     assert_eq!(kubectl("resize --all --dry-run"), (0, WOULD.to_owned(), String::new()));
     let (code, out, err) = kubectl("resize deployment/web");
     assert_eq!((code, out.as_str()), (0, WOULD));
-    assert!(
-        err.starts_with(
-            "nothing was changed: pass --yes to answer `Resize 1 pod in namespace shop of context it (http://127"
-        ),
-        "{err}"
-    );
+    let asked = "nothing was changed: pass --yes to answer `Resize 1 pod in namespace shop of context it (http://127";
+    assert!(err.starts_with(asked), "{err}");
     assert_eq!(cluster.requests(0), START);
     let (code, _, err) = kubectl("resize web --yes");
     assert!(code == 2 && err.contains("pod/web has no running pods in namespace shop"), "{err}");
@@ -384,24 +380,16 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
     let (code, out, err) = kubectl("resize deployment/web --yes");
     const UNDO: &str = "resize deployment/web --undo --namespace shop --context it";
     assert!(err.starts_with(&format!("to take the last changes back, run `kubectl headroom {UNDO}`\n")), "{err}");
-    assert!(
-        code == 0
-            && out.ends_with(
-                "bcdf4: resizes app (cpu request 1 -> 670m, memory request 900Mi -> 603Mi): it would be admitted so today\n"
-            ),
-        "{out}"
-    );
+    let resized =
+        "bcdf4: resizes app (cpu request 1 -> 670m, memory request 900Mi -> 603Mi): it would be admitted so today\n";
+    assert!(code == 0 && out.ends_with(resized), "{out}");
     assert_eq!(cluster.requests(0), LOWERED);
     cluster.kubelet(Kubelet::Done);
     let (_, out, _) = kubectl("resize");
     let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[2][..4], ["shop/Deployment/web", "0", "1", "0"], "{out}");
-    assert_eq!(
-        rows[6],
-        "shop/Deployment/web web-6d4b9c6f5-bcdf4 app: cpu request 1 -> 670m, memory request 900Mi -> 603Mi sent"
-            .split(' ')
-            .collect::<Vec<_>>()
-    );
+    let sent = "shop/Deployment/web web-6d4b9c6f5-bcdf4 app: cpu request 1 -> 670m, memory request 900Mi -> 603Mi sent";
+    assert_eq!(rows[6].join(" "), sent);
 
     let asked = "pass --yes to answer `Take back the last resize of each pod of deployment/web in namespace shop of context it (";
     let (_, _, err) = kubectl(UNDO);

@@ -21,12 +21,8 @@ async fn applying_a_controller_warns_about_pods_that_would_be_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     serde_json::to_writer(&file, &deployment(&shop.namespace, 3, json!({}))).unwrap();
     let said = shop.kubectl(&["apply", "-f", file.path().to_str().unwrap()]);
-    assert!(
-        said.contains(
-            "Warning: headroom: only 2 of 3 replicas fit quota \"team\": limits.cpu short by 500m (1 available)"
-        ) && said.contains("deployment.apps/web created"),
-        "{said}"
-    );
+    let warning = "Warning: headroom: only 2 of 3 replicas fit quota \"team\": limits.cpu short by 500m (1 available)";
+    assert!(said.contains(warning) && said.contains("deployment.apps/web created"), "{said}");
     // The user is warned, and the object is stored unchanged: no defaults in a template that another tool manages.
     let deployments = shop.all("apps/v1", "Deployment");
     let stored = deployments.get("web").await.unwrap();

@@ -58,10 +58,8 @@ fn check(node: Node<'_>, theirs: &Value) {
                 let found = node.get(name).expect("an object");
                 assert_eq!(found.is_none(), value.is_null());
                 let same_name = node.fields().expect("an object").filter(|(key, _)| key.is(name));
-                assert_eq!(
-                    same_name.last().and_then(|(_, last)| last.present()).map(Node::span),
-                    found.map(Node::span)
-                );
+                let last = same_name.last().and_then(|(_, last)| last.present());
+                assert_eq!(last.map(Node::span), found.map(Node::span));
                 if let Some(found) = found {
                     assert!(node.span().start < found.span().start && found.span().end < node.span().end);
                     check(found, value);

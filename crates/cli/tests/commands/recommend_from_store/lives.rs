@@ -36,12 +36,7 @@ fn an_outage_of_the_store_is_said_first() {
     for output in ["table", "markdown", "pull-request"] {
         let said = said(output);
         let top = said.out.lines().take(3).collect::<String>();
-        assert!(
-            top.contains(since) && said.out.contains("deployment/web") && said.code == 2,
-            "{}{}",
-            said.out,
-            said.err
-        );
+        assert!(top.contains(since) && said.out.contains("deployment/web") && said.code == 2, "{said:?}");
     }
     for output in ["csv", "kustomize"] {
         let said = said(output);
