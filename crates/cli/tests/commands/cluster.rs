@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use headroom_api_server::cluster_reader::LiveCluster;
 use headroom_api_server::kept_lists::KeptLists;
 use headroom_api_server::kubeconfig::Chosen;
-use headroom_fixtures::api_server::{ApiServer, Outcome, Request, kubeconfig, status};
+use headroom_fixtures::api_server::{Answer, ApiServer, Request, kubeconfig, status};
 use headroom_objects::cluster_reader::{ClusterReader as _, LeftOut};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -74,9 +74,8 @@ impl Live {
     }
 
     fn forbid(&self, is_forbidden: impl Fn(&str) -> bool + Send + Sync + 'static) {
-        self.server.on_request(move |request| match is_forbidden(&request.path) {
-            true => status(403, "it is forbidden: User \"ann\" cannot list it").into(),
-            false => Outcome::Serve,
+        self.server.on_request(move |request| {
+            is_forbidden(&request.path).then(|| status(403, "it is forbidden: User \"ann\" cannot list it"))
         });
     }
 
@@ -311,13 +310,8 @@ fn each_page_of_a_long_list_is_read_once() {
         let is_forgotten = AtomicBool::new(forgets);
         live.server.on_request(move |request| {
             let is_second = request.parameter("continue").is_some();
-            match is_second && is_forgotten.swap(false, Ordering::Relaxed) {
-                true => Outcome::Answer(
-                    410,
-                    json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}),
-                ),
-                false => Outcome::Serve,
-            }
+            let expired = || json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
+            (is_second && is_forgotten.swap(false, Ordering::Relaxed)).then(|| (410_u16, expired()))
         });
         let said = live.run("snapshot -n shop -o shop.json");
         assert_eq!(said.code, 0, "{}", said.err);
@@ -338,7 +332,7 @@ fn files_override_the_cluster() {
 }
 
 /// A server that decides by the credentials of requests, and a check with these in the kubeconfig and the file `token`.
-fn check_as(user: &Value, token: &str, answer: impl Fn(&str) -> Outcome + Send + Sync + 'static) -> Said {
+fn check_as(user: &Value, token: &str, answer: impl Fn(&str) -> Option<Answer> + Send + Sync + 'static) -> Said {
     let live = Live::new([]);
     live.server.on_request(move |request: &Request| answer(request.header("authorization")));
     let kubeconfig = kubeconfig(&[("here", &live.url, "shop")]);
@@ -352,7 +346,7 @@ fn check_as(user: &Value, token: &str, answer: impl Fn(&str) -> Outcome + Send +
 #[test]
 fn no_error_shows_a_credential_that_the_server_repeats() {
     let check = |user: &Value, scheme: &str| {
-        let said = check_as(user, "s3cret", |sent| status(403, &format!("no limits for `{sent}`")).into());
+        let said = check_as(user, "s3cret", |sent| Some(status(403, &format!("no limits for `{sent}`"))));
         assert_eq!(said.code, 2, "{}", said.err);
         // The base64 of `ann:s3cret`.
         let is_shown = ["s3cret", "YW5uOnMzY3JldA=="].iter().any(|secret| said.out.contains(secret));
@@ -374,10 +368,8 @@ fn no_error_shows_a_credential_that_the_server_repeats() {
 #[test]
 fn the_token_of_a_file_is_sent_without_the_space_around_it() {
     let check = |user: &Value, token: &str, expected: &str| {
-        let said = check_as(user, token, |sent| match sent {
-            "Bearer s3cret" => Outcome::Serve,
-            sent => status(401, &format!("unknown: {sent:?}")).into(),
-        });
+        let said =
+            check_as(user, token, |sent| (sent != "Bearer s3cret").then(|| status(401, &format!("unknown: {sent:?}"))));
         assert_eq!(said.err, expected, "{}", said.out);
     };
     check(&json!({"tokenFile": "token"}), " s3cret\r\n", "");
@@ -461,9 +453,8 @@ fn a_live_check_uses_the_release_of_the_cluster() {
                       spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}\n";
     for (minor, code) in [("25", 0), ("26+", 1)] {
         let live = Live::new([]);
-        live.server.on_request(move |request| match request.path.as_str() {
-            "/version" => Outcome::Answer(200, json!({"major": "1", "minor": minor})),
-            _ => Outcome::Serve,
+        live.server.on_request(move |request| {
+            (request.path == "/version").then(|| (200_u16, json!({"major": "1", "minor": minor})))
         });
         live.write("hpa.yaml", autoscaler);
         let said = live.run("check hpa.yaml");
@@ -532,10 +523,7 @@ fn kept_lists_are_watched_for_what_has_changed_and_read_again_only_where_that_fa
     check("changed", true, &now, &[true, true]);
     check("not ahead", false, &now, &[true, true]);
     for code in [403, 410] {
-        live.server.on_request(move |request| match request.parameter("watch") {
-            Some(_) => status(code, "no watch").into(),
-            None => Outcome::Serve,
-        });
+        live.server.on_request(move |request| request.parameter("watch").map(|_| status(code, "no watch")));
         check("no watch", true, &now, &[false, false, true, true]);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use headroom_api_server::clock::now;
-use headroom_fixtures::api_server::{ApiServer, Kubelet, Outcome, kubeconfig};
+use headroom_fixtures::api_server::{ApiServer, Kubelet, Outcome, kubeconfig, status};
 use headroom_fixtures::http::{FakeServer, Reply, answer};
 use headroom_fixtures::process::Running;
 use headroom_fixtures::servers;
@@ -307,10 +307,7 @@ fn an_outage_is_one_line_of_each_replica_and_one_at_its_end() {
     let cluster = Cluster::new(1, "observe");
     let away = Arc::new(AtomicBool::new(false));
     let is_away = Arc::clone(&away);
-    cluster.server.on_request(move |_| match is_away.load(Ordering::Relaxed) {
-        true => Outcome::Answer(503, json!({"kind": "Status", "code": 503, "message": "away"})),
-        false => Outcome::Serve,
-    });
+    cluster.server.on_request(move |_| is_away.load(Ordering::Relaxed).then(|| status(503, "away")));
     let replicas = [cluster.start(), cluster.start()];
     let lines = |text: &str| cluster.log().matches(text).count();
     let leaders = || replicas.iter().filter(|of| of.metrics().contains("\nheadroom_resize_leads 1\n")).count();
@@ -330,9 +327,9 @@ fn an_outage_is_one_line_of_each_replica_and_one_at_its_end() {
 #[test]
 fn an_api_server_without_resizes_is_told_and_left() {
     let cluster = Cluster::new(1, "on");
-    cluster.server.on_request(|request| match request.path.as_str() {
-        "/api/v1" => Outcome::Answer(200, json!({"kind": "APIResourceList", "resources": [{"name": "pods"}]})),
-        _ => Outcome::Serve,
+    cluster.server.on_request(|request| {
+        let resources = || json!({"kind": "APIResourceList", "resources": [{"name": "pods"}]});
+        (request.path == "/api/v1").then(|| (200_u16, resources()))
     });
     let program = cluster.start();
     cluster.until("a metric", || program.metrics().contains("\nheadroom_resize_supported 0\n"));
