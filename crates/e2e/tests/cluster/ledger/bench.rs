@@ -61,10 +61,8 @@ impl Scene {
             false => String::new(),
         };
         println!(
-            "| {:30} | {writers:7} | {:7.1} | {:7.1} | {rate:6.0} | {:10.2} | {:17.2} | {:11.2} | {:>6} | {:>9} |",
+            "| {:30} | {writers:7} | {p50:7.1} | {p99:7.1} | {rate:6.0} | {:10.2} | {:17.2} | {:11.2} | {:>6} | {:>9} |",
             self.row.name(),
-            p50,
-            p99,
             cpu(0),
             cpu(1),
             cpu(2),
@@ -110,13 +108,11 @@ impl Scene {
         let [p50, p99] = self.time("growth", pods, 10).await;
         let admission = (own() - before) / GROWTH_PODS;
         println!(
-            "| {:31} | {:10} | {:11.1} | {:10.1} | {:7.1} | {:7.1} | {:10.2} |",
+            "| {:31} | {:10} | {:11.1} | {:10.1} | {p50:7.1} | {p99:7.1} | {:10.2} |",
             self.row.name(),
             self.namespaces.len(),
             in_force.as_secs_f64(),
             idle.as_secs_f64() * 1e3,
-            p50,
-            p99,
             admission.as_secs_f64() * 1e3
         );
     }

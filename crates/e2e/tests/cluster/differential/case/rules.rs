@@ -90,20 +90,20 @@ fn quota(random: &mut Random, name: &str, object: &Value) -> Value {
         spec["scopeSelector"] = json!({"matchExpressions": [random.pick(&selectors)]});
     }
     let names = match kind {
-        "Pod" if is_best_effort => &NAMES_OF_PODS[..1],
-        "Pod" if is_scoped => &NAMES_OF_PODS[..7],
         "Pod" => NAMES_OF_PODS,
         "PersistentVolumeClaim" => NAMES_OF_CLAIMS,
         "Service" => NAMES_OF_SERVICES,
         _ => NAMES_OF_OTHERS,
     };
+    let most = if is_best_effort { 1 } else { 7 };
+    let names: Vec<&str> = names.split(' ').take(if is_scoped { most } else { usize::MAX }).collect();
     let (mut hard, mut used) = (Map::new(), Map::new());
     for _ in 0..random.count(1..=4) {
-        let (name, table) = *random.pick(names);
+        let name = *random.pick(&names);
         if hard.contains_key(name) {
             continue;
         }
-        let [less, more] = random.rising(table);
+        let [less, more] = random.rising(amounts_of(name));
         let is_over_full = random.chance(7);
         hard.insert(name.to_owned(), json!(if is_over_full { less } else { more }));
         if !random.chance(3) {
@@ -119,47 +119,26 @@ fn quota(random: &mut Random, name: &str, object: &Value) -> Value {
 }
 
 /// Names that a quota with scope BestEffort may bound come first, then names for any scope.
-const NAMES_OF_PODS: &[(&str, &[&str])] = &[
-    ("pods", COUNTS),
-    ("cpu", CPU),
-    ("memory", MEMORY),
-    ("requests.cpu", CPU),
-    ("requests.memory", MEMORY),
-    ("limits.cpu", CPU),
-    ("limits.memory", MEMORY),
-    ("count/pods", COUNTS),
-    ("requests.ephemeral-storage", &["1G", "1Gi", "2Gi", "1e10"]),
-    ("limits.ephemeral-storage", &["1G", "1Gi", "2Gi", "1e10"]),
-    ("requests.example.com/gpu", COUNTS),
-    ("hugepages-2Mi", &["0", "2Mi", "4Mi", "8Mi"]),
-    ("services", COUNTS),
-];
-const NAMES_OF_CLAIMS: &[(&str, &[&str])] = &[
-    ("persistentvolumeclaims", COUNTS),
-    ("count/persistentvolumeclaims", COUNTS),
-    ("requests.storage", STORAGE),
-    ("gold.storageclass.storage.k8s.io/requests.storage", STORAGE),
-    ("gold.storageclass.storage.k8s.io/persistentvolumeclaims", COUNTS),
-    ("pods", COUNTS),
-];
-const NAMES_OF_SERVICES: &[(&str, &[&str])] = &[
-    ("services", COUNTS),
-    ("count/services", COUNTS),
-    ("services.nodeports", COUNTS),
-    ("services.loadbalancers", COUNTS),
-];
+const NAMES_OF_PODS: &str = "pods cpu memory requests.cpu requests.memory limits.cpu limits.memory count/pods \
+                             requests.ephemeral-storage limits.ephemeral-storage requests.example.com/gpu \
+                             hugepages-2Mi services";
+const NAMES_OF_CLAIMS: &str = "persistentvolumeclaims count/persistentvolumeclaims requests.storage \
+                               gold.storageclass.storage.k8s.io/requests.storage \
+                               gold.storageclass.storage.k8s.io/persistentvolumeclaims pods";
+const NAMES_OF_SERVICES: &str = "services count/services services.nodeports services.loadbalancers";
 /// Includes the names of pods, about which workloads get warnings.
-const NAMES_OF_OTHERS: &[(&str, &[&str])] = &[
-    ("configmaps", COUNTS),
-    ("count/configmaps", COUNTS),
-    ("count/deployments.apps", COUNTS),
-    ("count/replicasets.apps", COUNTS),
-    ("count/jobs.batch", COUNTS),
-    ("count/statefulsets.apps", COUNTS),
-    ("count/daemonsets.apps", COUNTS),
-    ("replicationcontrollers", COUNTS),
-    ("count/replicationcontrollers", COUNTS),
-    ("pods", COUNTS),
-    ("requests.cpu", CPU),
-    ("limits.memory", MEMORY),
-];
+const NAMES_OF_OTHERS: &str = "configmaps count/configmaps count/deployments.apps count/replicasets.apps \
+                               count/jobs.batch count/statefulsets.apps count/daemonsets.apps \
+                               replicationcontrollers count/replicationcontrollers pods requests.cpu limits.memory";
+
+/// The amounts that a quota may have under a name.
+fn amounts_of(name: &str) -> &'static [&'static str] {
+    match name.rsplit_once('.').map_or(name, |(_, resource)| resource) {
+        "cpu" => CPU,
+        "memory" => MEMORY,
+        "storage" => STORAGE,
+        "ephemeral-storage" => &["1G", "1Gi", "2Gi", "1e10"],
+        "hugepages-2Mi" => &["0", "2Mi", "4Mi", "8Mi"],
+        _ => COUNTS,
+    }
+}
