@@ -18,9 +18,8 @@ use crate::terminal::terminal;
 /// The behaviour of the API server.
 #[derive(Default, Clone)]
 struct Rules {
-    /// The address of the store.
+    /// The port of the store, which has a Service.
     prometheus: Option<u16>,
-    has_service: bool,
     /// A tenant's Service that is called like a store.
     has_hostile_service: bool,
     /// Paths that contain this are forbidden.
@@ -52,7 +51,7 @@ impl Live {
                 object["spec"] = json!({"containers": [{"name": "front", "image": "registry.example/shop/app:1.4"}]});
             }
         }
-        objects.extend(rules.has_service.then(|| service("monitoring", "prometheus-k8s", "web")));
+        objects.extend(rules.prometheus.map(|_| service("monitoring", "prometheus-k8s", "web")));
         objects.extend(rules.has_hostile_service.then(|| service("evil", "thanos-query", "http")));
         objects.extend(rules.has_metrics_api.then(metrics));
         let live = Self::new(objects);
@@ -96,9 +95,7 @@ const STORE: &str = "--prometheus monitoring/prometheus-k8s:9090";
 #[test]
 fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
     let store = prometheus(cluster::history(true));
-    let rules =
-        Rules { prometheus: Some(store.port), has_service: true, has_hostile_service: true, ..Rules::default() };
-    let server = Live::start(rules);
+    let server = Live::start(Rules { prometheus: Some(store.port), has_hostile_service: true, ..Rules::default() });
     let settings = here().join("moment.yaml");
     let typed = |answer: &str| {
         let arguments = format!("recommend -o csv --settings {}", settings.display());
@@ -120,7 +117,7 @@ fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
 /// Anybody may call a Service so.
 #[test]
 fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
-    let server = Live::start(Rules { has_service: true, has_hostile_service: true, ..Rules::default() });
+    let server = Live::start(Rules { prometheus: Some(9), has_hostile_service: true, ..Rules::default() });
     let found = "monitoring/prometheus-k8s:9090 (Prometheus), evil/thanos-query:9090 (Thanos)";
     let path = server.folder.path().join("source.yaml");
     let check = |source: &str, expected: String| {
@@ -154,7 +151,7 @@ fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
 #[test]
 fn missing_permissions_to_reach_the_store_are_named() {
     let store = prometheus(cluster::history(true));
-    let rules = Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() };
+    let rules = Rules { prometheus: Some(store.port), ..Rules::default() };
     let server = Live::start(Rules { forbidden: vec!["/proxy", "portforward"], ..rules.clone() });
     let said = server.recommend(STORE);
     assert_eq!(said.code, 2);
@@ -188,7 +185,7 @@ fn without_a_store_output_says_that_the_metrics_api_has_no_history() {
 #[test]
 fn recommendations_are_applied_after_a_dry_run_and_can_be_rolled_back() {
     let store = prometheus(cluster::history(true));
-    let rules = Rules { prometheus: Some(store.port), has_service: true, ..Rules::default() };
+    let rules = Rules { prometheus: Some(store.port), ..Rules::default() };
     let server = Live::start(rules.clone());
     let patches = |live: &Live| -> Vec<(String, Value)> {
         let asked = live.server.requests().into_iter().filter(|request| request.method == "PATCH");
