@@ -11,8 +11,9 @@ use serde_json::Value;
 
 use crate::Result;
 
-/// By time, image and resource.
-pub type ByMoment = BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>;
+/// By image and resource.
+pub type ByImage = BTreeMap<String, BTreeMap<String, f64>>;
+pub type ByMoment = BTreeMap<String, ByImage>;
 
 #[derive(Debug)]
 pub struct Requests {
@@ -49,11 +50,8 @@ pub fn of_others(folder: &Path) -> Result<Vec<Requests>> {
 }
 
 /// Amounts of resources in the output of `recommend -o json`, by image.
-pub fn in_report(
-    json: &Value,
-    amount_of: impl Fn(&Value) -> Option<&str>,
-) -> Result<BTreeMap<String, BTreeMap<String, f64>>> {
-    let mut images: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+pub fn in_report(json: &Value, amount_of: impl Fn(&Value) -> Option<&str>) -> Result<ByImage> {
+    let mut images = ByImage::new();
     let list = |value: &Value, name: &str| value.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     for container in list(json, "workloads").iter().flat_map(|workload| list(workload, "containers")) {
         let Some(image) = container.get("image").and_then(Value::as_str) else { continue };
