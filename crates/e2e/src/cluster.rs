@@ -192,7 +192,6 @@ pub fn api(client: &Client, api_version: &str, kind: &str) -> Api<DynamicObject>
     Api::all_with(client.clone(), &resource(api_version, kind))
 }
 
-/// The objects of a kind in a namespace.
 pub fn api_in(client: &Client, namespace: &str, api_version: &str, kind: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &resource(api_version, kind))
 }

@@ -6,7 +6,6 @@ use anyhow::Result;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-/// A client of the cluster in a kubeconfig.
 pub async fn client(kubeconfig: &Kubeconfig) -> Result<Client> {
     let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)

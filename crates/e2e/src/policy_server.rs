@@ -26,7 +26,6 @@ use crate::live_host::LiveHost;
 use crate::wait::within;
 use crate::webhook::WebhookServer;
 
-/// The name of the webhook configuration of the deployment `id`.
 pub fn configuration_name(id: &str, namespace: &str) -> String {
     format!("{id}-{namespace}")
 }
@@ -39,7 +38,6 @@ pub const USER: &str = "system:serviceaccount:kubewarden:policy-server";
 /// A group that only Kubewarden's own requests have; our host reads as the user alone.
 pub const GROUP: &str = "headroom-test-kubewarden";
 
-/// The host that evaluates the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Host {
     Ours,
@@ -215,7 +213,6 @@ impl PolicyServer {
         self.wait_until_called(administrator, namespace).await
     }
 
-    /// The number of calls of the deployment `id` for `namespace`.
     pub fn calls(&self, id: &str, namespace: &str) -> usize {
         self.webhook.calls(&format!("/validate/{id}"), namespace)
     }

@@ -133,7 +133,6 @@ const EACH: usize = 3;
 /// The requests for a workload: CPU in thousandths of a core, and memory in bytes.
 pub type Advice = (Option<f64>, Option<f64>);
 
-/// The accuracy of the advice for all workloads.
 #[derive(Debug, Default)]
 pub struct Accuracy {
     pub advised: usize,

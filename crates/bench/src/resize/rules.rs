@@ -14,7 +14,6 @@ use crate::vpa::{Recommendation, Recommender};
 /// The samples over which CPU counts as used.
 const QUARTER: i64 = 900;
 
-/// A pod while it runs.
 #[derive(Debug, Clone, Default)]
 pub struct Running {
     pub began: i64,

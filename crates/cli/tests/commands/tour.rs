@@ -53,7 +53,6 @@ fn the_flags_for_those_who_come_from_krr_exist() {
     assert!(count > 20, "{count}");
 }
 
-/// The page with the current output of its commands.
 fn with_current_output(page: &str) -> String {
     let mut parts = page.split(BEGIN);
     let mut updated = parts.next().unwrap().to_owned();
@@ -64,7 +63,6 @@ fn with_current_output(page: &str) -> String {
     updated
 }
 
-/// The block's commands with their current output.
 fn replayed(block: &str) -> String {
     let mut updated = String::new();
     let mut lines = block.lines();

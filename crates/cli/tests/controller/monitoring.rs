@@ -51,7 +51,6 @@ fn watched(parts: &Parts, metrics: &dyn Display) -> String {
     })
 }
 
-/// The metrics of a collector.
 fn collector() -> String {
     let metrics = metrics::CollectorMetrics::default();
     watched(&metrics.parts, &metrics)

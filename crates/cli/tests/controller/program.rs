@@ -21,7 +21,6 @@ fn start(folder: &Path, every: &str, stderr: Stdio) -> (Child, u16) {
     (program.stderr(stderr).spawn().unwrap(), port)
 }
 
-/// Waits until a page of the program contains a text.
 fn wait_for(port: u16, path: &str, expected: &str) {
     let begun = Instant::now();
     loop {

@@ -57,7 +57,6 @@ impl Guarded {
         self.create(object).await.unwrap_err().to_string()
     }
 
-    /// The namespace's objects of a kind.
     pub fn all(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
         api_in(&self.client, &self.namespace, api_version, kind)
     }

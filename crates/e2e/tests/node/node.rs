@@ -14,7 +14,6 @@ use tempfile::TempDir;
 
 use crate::within;
 
-/// The name of the node.
 pub const NAME: &str = "node";
 /// Both ends of the network that `scripts/e2e-node.sh` makes.
 pub const HOST: &str = "192.168.136.1";
@@ -108,7 +107,6 @@ impl Node {
     }
 }
 
-/// The condition of an object.
 pub fn condition(object: &DynamicObject, r#type: &str) -> Option<Value> {
     let conditions = object.data["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == r#type).cloned()

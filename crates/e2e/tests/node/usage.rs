@@ -116,7 +116,6 @@ fn answer(path: &str, prometheus: u16) -> Value {
     }
 }
 
-/// The usage of a namespace's containers.
 fn usage(namespace: &str, prometheus: u16) -> Vec<Value> {
     let memory = format!(r#"container_memory_working_set_bytes{{namespace="{namespace}",job="kubelet"}}"#);
     let cpu = format!(r#"rate(container_cpu_usage_seconds_total{{namespace="{namespace}",job="kubelet"}}[2m])"#);

@@ -119,7 +119,6 @@ fn add_state(history: &mut OpenMetrics) {
     }
 }
 
-/// The times of a span.
 fn times(span: (i64, i64)) -> impl Iterator<Item = i64> {
     let at = |percent: i64| FROM + (NOW - FROM) * percent / 100 / STEP * STEP;
     (at(span.0)..=at(span.1)).step_by(STEP as usize)

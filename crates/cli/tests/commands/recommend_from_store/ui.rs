@@ -37,7 +37,6 @@ impl Page {
         Self { _program: program, host: host.to_owned(), path: path.to_owned(), _site: site }
     }
 
-    /// The answer to a question of the page.
     fn answer(&self, question: &str) -> Value {
         let Self { host, path, .. } = self;
         let mut stream = TcpStream::connect(host).unwrap();

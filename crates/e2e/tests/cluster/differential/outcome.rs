@@ -21,7 +21,6 @@ impl fmt::Display for Answer {
     }
 }
 
-/// The outcome of a request at an API server.
 #[derive(PartialEq)]
 pub enum Outcome {
     /// The resources of the stored object.
@@ -59,7 +58,6 @@ pub enum Kind {
     ForgeryCounts,
 }
 
-/// One difference, with both texts.
 pub struct Difference {
     pub kind: Kind,
     pub kubernetes: String,

@@ -194,7 +194,6 @@ pub fn runtime_class() -> Value {
     })
 }
 
-/// The whole case as text.
 pub fn text_of(case: &Case) -> String {
     let mut text = String::new();
     let before = case.request.before.iter().map(|before| ("before", before));

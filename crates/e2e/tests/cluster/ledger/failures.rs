@@ -9,7 +9,6 @@ use super::scene::{Address, Row, Scene, Server};
 use super::seen::{Tally, Watched, until};
 use crate::workload_forecast::number;
 
-/// The replica that leads.
 async fn leader(servers: &[Server]) -> usize {
     let leader = || servers.iter().position(|server| server.address.metrics().contains("\nheadroom_ledger_leads 1\n"));
     until("a replica leads", || leader().is_some()).await;

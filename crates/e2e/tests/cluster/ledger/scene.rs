@@ -429,7 +429,6 @@ fn webhooks(authority: &str, addresses: [SocketAddr; 2]) -> Value {
     })
 }
 
-/// A free address on loopback.
 pub fn free_address() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, free_port().unwrap()).into()
 }

@@ -13,7 +13,6 @@ use kube::Client;
 use kube::api::DynamicObject;
 use tokio_util::sync::CancellationToken;
 
-/// The outcomes of requests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub stored: usize,
@@ -48,7 +47,6 @@ impl Tally {
     }
 }
 
-/// The counts of a watch.
 pub struct Watched {
     /// In how many states there were this many pods.
     states: Arc<Mutex<BTreeMap<usize, usize>>>,
