@@ -117,11 +117,8 @@ impl Kubewarden {
                 // Not `eprintln`: the line is to be seen where tests pass, too.
                 let namespace = review.pointer("/request/namespace").and_then(Value::as_str).unwrap_or_default();
                 writeln!(std::io::stderr(), "the policy server hung at {path} in {namespace}, and is replaced")?;
-                *running = Arc::new(self.runtime.block_on(Running::start(
-                    &self.arguments,
-                    &self.authority,
-                    self.folder.path(),
-                ))?);
+                let start = Running::start(&self.arguments, &self.authority, self.folder.path());
+                *running = Arc::new(self.runtime.block_on(start)?);
             }
             Arc::clone(&running)
         };

@@ -379,11 +379,8 @@ impl World {
         }
         // The objects of a collection, or those of a root, whose names begin with its own.
         let root = parameter("labelSelector").and_then(|label| label.split_once('=').map(|(_, root)| root.to_owned()));
-        let begin = format!(
-            "{}/{}",
-            path.replace("v1alpha1/usageprofiles", "v1alpha1/namespaces/headroom/usageprofiles"),
-            root.unwrap_or_default()
-        );
+        let path = path.replace("v1alpha1/usageprofiles", "v1alpha1/namespaces/headroom/usageprofiles");
+        let begin = format!("{path}/{}", root.unwrap_or_default());
         let after = if from.is_empty() { begin.clone() } else { format!("{from}\0") };
         let mut found = stored
             .range(after..)

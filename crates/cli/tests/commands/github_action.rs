@@ -65,13 +65,8 @@ fn step(folder: &Path, inputs: &[(&str, &str)]) -> Said {
         .current_dir(folder)
         .env("PATH", path)
         .envs([("RUNNER_OS", "Linux"), ("RUNNER_ARCH", "X64"), ("GITHUB_REPOSITORY", "team/shop")])
-        .envs([
-            ("GITHUB_STEP_SUMMARY", "summary"),
-            ("PULL_REQUEST", "7"),
-            ("GH_TOKEN", "token"),
-            ("INPUT_COMMENT", "true"),
-        ])
-        .envs([("INPUT_VERSION", ""), ("INPUT_SHA256", ""), ("INPUT_PROGRAM", "")])
+        .envs([("GITHUB_STEP_SUMMARY", "summary"), ("PULL_REQUEST", "7"), ("GH_TOKEN", "token")])
+        .envs([("INPUT_COMMENT", "true"), ("INPUT_VERSION", ""), ("INPUT_SHA256", ""), ("INPUT_PROGRAM", "")])
         .envs([("INPUT_MODE", "check"), ("INPUT_BRANCH", "headroom/recommend"), ("GITHUB_REF_NAME", "main")])
         .env("INPUT_ARGUMENTS", "-f app.yaml\n--cluster-dir cluster")
         .env("GITHUB_ACTION_PATH", root())

@@ -32,28 +32,21 @@ fn files() -> tempfile::TempDir {
 #[test]
 fn no_name_acts_on_a_terminal_or_a_log() {
     let folder = files();
-    let formats = |command: &str, formats: &str| -> Vec<String> {
+    let commands = [
+        ("snapshot -n shop --cluster-dir cluster --cluster-dir running", "-"),
+        ("recommend deployment/web -n shop --cluster-dir cluster --cluster-dir running", "table"),
+        ("recommend -f app.yaml --cluster-dir cluster", "table wide json csv markdown pull-request kustomize helm"),
+        ("why web -n shop --cluster-dir cluster --cluster-dir running", "text"),
+        ("why -f app.yaml --cluster-dir cluster", "text json yaml"),
+        ("check -f app.yaml --cluster-dir cluster", "table json yaml sarif github junit"),
+        ("check --against-running -f new -n shop --cluster-dir cluster --cluster-dir running", "table json yaml"),
+        ("describe limits -n shop --cluster-dir cluster", "table json yaml"),
+        ("describe quota -n shop --cluster-dir cluster --cluster-dir running", "table json yaml"),
+    ];
+    let in_formats = |(command, formats): (&str, &str)| -> Vec<String> {
         formats.split(' ').map(|format| format!("{command} -o {format}")).collect()
     };
-    let mut commands = vec![
-        "snapshot -n shop --cluster-dir cluster --cluster-dir running -o -".to_owned(),
-        "recommend -f app.yaml --cluster-dir cluster -o csv".to_owned(),
-        "recommend deployment/web -n shop --cluster-dir cluster --cluster-dir running".to_owned(),
-        "why web -n shop --cluster-dir cluster --cluster-dir running".to_owned(),
-    ];
-    commands.extend(formats("check -f app.yaml --cluster-dir cluster", "table json yaml sarif github junit"));
-    commands.extend(formats("why -f app.yaml --cluster-dir cluster", "text json yaml"));
-    commands.extend(formats(
-        "check --against-running -f new -n shop --cluster-dir cluster --cluster-dir running",
-        "table json yaml",
-    ));
-    commands.extend(formats("describe limits -n shop --cluster-dir cluster", "table json yaml"));
-    commands.extend(formats("describe quota -n shop --cluster-dir cluster --cluster-dir running", "table json yaml"));
-    commands.extend(formats(
-        "recommend -f app.yaml --cluster-dir cluster",
-        "table wide json csv markdown pull-request kustomize helm",
-    ));
-    for command in &commands {
+    for command in &commands.map(in_formats).concat() {
         let said = headroom(folder.path(), command);
         let text = format!("{}{}", said.out, said.err);
         assert!(!text.is_empty(), "{command}");

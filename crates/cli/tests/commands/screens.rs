@@ -42,14 +42,8 @@ fn commands_that_read_a_cluster_fit_the_terminal() {
     ] {
         check(name, &here(), &format!("{command} {WORLD}"), code, str::to_owned);
     }
-    let shop = "--cluster-dir docs/examples/shop/cluster";
-    check(
-        "check-against-running",
-        &root(),
-        &format!("check --against-running -f docs/examples/shop/tighter.yaml {shop}"),
-        1,
-        str::to_owned,
-    );
+    let command = "check --against-running -f docs/examples/shop/tighter.yaml --cluster-dir docs/examples/shop/cluster";
+    check("check-against-running", &root(), command, 1, str::to_owned);
 }
 
 #[test]

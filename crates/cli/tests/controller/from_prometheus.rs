@@ -32,11 +32,8 @@ fn open_metrics() -> String {
             (time, format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000))
         });
         history.add("container_cpu_usage_seconds_total", &labels, [(first, "0.000".to_owned())].into_iter().chain(cpu));
-        history.add(
-            "container_memory_working_set_bytes",
-            &labels,
-            scrapes.clone().map(|(time, [bytes, _])| (time, bytes)),
-        );
+        let memory = scrapes.clone().map(|(time, [bytes, _])| (time, bytes));
+        history.add("container_memory_working_set_bytes", &labels, memory);
         let image = format!(r#"{labels},image_spec="nginx:1.27""#);
         let times = [first].into_iter().chain(scrapes.map(|(time, _)| time));
         history.add("kube_pod_container_info", &image, times.map(|time| (time, 1)));

@@ -125,13 +125,11 @@ fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
         let said = server.recommend(&format!("--source {}", path.display()));
         assert_eq!((said.code, said.err.as_str(), said.out.as_str()), (2, expected.as_str(), ""), "{source}");
     };
-    check(
-        "",
-        format!(
-            "error: found {found}, but anyone who can create a Service can give it such a name: name the store that you \
-             trust with --prometheus NAMESPACE/SERVICE:PORT\n"
-        ),
+    let untrusted = format!(
+        "error: found {found}, but anyone who can create a Service can give it such a name: name the store that you \
+         trust with --prometheus NAMESPACE/SERVICE:PORT\n"
     );
+    check("", untrusted);
     let refused = format!(
         "error: tokens, passwords and headers are sent only to a store that you name: add --prometheus \
          NAMESPACE/SERVICE:PORT (found: {found}), or its URL\n"

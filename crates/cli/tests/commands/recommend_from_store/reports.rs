@@ -271,11 +271,8 @@ fn a_new_quota_covers_the_peak_and_the_growth_of_what_was_requested() {
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: lab}\n\
          spec: {replicas: 3, template: {spec: {containers: [{name: web, image: \"web:1\", resources: {requests: {cpu: 500m}}}]}}}\n",
     )]);
-    let said = recommend(&format!(
-        "bounds -n lab --cluster-dir {} --prometheus {} -o yaml",
-        world.path().display(),
-        store.url()
-    ));
+    let (lab, url) = (world.path().display(), store.url());
+    let said = recommend(&format!("bounds -n lab --cluster-dir {lab} --prometheus {url} -o yaml"));
     let lines = said.out.lines().skip_while(|line| !line.contains("hard:")).take_while(|line| *line != "---");
     let lines: Vec<&str> = lines.collect();
     let expected = [

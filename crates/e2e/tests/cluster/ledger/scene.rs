@@ -261,7 +261,6 @@ impl Scene {
         self.wait_for_answers(false).await;
         // Written once: a server that starts reads it.
         let kubeconfig = format!("KUBECONFIG={}", self.cluster.kubeconfig_file().unwrap().display());
-        let mut servers = Vec::new();
         for reviews in addresses {
             let status = free_port().unwrap();
             let (own, pages) = (reviews.to_string(), format!("127.0.0.1:{status}"));
@@ -274,9 +273,9 @@ impl Scene {
             let all: Vec<String> = all.into_iter().map(str::to_owned).collect();
             let logs = self.files.path().to_owned();
             let process = Process::start(Path::new("env"), &all, &logs).unwrap();
-            servers.push(Server { process: Some(process), arguments: all, logs, address: Address { reviews, status } });
+            let address = Address { reviews, status };
+            self.servers.push(Server { process: Some(process), arguments: all, logs, address });
         }
-        self.servers = servers;
         self.wait_for_answers(true).await;
     }
 
