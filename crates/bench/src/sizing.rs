@@ -32,7 +32,7 @@ use headroom_usage::sample::{Batch, Resource, Sample, SampledContainer, Series, 
 use headroom_usage::{DAY, day_of};
 use tokio::runtime::Runtime;
 
-use self::world::{NAMESPACES_OF_NODE, PODS, Passed, World};
+use self::world::{PODS, Passed, World};
 use crate::Result;
 use crate::measure::{self, Cost, processor_seconds_of, program};
 
@@ -76,7 +76,6 @@ type Figures = Vec<(&'static str, f64)>;
 /// A cluster, and the servers that stand for it.
 struct Scene {
     world: Arc<World>,
-    nodes: u64,
     folder: tempfile::TempDir,
     metrics: u16,
     _runtime: Runtime,
@@ -94,7 +93,7 @@ impl Scene {
         let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())?;
         // So that the hours that follow are read in one window each, and are over.
         let end = (now.div_euclid(6 * 3600) - 1) * 6 * 3600;
-        Ok(Self { world, nodes, folder, metrics, _runtime: runtime, end })
+        Ok(Self { world, folder, metrics, _runtime: runtime, end })
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -108,10 +107,8 @@ impl Scene {
     }
 
     fn measure(&self) -> Result<Figures> {
-        let mut figures = vec![
-            ("namespaces", (self.nodes * NAMESPACES_OF_NODE) as f64),
-            ("pods", (self.nodes * NAMESPACES_OF_NODE * PODS) as f64),
-        ];
+        let mut figures =
+            vec![("namespaces", self.world.namespaces as f64), ("pods", (self.world.namespaces * PODS) as f64)];
         self.fill_store("usage.redb")?;
         self.collect("usage.redb", self.end + 3600, &[])?;
         self.world.take();

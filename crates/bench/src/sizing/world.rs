@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-pub const NAMESPACES_OF_NODE: u64 = 2;
+const NAMESPACES_OF_NODE: u64 = 2;
 const OWN_DEPLOYMENTS: u64 = 5;
 /// A pod of a CronJob is updated so many times before it is deleted.
 const UPDATES_OF_POD: u64 = 6;

@@ -43,9 +43,7 @@ impl World {
         let node = Node::start(&cluster);
         let client = cluster.client().await.unwrap();
         cluster.install("tests/data/charts/crds.yaml").unwrap();
-        create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "headroom"}}))
-            .await
-            .unwrap();
+        cluster.run_kubectl(&["create", "namespace", "headroom"]).unwrap();
         chart::apply(&cluster, &["--set", VALUES], |object| object["kind"] != "Deployment");
         cluster.wait_for_definitions().unwrap();
         let prometheus = usage::prometheus(&cluster, past).await;
