@@ -27,8 +27,6 @@ pub struct Workload {
     flag: &'static str,
     pub replicas: usize,
     pub pods: Vec<Pod>,
-    /// The minutes of the window.
-    window: usize,
 }
 
 pub struct Pod {
@@ -36,6 +34,7 @@ pub struct Pod {
     /// The minute of the window in which it started.
     pub from: usize,
     usage: Vec<Minute>,
+    /// The minutes of the window.
     window: usize,
 }
 
@@ -180,8 +179,7 @@ impl Workload {
     /// The VerticalPodAutoscaler's target with its defaults: p90 of CPU, and of the peaks of memory on each day, with half the
     /// weight for each day before, and 15 %.
     pub fn vpa(&self) -> Advice {
-        let weight = |minute: usize| 0.5_f64.powf((self.window - minute) as f64 / DAY as f64);
-        let at = |pod: &Pod, place: usize| weight(pod.from + place);
+        let at = |pod: &Pod, place: usize| 0.5_f64.powf((pod.window - pod.from - place) as f64 / DAY as f64);
         let (mut cpu, mut memory) = (Vec::new(), Vec::new());
         for pod in &self.pods {
             cpu.extend(pod.past().iter().enumerate().map(|(place, (cpu, _))| (*cpu, at(pod, place))));
@@ -333,7 +331,7 @@ fn workload(shape: &'static (&str, &str), number: usize, window: usize, random: 
             Pod { name: pod_name(kind, &name, place), from, usage, window }
         })
         .collect();
-    Workload { kind, name, shape: shape.0, flag: shape.1, replicas, pods, window }
+    Workload { kind, name, shape: shape.0, flag: shape.1, replicas, pods }
 }
 
 fn pod_name(kind: &str, name: &str, number: usize) -> String {
