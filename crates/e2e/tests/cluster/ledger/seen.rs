@@ -18,8 +18,6 @@ pub struct Tally {
     pub stored: usize,
     /// Refused by the quota, with its text.
     pub refused: usize,
-    /// Refused because the object exists.
-    pub others: usize,
     /// Asked to retry.
     pub busy: usize,
     /// All other outcomes, which must not occur.
@@ -39,7 +37,6 @@ impl Tally {
                     }
                 }
                 Err(kube::Error::Api(status)) if status.code == 429 => tally.busy += 1,
-                Err(kube::Error::Api(status)) if status.is_already_exists() => tally.others += 1,
                 Err(error) => tally.wrong.push(error.to_string()),
             }
         }
