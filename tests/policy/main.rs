@@ -1,12 +1,7 @@
 //! Tests of the policy as a host runs it: a payload in, a response out. All requests are evaluated natively; some tests
 //! also use the built wasm in a real waPC host, and both must agree.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test may stop on data it cannot read"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
 
 mod conformance;
 mod deployed;

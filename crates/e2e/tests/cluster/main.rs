@@ -2,12 +2,7 @@
 //! default. Run them with `make e2e-cluster`.
 
 #![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test may panic if the cluster is in an unexpected state"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may panic on unexpected data")]
 
 /// Ends a test that needs a program of the control plane which is not there.
 #[macro_export]

@@ -2,11 +2,7 @@
 //! `make e2e-node`.
 
 #![expect(clippy::disallowed_methods, reason = "tests write the files that programs read")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may panic if the cluster is in an unexpected state"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic on unexpected data")]
 
 // Helpers.
 #[path = "../cluster/chart.rs"]
