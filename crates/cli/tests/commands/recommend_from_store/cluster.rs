@@ -36,35 +36,6 @@ const CONTAINERS: [Container; 7] = [
     Container { pod: "gone-0", name: "gone", cpu: 0.1, memory: 100.0, peak: 110.0, span: (0, 50) },
 ];
 
-const OWNERS: [(&str, &str, &str); 4] = [
-    ("web-6d4cf56db6-zzzzz", "ReplicaSet", "web-6d4cf56db6"),
-    ("web-5d8f7c6b5-bcdfg", "ReplicaSet", "web-5d8f7c6b5"),
-    ("canary-7c9bfd5f4d-qqqqq", "ReplicaSet", "canary-7c9bfd5f4d"),
-    ("gone-0", "StatefulSet", "gone"),
-];
-
-/// Out-of-memory kills of a container, six hours after each other, the first a day ago.
-struct Kills {
-    pod: &'static str,
-    container: &'static str,
-    count: i64,
-    /// In mebibytes.
-    limit: f64,
-    span: (i64, i64),
-}
-
-const KILLS: [Kills; 2] = [
-    Kills { pod: "db-0", container: "postgres", count: 1, limit: 256.0, span: (0, 100) },
-    Kills { pod: "canary-7c9bfd5f4d-qqqqq", container: "canary", count: 2, limit: 128.0, span: (40, 100) },
-];
-
-impl Kills {
-    /// The number by then.
-    fn until(&self, time: i64) -> usize {
-        (0..self.count).filter(|kill| time >= FIRST_KILL + kill * 6 * 3_600).count()
-    }
-}
-
 pub fn history(with_state: bool) -> OpenMetrics {
     let mut history = OpenMetrics::default();
     for container @ Container { cpu, span, .. } in &CONTAINERS {
@@ -91,20 +62,26 @@ fn add_state(history: &mut OpenMetrics) {
         let labels = format!(r#"{},image_spec="x:1""#, labels(container.pod, container.name));
         history.add("kube_pod_container_info", &labels, times(container.span).map(|time| (time, 1)));
     }
-    for (pod, kind, name) in OWNERS {
+    for pod in ["web-6d4cf56db6-zzzzz", "web-5d8f7c6b5-bcdfg", "canary-7c9bfd5f4d-qqqqq", "gone-0"] {
+        let (name, _) = pod.rsplit_once('-').unwrap();
+        let kind = if name == "gone" { "StatefulSet" } else { "ReplicaSet" };
         let labels = format!(r#"namespace="shop",pod="{pod}",owner_kind="{kind}",owner_name="{name}""#);
         history.add("kube_pod_owner", &labels, [(FROM, 1), (FROM + 3600, 1)]);
     }
     let web = r#"namespace="shop",replicaset="web-5d8f7c6b5",owner_kind="Deployment",owner_name="web""#;
     history.add("kube_replicaset_owner", web, [(FROM, 1)]);
-    for kills in &KILLS {
-        let of = labels(kills.pod, kills.container);
+    // Out-of-memory kills, six hours after each other, the first a day ago, at so many mebibytes.
+    for (pod, container, count, limit, span) in
+        [("db-0", "postgres", 1, 256.0, (0, 100)), ("canary-7c9bfd5f4d-qqqqq", "canary", 2, 128.0, (40, 100))]
+    {
+        let of = labels(pod, container);
         let terminated = (FIRST_KILL..=NOW).step_by(STEP as usize).map(|time| (time, 1));
         let reason = format!(r#"{of},reason="OOMKilled""#);
         history.add("kube_pod_container_status_last_terminated_reason", &reason, terminated);
-        let restarts = times(kills.span).map(|time| (time, kills.until(time)));
+        let until = |time: i64| (0..count).filter(|kill: &i64| time >= FIRST_KILL + kill * 6 * 3_600).count();
+        let restarts = times(span).map(|time| (time, until(time)));
         history.add("kube_pod_container_status_restarts_total", &of, restarts);
-        let limits = times(kills.span).map(|time| (time, kills.limit * MEBI));
+        let limits = times(span).map(|time| (time, limit * MEBI));
         history.add("kube_pod_container_resource_limits", &format!(r#"{of},resource="memory""#), limits);
     }
     // CPU grows by half a core a day, and memory is counted since this morning.
