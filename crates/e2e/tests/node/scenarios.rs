@@ -35,13 +35,11 @@ pub async fn down(world: &World) {
         // Before the Events: the second pod may be changed between two reads.
         let lowered = world.pods("down").await.iter().filter(|pod| is("67m")(&asked(pod, "requests", "cpu"))).count();
         let events = world.list("down", "Event").await;
-        match events.iter().any(|event| event.data["reason"] == "Resized") {
-            true => Ok(lowered),
-            false => {
-                assert_eq!(lowered, 1, "the second pod is changed before the first one has settled");
-                Err("no Event Resized".to_owned())
-            }
+        if events.iter().any(|event| event.data["reason"] == "Resized") {
+            return Ok(());
         }
+        assert_eq!(lowered, 1, "the second pod is changed before the first one has settled");
+        Err("no Event Resized".to_owned())
     });
     settled.await;
     within(600, "down: the second pod follows", async || {
