@@ -1,7 +1,7 @@
 //! The program as in a cluster: probes, metrics, signals, and the arguments in the manifests.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -53,8 +53,7 @@ fn it_collects_answers_probes_and_stops_cleanly() {
 
     assert!(Command::new("kill").arg(program.id().to_string()).status().unwrap().success());
     assert!(program.wait().unwrap().success());
-    let mut log = String::new();
-    program.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    let log = std::io::read_to_string(program.stderr.take().unwrap()).unwrap();
     for line in log.lines() {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(line["level"] == "INFO", "{line}");

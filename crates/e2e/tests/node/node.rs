@@ -1,6 +1,6 @@
 //! A node: a real kubelet, containerd and runc on User Mode Linux, a kernel that is a process of this machine.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -72,9 +72,7 @@ impl Node {
         let mut stream = TcpStream::connect((ADDRESS, 2222)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         writeln!(stream, "{command}\nexit").unwrap();
-        let mut said = String::new();
-        stream.read_to_string(&mut said).unwrap();
-        said
+        std::io::read_to_string(stream).unwrap()
     }
 
     /// A value of the cgroup of a pod's first container.

@@ -195,12 +195,9 @@ pub fn runtime_class() -> Value {
 }
 
 pub fn text_of(case: &Case) -> String {
-    let mut text = String::new();
     let before = case.request.before.iter().map(|before| ("before", before));
     let rules = case.rules.iter().map(|rule| ("rule", rule));
     let forged = case.forged.iter().map(|forged| ("request with forged fields", forged));
-    for (what, object) in rules.chain(before).chain([("request", &case.request.object)]).chain(forged) {
-        text.push_str(&format!("# {what}\n{}", serde_yaml::to_string(object).unwrap()));
-    }
-    text
+    let all = rules.chain(before).chain([("request", &case.request.object)]).chain(forged);
+    all.map(|(what, object)| format!("# {what}\n{}", serde_yaml::to_string(object).unwrap())).collect()
 }
