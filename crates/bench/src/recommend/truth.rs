@@ -451,27 +451,29 @@ pub fn objects(workloads: &[Workload]) -> String {
 
 /// The recommendations of a JSON report and the flags, by workload name.
 pub fn advice(report: &Value) -> BTreeMap<String, (Advice, String)> {
-    let list = |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
     let mut found = BTreeMap::new();
-    for workload in list(report, "workloads") {
-        let (mut advice, mut flags) = ((None, None), Vec::new());
-        let containers = list(&workload, "containers");
-        for container in &containers {
-            flags.extend(list(container, "flags").iter().filter_map(|flag| flag.as_str().map(str::to_owned)));
-        }
-        for resource in containers.iter().flat_map(|container| list(container, "resources")) {
-            let text = resource.get("recommended").and_then(|of| of.as_str()).unwrap_or_default();
+    for workload in list(&report["workloads"]) {
+        let containers = || list(&workload["containers"]);
+        let flags: Vec<&str> =
+            containers().flat_map(|container| list(&container["flags"])).filter_map(Value::as_str).collect();
+        let mut advice = (None, None);
+        for resource in containers().flat_map(|container| list(&container["resources"])) {
+            let text = resource["recommended"].as_str().unwrap_or_default();
             let Ok(amount) = headroom_admission::amount::Quantity::from_json_text(text) else { continue };
-            match resource.get("resource").and_then(|of| of.as_str()) {
+            match resource["resource"].as_str() {
                 Some("cpu") => advice.0 = Some(amount.milli_value() as f64),
                 Some("memory") => advice.1 = Some(amount.value() as f64),
                 _ => {}
             }
         }
-        let name = workload.get("name").and_then(|of| of.as_str()).unwrap_or_default().to_owned();
+        let name = workload["name"].as_str().unwrap_or_default().to_owned();
         found.insert(name, (advice, flags.join("; ")));
     }
     found
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 /// For each flag: the workloads that have it rightly, wrongly, and lack it.
