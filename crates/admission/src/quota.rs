@@ -148,7 +148,7 @@ pub fn check<'d>(
     };
     if change.refuses() && !limited_resources.is_empty() && deltas.charge_anything(object.kind) {
         let applying: Vec<&ApplyingQuota<'_, 'd>> = applying.iter().collect();
-        outcome.breaches.extend(limited_resources::check(object, &deltas, &applying, bounds)?);
+        outcome.breaches.extend(limited_resources::check(object, &deltas.in_full, &applying, bounds)?);
     }
     for quota in charging {
         let (mut added, mut excesses) = (Vec::with_capacity(quota.bounds.len()), Vec::new());

@@ -20,11 +20,10 @@
 
 use std::slice;
 
-use super::charge::Deltas;
 use super::required_values::RequiredValues;
 use super::{
-    Added, ApplyingQuota, Bound, Bounds, Breach, ChargedKind, Excess, Forecast, ObjectUsage, QuotaChange, QuotaCharge,
-    QuotaFault, QuotaObject, QuotaOutcome, RolloutForecast, bounds_for, limited_resources, scope, unknown_status,
+    Added, ApplyingQuota, Bound, Bounds, Breach, ChargedKind, Excess, Forecast, ObjectUsage, QuotaCharge, QuotaFault,
+    QuotaObject, QuotaOutcome, RolloutForecast, bounds_for, limited_resources, scope, unknown_status,
 };
 use crate::amount::Quantity;
 use crate::cluster::resource_quota::ResourceQuota;
@@ -139,11 +138,7 @@ fn uncovered<'d>(
                 applying.push(quota);
             }
         }
-        if let Some(deltas) =
-            Deltas::of(&planned.object, &QuotaChange::Create, planned.usage.clone(), &applying, bounds.now)?
-        {
-            breaches.extend(limited_resources::check(&planned.object, &deltas, &applying, bounds)?);
-        }
+        breaches.extend(limited_resources::check(&planned.object, &planned.usage, &applying, bounds)?);
     }
     Ok(breaches)
 }

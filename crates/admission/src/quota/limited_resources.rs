@@ -1,22 +1,21 @@
 //! Limited resources, which may be consumed only where a quota covers them.
 
-use super::charge::Deltas;
-use super::{ApplyingQuota, Bounds, Breach, ChargedKind, QuotaFault, QuotaObject, scope};
+use super::{ApplyingQuota, Bounds, Breach, ChargedKind, ObjectUsage, QuotaFault, QuotaObject, scope};
 use crate::cluster::label_selector::Requirement;
 use crate::find;
 use crate::json::Malformed;
 use crate::settings::LimitedResource;
 use crate::truncate::Names;
 
-/// `applying`: the quotas that apply to the object, including those that refuse it.
+/// `usage`: that of the object. `applying`: the quotas that apply to it, including those that refuse it.
 pub(super) fn check<'d>(
     object: &QuotaObject<'_, 'd>,
-    deltas: &Deltas<'d>,
+    usage: &ObjectUsage<'d>,
     applying: &[&ApplyingQuota<'_, 'd>],
     bounds: &Bounds<'_, 'd>,
 ) -> Result<Vec<Breach<'d>>, Malformed> {
     let mut breaches = Vec::new();
-    let names = uncovered_names(object.kind, deltas, applying, bounds);
+    let names = uncovered_names(object.kind, usage, applying, bounds);
     if !names.is_empty() {
         breaches.push(Breach::of_no_quota(QuotaFault::Uncovered { names }));
     }
@@ -30,7 +29,7 @@ pub(super) fn check<'d>(
 /// Limited names that the object uses, and that no applying quota bounds.
 fn uncovered_names(
     kind: ChargedKind<'_>,
-    deltas: &Deltas<'_>,
+    usage: &ObjectUsage<'_>,
     applying: &[&ApplyingQuota<'_, '_>],
     bounds: &Bounds<'_, '_>,
 ) -> Names {
@@ -40,7 +39,7 @@ fn uncovered_names(
         texts.any(|text| find::contains(name, text))
     };
     let mut names = Names::default();
-    for (name, amount) in deltas.in_full.list(kind).iter() {
+    for (name, amount) in usage.list(kind).iter() {
         let is_covered = || applying.iter().any(|applying| applying.quota.hard.contains(name));
         if amount.is_positive() && is_limited(name) && !is_covered() {
             names.add_with(|| name.to_string());
