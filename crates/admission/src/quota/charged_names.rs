@@ -158,11 +158,6 @@ fn charged_to_pods(name: &str) -> Option<Charged<'_>> {
     is_request.then(|| Charged::Request(resource.unwrap_or(name)))
 }
 
-/// Names under which the total of a resource may be charged.
-pub(super) fn candidates(resource: &str) -> [String; 3] {
-    [resource.to_owned(), format!("requests.{resource}"), format!("limits.{resource}")]
-}
-
 /// The kinds whose objects are charged under a name, such as `pods` or `deployments.apps`. A device is charged for pods,
 /// and for the resource claims that request it.
 pub fn kinds_charged_under(name: &str) -> impl Iterator<Item = &str> {

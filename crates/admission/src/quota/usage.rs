@@ -6,7 +6,7 @@ mod service;
 use std::borrow::Cow;
 
 use super::QuotaObject;
-use super::charged_names::{self, Charged, ChargedKind, DEVICE_CLASS, IMPLICIT_DEVICE_CLASS, Measure, STORAGE_CLASS};
+use super::charged_names::{Charged, ChargedKind, DEVICE_CLASS, IMPLICIT_DEVICE_CLASS, Measure, STORAGE_CLASS};
 use crate::amount::{Quantity, Requirement, ResourceList, read_quantity};
 use crate::json::{Malformed, Node};
 use crate::request::{self, pod_totals};
@@ -86,7 +86,9 @@ impl<'d> ObjectUsage<'d> {
         match self {
             Self::Pod { requests, limits, .. } => {
                 add("pods");
-                requests.names().chain(limits.names()).for_each(|name| names.extend(charged_names::candidates(name)));
+                for name in requests.names().chain(limits.names()) {
+                    names.extend(["", "requests.", "limits."].map(|prefix| [prefix, name].concat()));
+                }
             }
             Self::Service { .. } => {
                 ["services", "services.nodeports", "services.loadbalancers"].iter().for_each(|name| add(name))
@@ -98,11 +100,11 @@ impl<'d> ObjectUsage<'d> {
                 }
             }
             Self::Devices(devices) => {
-                for class in devices.classes() {
+                for class in devices.by_class.names() {
                     names.push(format!("{class}{DEVICE_CLASS}"));
                     names.push(format!("requests.{IMPLICIT_DEVICE_CLASS}{class}"));
                 }
-                names.extend(devices.extended_resources().map(|extended| format!("requests.{extended}")));
+                names.extend(devices.by_extended.names().map(|extended| format!("requests.{extended}")));
             }
             Self::Count if kind.has_plain_name() => add(kind.resource),
             Self::Count => {}
@@ -117,7 +119,7 @@ impl<'d> ObjectUsage<'d> {
         match self {
             Self::Pod { requests, limits, .. } => any(requests) || any(limits),
             Self::Claim { storage, .. } => storage.as_ref().is_some_and(Quantity::is_negative),
-            Self::Devices(devices) => devices.has_negatives(),
+            Self::Devices(devices) => any(&devices.by_class),
             Self::Service { .. } | Self::Count => false,
         }
     }

@@ -15,9 +15,9 @@ const ALL: i64 = 32;
 
 #[derive(Debug, Clone)]
 pub struct Devices<'d> {
-    by_class: ResourceList<'d>,
+    pub(super) by_class: ResourceList<'d>,
     /// By the extended resource of the class.
-    by_extended: ResourceList<'d>,
+    pub(super) by_extended: ResourceList<'d>,
     /// The amounts that the claim's pod was charged already.
     of_pod: ResourceList<'d>,
 }
@@ -47,18 +47,6 @@ impl<'d> Devices<'d> {
             }
             _ => None,
         }
-    }
-
-    pub(super) fn classes(&self) -> impl Iterator<Item = &str> {
-        self.by_class.names().map(AsRef::as_ref)
-    }
-
-    pub(super) fn extended_resources(&self) -> impl Iterator<Item = &str> {
-        self.by_extended.names().map(AsRef::as_ref)
-    }
-
-    pub(super) fn has_negatives(&self) -> bool {
-        self.by_class.iter().any(|(_, count)| count.is_negative())
     }
 }
 
