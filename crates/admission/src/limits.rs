@@ -20,7 +20,7 @@ pub use breach::{BoundTarget, Breach, Breaches, LimitFault};
 pub fn check_pod<'d>(pod: &Pod<'d>, ranges: &[Range<'d>]) -> Breaches<'d> {
     let mut breaches = Breaches::default();
     let pod_items: Vec<&Item<'d>> = ranges.iter().flat_map(Range::items).filter(|item| item.kind == POD).collect();
-    let total = (!pod_items.is_empty()).then(|| PodTotal::of(pod, &pod_items));
+    let total = (!pod_items.is_empty()).then(|| Total::of_pod(pod, &pod_items));
     for range in ranges {
         for item in range.items() {
             match (item.kind.as_ref(), &total) {
@@ -44,9 +44,8 @@ pub fn check_claim<'d>(
     ranges: &[Range<'d>],
 ) -> Result<Breaches<'d>, Malformed> {
     let old = old.map(requests).transpose()?.unwrap_or_default();
-    let claim = ClaimRequests { requests: requests(claim)?, old, subject: BoundTarget::Claim };
     let mut breaches = Breaches::default();
-    check_requests(&mut breaches, &claim, ranges);
+    check_requests(&mut breaches, &Total::of_claim(BoundTarget::Claim, requests(claim)?, old), ranges);
     Ok(breaches)
 }
 
@@ -55,8 +54,8 @@ pub fn check_claim_templates<'d>(templates: &[Object<'d>], ranges: &[Range<'d>])
     let mut breaches = Breaches::default();
     for template in templates {
         let name = template.node.at(&["metadata", "name"])?.map(Node::str).transpose()?.unwrap_or_default();
-        let (old, subject) = (ResourceList::default(), BoundTarget::ClaimTemplate(name));
-        check_requests(&mut breaches, &ClaimRequests { requests: requests(template)?, old, subject }, ranges);
+        let (subject, old) = (BoundTarget::ClaimTemplate(name), ResourceList::default());
+        check_requests(&mut breaches, &Total::of_claim(subject, requests(template)?, old), ranges);
     }
     Ok(breaches)
 }
@@ -65,7 +64,7 @@ fn requests<'d>(claim: &Object<'d>) -> Result<ResourceList<'d>, Malformed> {
     claim.spec_at(&["resources", "requests"])?.map_or_else(|| Ok(ResourceList::default()), ResourceList::read)
 }
 
-fn check_requests<'d>(breaches: &mut Breaches<'d>, claim: &ClaimRequests<'d>, ranges: &[Range<'d>]) {
+fn check_requests<'d>(breaches: &mut Breaches<'d>, claim: &Total<'_, 'd>, ranges: &[Range<'d>]) {
     for range in ranges {
         for item in range.items().iter().filter(|item| item.kind == CLAIM) {
             check(breaches, range, item, claim);
@@ -86,9 +85,7 @@ trait Bounded<'d> {
         false
     }
     /// The origin of a value that is not the author's, or of a total that is not the sum over the containers.
-    fn origin(&self, _bound: Requirement, _resource: &str) -> Option<String> {
-        None
-    }
+    fn origin(&self, requirement: Requirement, resource: &str) -> Option<String>;
 }
 
 impl<'d> Bounded<'d> for Container<'d> {
@@ -106,27 +103,37 @@ impl<'d> Bounded<'d> for Container<'d> {
     }
 }
 
-struct PodTotal<'p, 'd> {
-    pod: &'p Pod<'d>,
+/// The amounts of a pod as a whole, or of a claim.
+struct Total<'p, 'd> {
+    subject: BoundTarget<'d>,
+    /// None for a claim, which has only requests.
+    pod: Option<&'p Pod<'d>>,
     requests: ResourceList<'d>,
     limits: ResourceList<'d>,
+    /// The requests that a claim had before an update.
+    old: ResourceList<'d>,
 }
 
-impl<'p, 'd> PodTotal<'p, 'd> {
+impl<'p, 'd> Total<'p, 'd> {
     /// The totals of the resources that the items bound.
-    fn of(pod: &'p Pod<'d>, items: &[&Item<'d>]) -> Self {
+    fn of_pod(pod: &'p Pod<'d>, items: &[&Item<'d>]) -> Self {
         let is_bound = |name: &str| {
             let lists = items.iter().flat_map(|item| [&item.min, &item.max, &item.max_ratio]);
             lists.into_iter().any(|list| list.contains(name))
         };
         let total = |requirement| pod_totals::as_limit_ranges_see_it(pod, requirement, &is_bound);
-        Self { pod, requests: total(Requirement::Request), limits: total(Requirement::Limit) }
+        let (requests, limits) = (total(Requirement::Request), total(Requirement::Limit));
+        Self { subject: BoundTarget::Pod, pod: Some(pod), requests, limits, old: ResourceList::default() }
+    }
+
+    fn of_claim(subject: BoundTarget<'d>, requests: ResourceList<'d>, old: ResourceList<'d>) -> Self {
+        Self { subject, pod: None, requests, limits: ResourceList::default(), old }
     }
 }
 
-impl<'d> Bounded<'d> for PodTotal<'_, 'd> {
+impl<'d> Bounded<'d> for Total<'_, 'd> {
     fn subject(&self) -> BoundTarget<'d> {
-        BoundTarget::Pod
+        self.subject.clone()
     }
 
     fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity> {
@@ -136,38 +143,18 @@ impl<'d> Bounded<'d> for PodTotal<'_, 'd> {
         }
     }
 
-    fn origin(&self, requirement: Requirement, resource: &str) -> Option<String> {
-        let is_sum =
-            pod_totals::of_containers(self.pod, requirement).get(resource) == self.amount(requirement, resource);
-        (!is_sum).then(|| "resources of the pod as a whole".to_owned())
-    }
-}
-
-struct ClaimRequests<'d> {
-    requests: ResourceList<'d>,
-    old: ResourceList<'d>,
-    subject: BoundTarget<'d>,
-}
-
-impl<'d> Bounded<'d> for ClaimRequests<'d> {
-    fn subject(&self) -> BoundTarget<'d> {
-        self.subject.clone()
-    }
-
-    fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity> {
-        match requirement {
-            Requirement::Request => self.requests.get(resource),
-            Requirement::Limit => None,
-        }
-    }
-
     fn has_limits(&self) -> bool {
-        false
+        self.pod.is_some()
     }
 
     /// A missing request does not count as unchanged.
     fn is_unchanged(&self, resource: &str) -> bool {
         self.requests.get(resource).is_some_and(|amount| self.old.get(resource) == Some(amount))
+    }
+
+    fn origin(&self, requirement: Requirement, resource: &str) -> Option<String> {
+        let sum = pod_totals::of_containers(self.pod?, requirement);
+        (sum.get(resource) != self.amount(requirement, resource)).then(|| "resources of the pod as a whole".to_owned())
     }
 }
 
