@@ -17,7 +17,7 @@ pub fn decide(decision: &Decision<'_>, request: &Request<'_>, settings: &Setting
     if decision.is_admitted() {
         json.push_str("{\"accepted\":true");
         if let Some(object) = object {
-            decision.write_changed_object(&mut json, ",\"mutated_object\":", object.node)?;
+            decision.write_filled_object(&mut json, ",\"mutated_object\":", object.node)?;
         }
     } else {
         json.push_str("{\"accepted\":false,\"code\":403,\"message\":");

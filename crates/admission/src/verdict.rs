@@ -170,12 +170,8 @@ impl<'d> Decision<'d> {
         Ok(self.write_filled_object(&mut text, "", object)?.then_some(text))
     }
 
-    /// Writes the changed object after `begin`; writes nothing and returns false if there is none.
-    pub fn write_changed_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
-        Ok(self.is_admitted() && self.write_filled_object(out, begin, object)?)
-    }
-
-    fn write_filled_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
+    /// Writes that object after `begin`; writes nothing and returns false if there is none.
+    pub fn write_filled_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
         let Some(pod) = &self.pod else { return Ok(false) };
         patch::write(out, begin, object, pod, self.explanation.as_ref(), !self.omits_annotations)
     }
