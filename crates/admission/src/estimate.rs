@@ -103,10 +103,8 @@ pub fn make<'d>(
                 // Without it, the limit bounds nothing.
                 limit = replace::take_limit(container.to_mut(), resource);
             }
-            let moves = limit.is_some();
-            let estimate =
-                estimate(*target, moves, &container, &image, &sources, ranges, context, settings, &mut made.notes);
-            made.estimates.extend(estimate.map(|estimate| Estimate { limit, ..estimate }));
+            let estimate = estimate(*target, limit, &container, &sources, ranges, context, settings, &mut made.notes);
+            made.estimates.extend(estimate);
         }
     }
     dedup(&mut made.notes);
@@ -138,9 +136,8 @@ pub fn owners<'d>(request: &Request<'d>, pod: &Pod<'d>) -> Result<Vec<ScaleTarge
 #[expect(clippy::too_many_arguments, reason = "the inputs of an estimate, passed once")]
 pub fn estimate<'d>(
     target: EstimateTarget,
-    moves_limit: bool,
+    limit: Option<Quantity>,
     container: &Container<'d>,
-    image: &ImageName<'_>,
     sources: &Sources<'_, 'd>,
     ranges: &[Range<'d>],
     context: &Context<'d>,
@@ -160,10 +157,10 @@ pub fn estimate<'d>(
             })
             .ok()
     });
-    let (quantity, basis) = match from_history {
+    let (mut quantity, basis) = match from_history {
         Some(estimate) => estimate,
         None if chosen_by.well_known_images => {
-            let known = well_known::requests(image.repository())?;
+            let known = well_known::requests(sources.image.repository())?;
             let quantity = match resource {
                 Resource::Cpu => known.cpu,
                 Resource::Memory => known.memory,
@@ -174,18 +171,15 @@ pub fn estimate<'d>(
         None => return None,
     };
     let floor = chosen_by.min.of(resource);
-    let mut quantity = in_usual_suffixes(quantity, resource);
     if quantity < *floor {
-        let from = quantity.rounded_up_to_multiple_of(&rounding(resource));
+        let from = readable(std::mem::replace(&mut quantity, floor.clone()), resource);
         adjustments.push(Adjustment { from, reason: AdjustmentReason::Floor });
-        quantity = in_usual_suffixes(floor.clone(), resource);
     }
-    let rounding = rounding(resource);
-    quantity = quantity.rounded_up_to_multiple_of(&rounding);
+    quantity = readable(quantity, resource);
     let replaces = target.purpose == Purpose::Replacement;
-    let peak = if replaces { replace::peak(chosen.as_ref(), resource, moves_limit) } else { None };
+    let peak = if replaces { replace::peak(chosen.as_ref(), resource, limit.is_some()) } else { None };
     if let Some(used) = peak.as_ref().filter(|peak| **peak > quantity) {
-        let used = in_usual_suffixes(used.clone(), resource).rounded_up_to_multiple_of(&rounding);
+        let used = readable(used.clone(), resource);
         let from = std::mem::replace(&mut quantity, used.clone());
         adjustments.push(Adjustment { from, reason: AdjustmentReason::Peak { used, window: Window::Month } });
     }
@@ -193,7 +187,7 @@ pub fn estimate<'d>(
     let is_compared = target.purpose == Purpose::Comparison;
     if !is_compared {
         let repairs = settings.limit_ranges.raise_default_limits;
-        let capped = caps::fit(quantity, container, resource, ranges, repairs, &rounding);
+        let capped = caps::fit(quantity, container, resource, ranges, repairs, &rounding(resource));
         (quantity, least) = (capped.quantity, capped.least.max(peak.clone().unwrap_or(Quantity::ZERO)));
         adjustments.extend(capped.adjustments);
     }
@@ -210,7 +204,7 @@ pub fn estimate<'d>(
     let set = set.map(|value| value.quantity.clone());
     let container = container.name.clone();
     let mut estimate =
-        Estimate { target, container, set, limit: None, quantity, least, basis, adjustments, rejected, only_reported };
+        Estimate { target, container, set, limit, quantity, least, basis, adjustments, rejected, only_reported };
     if replaces {
         estimate.replace_or_keep(chosen.as_ref(), peak.as_ref(), context);
     }
@@ -223,6 +217,11 @@ fn rounding(resource: Resource) -> Quantity {
         Resource::Cpu => Quantity::from_milli(1),
         Resource::Memory | Resource::EphemeralStorage => Quantity::from_bytes(1 << 20),
     }
+}
+
+/// The amount as it is set and shown.
+fn readable(quantity: Quantity, resource: Resource) -> Quantity {
+    in_usual_suffixes(quantity, resource).rounded_up_to_multiple_of(&rounding(resource))
 }
 
 /// The same amount in the usual notation: `250m` for cpu, `100Mi` for memory.

@@ -140,9 +140,8 @@ impl<'d> Filling<'_, 'd> {
                     continue;
                 }
                 let target = EstimateTarget { container: index, resource, purpose: Purpose::Pod };
-                let estimate = estimate::estimate(
-                    target, false, container, &image, &sources, ranges, context, settings, &mut notes,
-                );
+                let estimate =
+                    estimate::estimate(target, None, container, &sources, ranges, context, settings, &mut notes);
                 // Problems of a profile were noted when the estimate was tried.
                 let (chosen, skipped) = sources.choose(resource, &settings.estimates, &mut Vec::new());
                 let Some(mut estimate) = estimate else {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::explanation::{Adjustment, AdjustmentReason, Basis};
 use super::history_lookup::Chosen;
-use super::{history_lookup, in_usual_suffixes, oom, rounding};
+use super::{history_lookup, in_usual_suffixes, oom, readable, rounding};
 use crate::amount::Quantity;
 use crate::cluster::Context;
 use crate::cluster::usage::read::{EachPod, Observed};
@@ -43,37 +43,36 @@ pub fn estimate(
         }
     }
     // Texts have amounts that are easy to read.
-    let readable = |quantity: Quantity| quantity.rounded_up_to_multiple_of(&rounding(resource));
+    let rounded = |quantity: Quantity| quantity.rounded_up_to_multiple_of(&rounding(resource));
     let Figure { percentile, window, amount } = figure;
     if !margin.is_zero() {
-        adjustments.push(Adjustment { from: readable(amount), reason: AdjustmentReason::Margin(margin.into_owned()) });
+        adjustments.push(Adjustment { from: rounded(amount), reason: AdjustmentReason::Margin(margin.into_owned()) });
     }
     let mut raise = |quantity: &mut Quantity, to: Quantity, reason: AdjustmentReason<'static>| {
         if to > *quantity {
-            adjustments.push(Adjustment { from: readable(std::mem::replace(quantity, to)), reason });
+            adjustments.push(Adjustment { from: rounded(std::mem::replace(quantity, to)), reason });
         }
     };
     // Whoever chooses a percentile chooses it for all pods and all the time together.
     if settings.has_default_percentile(resource) {
-        let rounded =
-            |amount: Quantity| in_usual_suffixes(amount, resource).rounded_up_to_multiple_of(&rounding(resource));
         let used = match resource {
             // All pods of a workload get the same request, and the percentiles of all together hide one hot pod among many.
             Resource::Cpu => {
                 let used = if pods.is_some() { needs } else { chosen.observed.busiest()? };
-                used.map(rounded).map(|used| (used.clone(), AdjustmentReason::BusiestPod { used }))
+                used.map(|used| readable(used, resource))
+                    .map(|used| (used.clone(), AdjustmentReason::BusiestPod { used }))
             }
             Resource::Memory => {
                 let (window, most) = peak_to_cover(is_pool);
                 let observed = windows.with(window, Percentile::PEAK)?;
                 let peak = observed.map(|observed| observed.peak()).transpose()?;
-                let used = peak.filter(|peak| *peak > quantity.scaled(most, 1)).map(rounded);
+                let used = peak.filter(|peak| *peak > quantity.scaled(most, 1)).map(|peak| readable(peak, resource));
                 used.map(|used| (used.clone(), AdjustmentReason::Peak { used, window }))
             }
             Resource::EphemeralStorage => None,
         };
         if let Some((used, reason)) = used.filter(|(used, _)| *used > quantity) {
-            quantity = rounded(quantity);
+            quantity = readable(quantity, resource);
             raise(&mut quantity, used, reason);
         }
     }
@@ -84,7 +83,7 @@ pub fn estimate(
         }
         if let Some(a_day) = pods.growth()? {
             let raised = quantity.plus(&a_day.scaled(DAYS_OF_GROWTH, 1));
-            let a_day = readable(in_usual_suffixes(a_day, resource));
+            let a_day = readable(a_day, resource);
             raise(&mut quantity, raised, AdjustmentReason::Growth { a_day });
         }
     }
@@ -113,7 +112,7 @@ pub fn estimate(
     {
         let kills = chosen.history.oom_kills(chosen.collected_at)?;
         if let Some((to, kill)) = oom::raise(&quantity, &kills, &chosen.observed.peak()?, now) {
-            let memory = readable(in_usual_suffixes(kill.memory.clone(), resource));
+            let memory = readable(kill.memory.clone(), resource);
             let age = now.since(kill.at).unwrap_or_default();
             raise(&mut quantity, to, AdjustmentReason::OomKill { memory, age });
         }

@@ -80,7 +80,7 @@ enum HistoryKey<'i> {
 /// The histories of one image in the profiles that were read.
 #[derive(Debug)]
 pub struct Sources<'i, 'd> {
-    image: &'i ImageName<'i>,
+    pub(super) image: &'i ImageName<'i>,
     /// The keys of this image: its digest, then its tag.
     tags: Vec<HistoryKey<'i>>,
     workload: HistoryKey<'i>,

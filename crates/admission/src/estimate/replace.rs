@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::explanation::{Adjustment, AdjustmentReason};
 use super::fit_to_limits::units;
 use super::history_lookup::Chosen;
-use super::{Estimate, Estimates, in_usual_suffixes, rounding};
+use super::{Estimate, Estimates, readable};
 use crate::actions::Purpose;
 use crate::amount::{Quantity, Requirement, ResourceList};
 use crate::cluster::Context;
@@ -86,8 +86,7 @@ impl Estimate<'_> {
         let quantity = if limit == set {
             self.quantity.clone()
         } else {
-            let scaled = in_usual_suffixes(limit.scaled(units(&self.quantity), units(set)), self.target.resource);
-            scaled.rounded_up_to_multiple_of(&rounding(self.target.resource))
+            readable(limit.scaled(units(&self.quantity), units(set)), self.target.resource)
         };
         let basis = format!("scaled with the request; in place of {limit} in the manifest");
         Some(Value {
