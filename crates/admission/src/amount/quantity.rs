@@ -151,7 +151,7 @@ impl Quantity {
 
     /// Rounded away from zero to a multiple of a step other than zero.
     fn rounded_up_to_nanos(&self, step: i128) -> Self {
-        match remainder(self.nanos, step) {
+        match divided(self.nanos, step).1 {
             0 => self.clone(),
             over => self.with((self.nanos - over).checked_add(with_sign_of(self.nanos, step.abs()))),
         }
@@ -277,11 +277,7 @@ fn with_sign_of(sign: i128, magnitude: i128) -> i128 {
 
 /// Nanos as a number of steps, rounded away from zero; saturates at 64 bits.
 fn in_64_bits(nanos: i128, step: i128) -> i64 {
-    let (quotient, over) = match (i64::try_from(nanos), i64::try_from(step)) {
-        // Much cheaper in WebAssembly, which has no division of 128 bits.
-        (Ok(nanos), Ok(step)) => (i128::from(nanos / step), i128::from(nanos % step)),
-        _ => (nanos / step, nanos % step),
-    };
+    let (quotient, over) = divided(nanos, step);
     let saturated = if nanos < 0 { i64::MIN } else { i64::MAX };
     i64::try_from(quotient + over.signum()).unwrap_or(saturated)
 }
@@ -309,12 +305,12 @@ fn scaled_in_64_bits(number: u64, num: u64, den: u64) -> Option<u64> {
     if is_small { (whole * num).checked_add((rest * num).div_ceil(den)) } else { None }
 }
 
-/// The remainder of a division, with the sign of the nanos.
-fn remainder(nanos: i128, step: i128) -> i128 {
+/// The quotient and the remainder of a division, which has the sign of the nanos.
+fn divided(nanos: i128, step: i128) -> (i128, i128) {
     match (i64::try_from(nanos), i64::try_from(step)) {
         // Much cheaper in WebAssembly, which has no division of 128 bits. The guard excludes the one overflow.
-        (Ok(nanos), Ok(step)) if step > 0 => i128::from(nanos % step),
-        _ => nanos % step,
+        (Ok(nanos), Ok(step)) if step > 0 => (i128::from(nanos / step), i128::from(nanos % step)),
+        _ => (nanos / step, nanos % step),
     }
 }
 
