@@ -325,15 +325,8 @@ fn next_digit(rest: u128, divisor: u128) -> (u32, u128) {
 
 /// The product as its high and its low 128 bits.
 fn product(one: u128, other: u128) -> (u128, u128) {
-    const HALF: u32 = 64;
-    let low = |number: u128| u128::from(number as u64);
-    let (one_high, one_low, other_high, other_low) = (one >> HALF, low(one), other >> HALF, low(other));
-    let lowest = one_low * other_low;
-    // OK because three numbers of at most 64 bits, of which one is a product's high half, do not overflow 128 bits.
-    let crossed = one_high * other_low + (lowest >> HALF);
-    let (middle, carry) = crossed.overflowing_add(one_low * other_high);
-    let high = one_high * other_high + (middle >> HALF) + (u128::from(carry) << HALF);
-    (high, middle << HALF | low(lowest))
+    let (low, high) = one.carrying_mul(other, 0);
+    (high, low)
 }
 
 impl Ord for Quantity {
