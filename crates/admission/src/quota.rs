@@ -10,7 +10,6 @@ mod breach;
 pub mod charged_names;
 
 pub mod scope;
-pub mod stored;
 mod usage;
 
 mod charge;
@@ -23,7 +22,7 @@ pub mod forecast;
 use crate::amount::{Quantity, ResourceList, ResourceName};
 use crate::cluster::devices::DeviceClass;
 use crate::cluster::resource_quota::ResourceQuota;
-use crate::json::Malformed;
+use crate::json::{Malformed, Node};
 use crate::request::{self, Pod};
 use crate::settings::LimitedResource;
 use crate::timestamp::Timestamp;
@@ -80,6 +79,26 @@ impl<'a, 'd> QuotaObject<'a, 'd> {
     }
 }
 
+/// A stored object, and what [`Self::object`] borrows.
+#[derive(Debug, Clone)]
+pub struct Stored<'d> {
+    kind: ChargedKind<'d>,
+    source: request::Object<'d>,
+    pod: Option<Pod<'d>>,
+}
+
+impl<'d> Stored<'d> {
+    pub fn read(kind: ChargedKind<'d>, node: Node<'d>) -> Result<Self, Malformed> {
+        let source = request::Object::stored(node)?;
+        let pod = (kind.measure == Measure::Pod).then(|| Pod::read(node, source.status)).transpose()?;
+        Ok(Self { kind, source, pod })
+    }
+
+    pub fn object(&self) -> QuotaObject<'_, 'd> {
+        QuotaObject::alone(self.kind, self.source, self.pod.as_ref())
+    }
+}
+
 /// A quota that applies to an object, with those of its bounds that concern the object.
 struct ApplyingQuota<'q, 'd> {
     quota: &'q ResourceQuota<'d>,
@@ -129,7 +148,7 @@ pub fn check<'d>(
             None => charging.push(quota),
         }
     }
-    if !change.charges() || (charging.is_empty() && limited_resources.is_empty()) {
+    if matches!(change, QuotaChange::Counted) || (charging.is_empty() && limited_resources.is_empty()) {
         return Ok(outcome);
     }
     let usage = ObjectUsage::of(object, now)?;

@@ -10,7 +10,7 @@ use std::fmt;
 use headroom_admission::amount::ResourceList;
 use headroom_admission::cluster::label_selector::{Operator, Requirement};
 use headroom_admission::json::{Malformed, Node};
-use headroom_admission::quota::{ChargedKind, Measure, ObjectUsage, QuotaObject, scope};
+use headroom_admission::quota::{ChargedKind, Measure, ObjectUsage, QuotaObject, Stored, scope};
 use headroom_admission::timestamp::Timestamp;
 
 use crate::encoding;
@@ -58,7 +58,7 @@ impl Footprint {
     }
 
     pub fn of_stored(kind: &str, node: Node<'_>, now: Option<Timestamp>) -> Result<Self, Malformed> {
-        let stored = headroom_admission::quota::stored::Stored::read(ChargedKind::from_qualified(kind), node)?;
+        let stored = Stored::read(ChargedKind::from_qualified(kind), node)?;
         Self::of(&stored.object(), now)
     }
 
@@ -193,7 +193,7 @@ mod tests {
         }
         for pod in pods {
             let document = Document::read(pod).unwrap();
-            let stored = headroom_admission::quota::stored::Stored::read(ChargedKind::POD, document.root()).unwrap();
+            let stored = Stored::read(ChargedKind::POD, document.root()).unwrap();
             let footprint = Footprint::of(&stored.object(), None).unwrap();
             for requirement in &requirements {
                 let expected = scope::matches(&stored.object(), requirement).unwrap();

@@ -20,10 +20,6 @@ pub enum QuotaChange<'a, 'd> {
 }
 
 impl QuotaChange<'_, '_> {
-    pub(super) fn charges(&self) -> bool {
-        !matches!(self, Self::Counted)
-    }
-
     pub(super) fn refuses(&self) -> bool {
         matches!(self, Self::Create | Self::Update { has_happened: false, .. })
     }

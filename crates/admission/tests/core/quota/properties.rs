@@ -2,8 +2,7 @@
 
 use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::cluster::resource_quota::ResourceQuota;
-use headroom_admission::quota::stored::Stored;
-use headroom_admission::quota::{ChargedKind, ObjectUsage};
+use headroom_admission::quota::{ChargedKind, ObjectUsage, Stored};
 use headroom_fixtures::any_json::any_json;
 use proptest::prelude::*;
 use serde_json::{Value, json};

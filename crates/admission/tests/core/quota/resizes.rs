@@ -2,8 +2,7 @@
 //! nodes allocate stays within the quota.
 
 use headroom_admission::json::Document;
-use headroom_admission::quota::stored::Stored;
-use headroom_admission::quota::{Charged, ChargedKind, ObjectUsage};
+use headroom_admission::quota::{Charged, ChargedKind, ObjectUsage, Stored};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
