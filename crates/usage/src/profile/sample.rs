@@ -1,38 +1,27 @@
 //! Small histories for the tests of this module.
 
-use std::collections::BTreeMap;
-
 use headroom_admission::amount::Quantity;
-use headroom_admission::cluster::usage::{Repository, Root, TagKey, Window};
+use headroom_admission::cluster::usage::{Percentile, Repository, Root, TagKey};
 use headroom_admission::image::ImageName;
 use headroom_admission::timestamp::Timestamp;
+use serde_json::json;
 
-use super::{Histories, History, OomKill, Percentiles, RestrictedNamespaces, Share, Usage, UsageProfile, WindowUsage};
+use super::{Histories, History, OomKill, RestrictedNamespaces, Share, UsageProfile};
 
 pub fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
 pub fn history(last_seen: Timestamp) -> History {
-    let used = |amount: fn(u16) -> Quantity, peak, busiest| Usage {
-        samples: 120,
-        percentiles: Percentiles::agreed(|percentile| Some(amount(percentile.permille()))),
-        peak: Some(peak),
-        busiest,
-        each_pod: None,
-        not_covered: None,
-    };
-    let milli = |permille: u16| Quantity::from_milli(permille.into());
-    let cpu = used(milli, Quantity::from_units(1), Some(milli(960)));
-    let memory = used(|permille| Quantity::from_bytes(u64::from(permille) << 20), Quantity::from_bytes(1 << 30), None);
-    let usage = WindowUsage {
-        pods: 2,
-        namespaces: 1,
-        cpu: Some(Box::new(cpu)),
-        memory: Some(Box::new(memory)),
-        ephemeral_storage: None,
-    };
-    History { last_seen, days: 2, oom_kills: Vec::new(), windows: BTreeMap::from([(Window::Week, usage)]) }
+    let amounts = |unit: &str| Percentile::PUBLISHED.map(|percentile| format!("{}{unit}", percentile.permille()));
+    let week = json!({
+        "pods": 2,
+        "namespaces": 1,
+        "cpu": {"samples": 120, "peak": "1", "busiest": "960m", "percentiles": amounts("m")},
+        "memory": {"samples": 120, "peak": "1Gi", "percentiles": amounts("Mi")},
+    });
+    let history = json!({"lastSeen": last_seen.to_string(), "days": 2, "oomKills": [], "windows": {"7d": week}});
+    serde_json::from_value(history).unwrap()
 }
 
 /// A share with these images, each with its tag, in namespace `shop`; each is last seen one second after the previous.
