@@ -327,14 +327,6 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_and_a_digest_are_one_reference() {
-        let digest = format!("sha256:{}", "a".repeat(64));
-        let place = Place::of("shop", &format!("redis:7@{digest}")).unwrap();
-        assert_eq!(place.reference.to_string(), format!(":7@{digest}"));
-        assert_eq!(Place::of("shop", &place.image()), Some(place));
-    }
-
-    #[test]
     fn a_kill_counts_in_its_window() {
         let kill = |at| OomKill { container: container("nginx"), at, memory: 1 << 20 };
         let gathered = gathered([Batch::OomKills(vec![kill(50), kill(70)])], Window { from: 60, to: 120 });
