@@ -45,7 +45,9 @@ pub fn charge<'d>(
         charges.of_pods = quota::forecast::check(rollout, pod, pods.old.as_ref(), &bounds, &tenant)?;
         let workload = context.scaled.unwrap_or(object.node);
         let templates = claim_templates(request, workload)?;
-        charges.of_pods.add(quota::forecast::check_claims(rollout, &templates, &bounds, &tenant)?);
+        let of_claims = quota::forecast::check_claims(rollout, &templates, &bounds, &tenant)?;
+        charges.of_pods.breaches.extend(of_claims.breaches);
+        charges.of_pods.charges.extend(of_claims.charges);
     }
     if settings.quotas.is_live {
         for outcome in [&charges.of_object, &charges.of_pods] {

@@ -194,13 +194,6 @@ pub fn check<'d>(
     Ok(outcome)
 }
 
-impl<'d> QuotaOutcome<'d> {
-    pub fn add(&mut self, other: Self) {
-        self.breaches.extend(other.breaches);
-        self.charges.extend(other.charges);
-    }
-}
-
 fn applying_to<'q, 'd>(
     object: &QuotaObject<'_, 'd>,
     quotas: &'q [ResourceQuota<'d>],
