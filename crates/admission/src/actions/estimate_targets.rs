@@ -128,16 +128,10 @@ pub fn all(
             continue;
         }
         for (resource, is_wanted) in Resource::ALL.into_iter().zip(wanted) {
-            let set_by = if is_wanted { SetBy::of(container, resource) } else { SetBy::Us };
-            match set_by {
-                SetBy::Replaceable => {
-                    targets.push(EstimateTarget { container: index, resource, purpose: Purpose::Pod })
-                }
-                SetBy::Author if is_first(index, container) => {
-                    let purpose = if replaces { Purpose::Replacement } else { Purpose::Comparison };
-                    targets.push(EstimateTarget { container: index, resource, purpose });
-                }
-                SetBy::Author | SetBy::Us => {}
+            let purpose = if is_wanted { purpose(container, resource, replaces) } else { None };
+            let is_made = |purpose: &Purpose| *purpose == Purpose::Pod || is_first(index, container);
+            if let Some(purpose) = purpose.filter(is_made) {
+                targets.push(EstimateTarget { container: index, resource, purpose });
             }
         }
         if targets.len() >= MAX {
@@ -155,26 +149,17 @@ fn is_well_known(container: &Container<'_>) -> bool {
 /// A limit, because an estimate costs far more than parsing a container.
 const MAX: usize = 64;
 
-/// The origin of a container's resource, as far as estimates depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SetBy {
-    /// Not set, or set by LimitRanger, whose values may be replaced.
-    Replaceable,
-    Author,
-    /// When we evaluated this pod before.
-    Us,
-}
-
-impl SetBy {
-    fn of(container: &Container<'_>, resource: Resource) -> Self {
-        let origin = |requirement| container.resources.of(requirement).get(resource.name()).map(|value| &value.origin);
-        match (origin(Requirement::Request), origin(Requirement::Limit)) {
-            (Some(request), _) if request.is_authored() => Self::Author,
-            // In place of an author's request, or of the API server's copy of his limit.
-            (Some(ValueOrigin::Earlier(reason)), _) if !reason.is_empty() && !is_of_default(reason) => Self::Us,
-            (_, Some(limit)) if limit.is_authored() => Self::Author,
-            (None | Some(ValueOrigin::LimitRanger), _) => Self::Replaceable,
-            (Some(_), _) => Self::Us,
-        }
+/// The purpose of an estimate beside what is set; none if it was set when we evaluated this pod before. LimitRanger's values may
+/// be replaced.
+fn purpose(container: &Container<'_>, resource: Resource, replaces: bool) -> Option<Purpose> {
+    let origin = |requirement| container.resources.of(requirement).get(resource.name()).map(|value| &value.origin);
+    let beside_authors = Some(if replaces { Purpose::Replacement } else { Purpose::Comparison });
+    match (origin(Requirement::Request), origin(Requirement::Limit)) {
+        (Some(request), _) if request.is_authored() => beside_authors,
+        // In place of an author's request, or of the API server's copy of his limit.
+        (Some(ValueOrigin::Earlier(reason)), _) if !reason.is_empty() && !is_of_default(reason) => None,
+        (_, Some(limit)) if limit.is_authored() => beside_authors,
+        (None | Some(ValueOrigin::LimitRanger), _) => Some(Purpose::Pod),
+        (Some(_), _) => None,
     }
 }
