@@ -187,7 +187,7 @@ pub fn estimate<'d>(
     let is_compared = target.purpose == Purpose::Comparison;
     if !is_compared {
         let repairs = settings.limit_ranges.raise_default_limits;
-        let capped = caps::fit(quantity, container, resource, ranges, repairs, &rounding(resource));
+        let capped = caps::fit(quantity, container, resource, ranges, repairs);
         (quantity, least) = (capped.quantity, capped.least.max(peak.clone().unwrap_or(Quantity::ZERO)));
         adjustments.extend(capped.adjustments);
     }

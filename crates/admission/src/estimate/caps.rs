@@ -1,6 +1,7 @@
 //! Keeps an estimate within what the ranges allow in the container, so that no estimate causes a refusal.
 
 use super::explanation::{Adjustment, AdjustmentReason};
+use super::rounding;
 use crate::amount::Quantity;
 use crate::cluster::usage::Resource;
 use crate::limit_rules::Range;
@@ -22,7 +23,6 @@ pub fn fit<'d>(
     resource: Resource,
     ranges: &[Range<'d>],
     repairs: bool,
-    rounding: &Quantity,
 ) -> Capped<'d> {
     let mut capped = Capped { quantity: estimate, least: Quantity::ZERO, adjustments: Vec::new() };
     let name = resource.name();
@@ -49,7 +49,7 @@ pub fn fit<'d>(
             if let Ok(milli @ 1..) = u64::try_from(ratio.milli_value()) {
                 let least = limit.scaled(1_000, milli);
                 // A rounded amount is easier to read, as long as it does not exceed the limit.
-                let rounded = least.rounded_up_to_multiple_of(rounding);
+                let rounded = least.rounded_up_to_multiple_of(&rounding(resource));
                 let least = if rounded <= *limit { rounded } else { least };
                 capped.raise_to(&least, AdjustmentReason::Ratio(range.name()));
             }
