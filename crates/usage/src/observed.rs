@@ -38,7 +38,7 @@ impl Observed {
         self.sketch_mut(resource).add(amount, seconds);
     }
 
-    fn sketch_mut(&mut self, resource: Resource) -> &mut Sketch {
+    pub(crate) fn sketch_mut(&mut self, resource: Resource) -> &mut Sketch {
         match resource {
             Resource::Cpu => &mut self.cpu,
             Resource::Memory => &mut self.memory,

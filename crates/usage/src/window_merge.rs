@@ -21,8 +21,8 @@ pub const DAYS_KEPT: u32 = 30;
 pub struct OpenHistory {
     week: Observed,
     month: Observed,
-    /// The month, each day weighing half of the day after it, in the order of [`Resource::ALL`].
-    recent: [Sketch; 3],
+    /// The amounts of the month, each day weighing half of the day after it.
+    recent: Observed,
     /// A bit for each day on which anything was observed, today's the lowest.
     days: u64,
     /// The greatest [`Observed::busiest`] of the days of the week, and of the month.
@@ -51,7 +51,7 @@ impl OpenHistory {
     pub fn merge(&mut self, other: &Self) {
         self.week.add_day(&other.week);
         self.month.add_day(&other.month);
-        self.recent.iter_mut().zip(&other.recent).for_each(|(sketch, of)| sketch.merge(of));
+        self.recent.add_day(&other.recent);
         self.days |= other.days;
         self.busiest_of_week = self.busiest_of_week.max(other.busiest_of_week);
         self.busiest_of_month = self.busiest_of_month.max(other.busiest_of_month);
@@ -81,8 +81,8 @@ impl OpenHistory {
         self.busiest_of_month = self.busiest_of_month.max(busiest);
         self.month.add_day(observed);
         let weight = 1_u64 << DAYS_KEPT.saturating_sub(age);
-        for (sketch, resource) in self.recent.iter_mut().zip(Resource::ALL) {
-            sketch.merge_weighted(observed.sketch(resource), weight);
+        for resource in Resource::ALL {
+            self.recent.sketch_mut(resource).merge_weighted(observed.sketch(resource), weight);
         }
         self.days |= 1 << age;
     }
@@ -111,13 +111,8 @@ impl OpenHistory {
     }
 
     pub fn sketch(&self, window: Window, resource: Resource) -> &Sketch {
-        let [cpu, memory, ephemeral_storage] = &self.recent;
-        match (window, resource) {
-            (Window::Recent, Resource::Cpu) => cpu,
-            (Window::Recent, Resource::Memory) => memory,
-            (Window::Recent, Resource::EphemeralStorage) => ephemeral_storage,
-            _ => self.counted(window).sketch(resource),
-        }
+        let observed = if window == Window::Recent { &self.recent } else { self.counted(window) };
+        observed.sketch(resource)
     }
 
     /// The CPU usage of the busiest pod: the greatest p95 of one pod on one day. 0 if no day had several pods, and for
@@ -181,7 +176,7 @@ impl OpenHistory {
         for number in [self.days, self.busiest_of_week, self.busiest_of_month, each_pod, self.growth, cpu, memory] {
             varint::write(&mut out, number);
         }
-        self.recent.iter().for_each(|sketch| sketch.write(&mut out));
+        Resource::ALL.iter().for_each(|resource| self.recent.sketch(*resource).write(&mut out));
         let mut week = Vec::new();
         self.week.write(&mut week);
         varint::write(&mut out, week.len() as u64);
@@ -195,8 +190,10 @@ impl OpenHistory {
         let mut number = || varint::read(&mut rest);
         let (days, busiest_of_week, busiest_of_month) = (number()?, number()?, number()?);
         let (each_pod, growth, left_out) = (number()?.checked_sub(1), number()?, [number()?, number()?]);
-        let mut sketch = || Sketch::read(&mut rest);
-        let recent = [sketch()?, sketch()?, sketch()?];
+        let mut recent = Observed::default();
+        for resource in Resource::ALL {
+            *recent.sketch_mut(resource) = Sketch::read(&mut rest)?;
+        }
         let length = usize::try_from(varint::read(&mut rest)?).map_err(|_| Damaged)?;
         let (week, month) = rest.split_at_checked(length).ok_or(Damaged)?;
         let (week, month) = (Observed::read(week)?, Observed::read(month)?);
