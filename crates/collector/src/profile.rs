@@ -17,7 +17,7 @@ use headroom_admission::timestamp::Timestamp;
 use headroom_usage::batch::{Place, WorkloadPlace};
 use headroom_usage::day_of;
 use headroom_usage::observed::Observed;
-use headroom_usage::profile::{Dropped, Histories, ImageHistory, Images, RestrictedNamespaces, Share};
+use headroom_usage::profile::{Histories, ImageHistory, Images, RestrictedNamespaces, Share};
 use headroom_usage::varint::Damaged;
 use headroom_usage::window_merge::OpenHistory;
 
@@ -88,7 +88,7 @@ pub fn build(
         quorum: Some(pooling.quorum),
         images,
         restricted: collected.restricted.cloned(),
-        dropped: Dropped { tags: dropped, ..Dropped::default() },
+        dropped_tags: dropped,
         ..Share::empty(namespace, root, collected.at, store.page_key())
     };
     share.bound();

@@ -24,7 +24,6 @@ use headroom_admission::timestamp::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use bounds::Dropped;
 pub use custom_resource::{UsageProfile, UsageProfileSpec};
 use serialized::{keyed, optional_text, text};
 
@@ -42,16 +41,16 @@ pub struct Share {
     pub images: Images,
     /// The namespaces that may ask for fewer estimates; none if they are unknown.
     pub restricted: Option<RestrictedNamespaces>,
-    /// Counts of what was dropped for lack of room, so that users learn why history is missing.
-    pub dropped: Dropped,
+    /// The number of tags that were dropped for lack of room, so that users learn why history is missing.
+    pub dropped_tags: usize,
 }
 
 impl Share {
     /// A root without any history.
     pub fn empty(namespace: &str, root: Root, collected_at: Timestamp, page_key: &str) -> Self {
         let (namespace, page_key) = (namespace.to_owned(), page_key.to_owned());
-        let (images, dropped) = (Images::new(), Dropped::default());
-        Self { namespace, root, collected_at, quorum: None, page_key, images, restricted: None, dropped }
+        let images = Images::new();
+        Self { namespace, root, collected_at, quorum: None, page_key, images, restricted: None, dropped_tags: 0 }
     }
 }
 

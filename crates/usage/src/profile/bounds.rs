@@ -26,21 +26,12 @@ pub(super) const MAX_BYTES_OF_PAGES: usize = 8 << 20;
 /// The longest list of namespaces that ask for fewer estimates: some 60 names. It is read for every pod.
 pub const MAX_BYTES_OF_RESTRICTED: usize = 1_024;
 
-/// Counts histories that were dropped for lack of room.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Dropped {
-    /// Histories of images in namespaces.
-    pub own: usize,
-    /// Tags of images that were kept.
-    pub tags: usize,
-}
-
 impl Share {
-    /// Drops what is beyond the bounds and counts it in `dropped`.
+    /// Drops what is beyond the bounds and counts it in `dropped_tags`.
     pub fn bound(&mut self) {
         let images = self.images.values_mut();
         let histories = images.flat_map(|image| image.own.values_mut().chain(&mut image.pool));
-        self.dropped.tags += histories.map(|histories| histories.bound(MAX_BYTES)).sum::<usize>();
+        self.dropped_tags += histories.map(|histories| histories.bound(MAX_BYTES)).sum::<usize>();
     }
 }
 
@@ -111,7 +102,7 @@ mod tests {
         let expected: Vec<String> = (0..25).map(|version| format!("{version:02}")).collect();
         assert_eq!(kept, expected[25 - kept.len()..]);
         assert!((4..=MAX_PARTS).contains(&kept.len()), "{kept:?}");
-        assert_eq!(share.dropped, Dropped { own: 0, tags: 25 - kept.len() });
+        assert_eq!(share.dropped_tags, 25 - kept.len());
         let own = share.images.values().flat_map(|image| image.own.values());
         assert!(own.map(Histories::bytes).all(|bytes| bytes <= MAX_BYTES));
     }

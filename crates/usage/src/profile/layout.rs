@@ -70,14 +70,14 @@ impl Share {
         let is_whole = parts.iter().map(ImagePart::all_bytes).sum::<usize>() <= room;
         let mut others = take_from_heaviest(&mut parts, if is_whole { room } else { BESIDE_PAGES });
         let dropped = take_from_heaviest(&mut others, MAX_BYTES_OF_PAGES);
-        let dropped = self.dropped.own + dropped.iter().map(|part| part.own.len()).sum::<usize>();
+        let dropped: usize = dropped.iter().map(|part| part.own.len()).sum();
         let all = summary(parts.iter().chain(&others));
         let mut laid = Laid::default();
         laid.lay(others, &mut String::new(), &self.page_key);
         let whole = Summary {
             pages: laid.pages.len(),
             dropped_histories: dropped + laid.dropped,
-            dropped_tags: self.dropped.tags,
+            dropped_tags: self.dropped_tags,
             ..all
         };
         let page = |(path, parts): (String, Vec<_>)| object(&name.page(path), summary(parts.iter()), parts);
