@@ -165,9 +165,10 @@ mod tests {
 
     const HOUR: u64 = 3_600;
 
-    fn used(amount: u64, seconds: u64) -> Sketch {
+    /// Amounts, each used for so many times a unit of seconds.
+    fn used(samples: &[(u64, u64)], unit: u64) -> Sketch {
         let mut used = Sketch::default();
-        used.add(amount, seconds);
+        samples.iter().for_each(|(amount, times)| used.add(*amount, times * unit));
         used
     }
 
@@ -177,7 +178,7 @@ mod tests {
             let mut day = BusyPods::default();
             for (pod, amount, hours) in pieces {
                 let mut piece = BusyPods::default();
-                piece.add(*pod, &used(*amount, hours * HOUR), *amount);
+                piece.add(*pod, &used(&[(*amount, *hours)], HOUR), *amount);
                 day.merge(&piece);
             }
             assert_eq!(day.p95(), expected, "{pieces:?}");
@@ -206,14 +207,9 @@ mod tests {
         ) {
             let (mut whole, mut parts) = (BusyPods::default(), BusyPods::default());
             for (pod, samples) in (0..).zip(&pods) {
-                let sketch = |samples: &[(u64, u64)]| {
-                    let mut sketch = Sketch::default();
-                    samples.iter().for_each(|(amount, minutes)| sketch.add(*amount, minutes * 60));
-                    sketch
-                };
                 let peak = |of: &[(u64, u64)]| of.iter().map(|(amount, _)| *amount).max().unwrap_or(0);
-                whole.add(pod, &sketch(samples), peak(samples));
-                samples.chunks(pieces).for_each(|samples| parts.add(pod, &sketch(samples), peak(samples)));
+                whole.add(pod, &used(samples, 60), peak(samples));
+                samples.chunks(pieces).for_each(|samples| parts.add(pod, &used(samples, 60), peak(samples)));
             }
             prop_assert_eq!(&parts, &whole);
             let mut out = Vec::new();
@@ -224,10 +220,8 @@ mod tests {
         #[test]
         fn no_pod_runs_at_more_than_its_p95_for_over_a_twentieth(samples in vec((1..2_000_000_u64, 1..40_u64), 1..90)) {
             let mut pods = BusyPods::default();
-            let mut sketch = Sketch::default();
             // As long as it takes for a pod to count.
-            samples.iter().for_each(|(amount, minutes)| sketch.add(*amount, minutes * HOUR));
-            pods.add(1, &sketch, 0);
+            pods.add(1, &used(&samples, HOUR), 0);
             let p95 = pods.p95().unwrap_or_default();
             let above = |limit: u64| samples.iter().filter(|(amount, _)| *amount > limit).map(|(_, hours)| hours).sum::<u64>();
             let all: u64 = samples.iter().map(|(_, hours)| hours).sum();
