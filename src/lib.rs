@@ -2,14 +2,15 @@
 //!
 //! Every rule is in `headroom_admission`; only this shell knows Kubewarden.
 
-mod clock;
 mod fetch;
 mod respond;
 
 use std::mem::ManuallyDrop;
+use std::time::SystemTime;
 
 use headroom_admission::cluster::lookup::Lookup;
 use headroom_admission::json::{Document, Malformed, Node};
+use headroom_admission::timestamp::Timestamp;
 use headroom_admission::verdict::Violation;
 use headroom_admission::{Decision, FetchedObjects, Request, Settings, evaluate};
 use kubewarden_policy_sdk::settings::SettingsValidationResponse;
@@ -34,8 +35,15 @@ pub fn validate(payload: &[u8], host: Host<'_>) -> CallResult {
     };
     let fetched = ManuallyDrop::new(FetchedObjects::default());
     let fetch = |lookups: &[Lookup<'_>]| fetch::fetch_all(lookups, host);
-    let decided = ManuallyDrop::new(evaluate(&request, &settings, &fetched, fetch, clock::now));
+    let decided = ManuallyDrop::new(evaluate(&request, &settings, &fetched, fetch, now));
     respond::decide(&decided.0, &request, &settings).map_or_else(reject_malformed, Ok)
+}
+
+/// Reads the clock, which costs only requests whose decision depends on the time. None if it is set to before 1970 or after the
+/// year 9999.
+fn now() -> Option<Timestamp> {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Timestamp::from_unix_seconds(i64::try_from(since_1970.as_secs()).ok()?)
 }
 
 fn read(payload: Node<'_>) -> Result<(Request<'_>, Option<Node<'_>>), Malformed> {
