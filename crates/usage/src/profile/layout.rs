@@ -219,8 +219,7 @@ fn take_from_heaviest(images: &mut Vec<ImagePart>, most: usize) -> Vec<ImagePart
         is_beyond
     };
     let taken = images.iter().take_while(is_beyond).count();
-    let kept = images.split_off(taken);
-    std::mem::replace(images, kept)
+    images.drain(..taken).collect()
 }
 
 /// The tree and pages that were laid out so far.
