@@ -180,13 +180,8 @@ impl Parts<'_> {
 /// 10^`power`, if it is whole and fits.
 fn power_of_ten(power: i32) -> Option<u128> {
     let power = usize::try_from(power).ok()?;
-    match POWERS_OF_TEN.get(power) {
-        Some(small) => Some((*small).into()),
-        None => {
-            let (last, rest) = (POWERS_OF_TEN.len() - 1, power - POWERS_OF_TEN.len() + 1);
-            Some(u128::from(*POWERS_OF_TEN.get(last)?) * u128::from(*POWERS_OF_TEN.get(rest)?))
-        }
-    }
+    let first = power.min(POWERS_OF_TEN.len() - 1);
+    Some(product_of_small(*POWERS_OF_TEN.get(first)?, *POWERS_OF_TEN.get(power - first)?))
 }
 
 #[derive(Clone, Copy)]
