@@ -306,6 +306,8 @@ fn scaled_in_64_bits(number: u64, num: u64, den: u64) -> Option<u64> {
 }
 
 /// The quotient and the remainder of a division, which has the sign of the nanos.
+// Inlined, it computes only what is asked for.
+#[inline(always)]
 fn divided(nanos: i128, step: i128) -> (i128, i128) {
     match (i64::try_from(nanos), i64::try_from(step)) {
         // Much cheaper in WebAssembly, which has no division of 128 bits. The guard excludes the one overflow.
