@@ -7,7 +7,7 @@ use headroom_admission::amount::{Family, Quantity};
 use headroom_admission::cluster::label_selector;
 use headroom_admission::cluster::limit_range::LimitRange;
 use headroom_admission::cluster::resource_quota::{ResourceQuota, validate};
-use headroom_admission::quota::{ChargedKind, ObjectUsage, scope};
+use headroom_admission::quota::{ChargedKind, ObjectUsage, Stored, scope};
 use headroom_admission::request::{Pod, Requirement, pod_totals};
 use headroom_fixtures::conformance::{Case, Check, Operation, Parsed, cases, check_problems};
 use serde_json::{Map, Value, json};
