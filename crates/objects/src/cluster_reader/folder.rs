@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::{ClusterReader, List, ReadError};
 use crate::document;
 use crate::kinds::{ApiKind, metadata, text};
-use crate::manifest::{Manifest, Origin};
+use crate::manifest::{self, Manifest};
 
 /// Objects by kind, namespace and name.
 #[derive(Debug, Clone, Default)]
@@ -35,17 +35,9 @@ const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinit
 /// API group, kind, namespace, name. The version is left out, because one object is served in several.
 pub type Identity = (String, String, String, String);
 
-/// A problem with an object of the files.
-#[derive(Debug, thiserror::Error)]
-#[error("{origin}: the LimitRange cannot be read: {problem}")]
-pub struct UnreadableRange {
-    pub origin: Origin,
-    pub problem: String,
-}
-
 impl Folder {
     /// The objects of some manifests; those without a namespace go into `namespace`.
-    pub fn of(manifests: Vec<Manifest>, namespace: &str) -> Result<Self, UnreadableRange> {
+    pub fn of(manifests: Vec<Manifest>, namespace: &str) -> Result<Self, manifest::Malformed> {
         let mut folder = Self::default();
         let is_definition = |manifest: &Manifest| ApiKind::of(&manifest.object).kind == DEFINITION.1;
         let (definitions, others): (Vec<_>, Vec<_>) = manifests.into_iter().partition(is_definition);
@@ -53,7 +45,10 @@ impl Folder {
             let ApiKind { group, version, kind, .. } = ApiKind::of(&object);
             let is_namespaced = folder.defined(&group, &version, &kind).is_none_or(|kind| kind.is_namespaced);
             let put = folder.put(if is_namespaced { in_namespace(object, namespace) } else { object });
-            put.map_err(|malformed| UnreadableRange { origin, problem: malformed.to_string() })?;
+            put.map_err(|malformed| {
+                let problem = format!("the LimitRange cannot be read: {malformed}");
+                manifest::Malformed { origin, problem, is_other_yaml: false }
+            })?;
         }
         Ok(folder)
     }
