@@ -2,13 +2,11 @@
 //!
 //! A check must not admit what kubectl would read otherwise, so what the two readers could take differently is refused, with
 //! what to write instead: line breaks that only YAML 1.1 knows, merge keys whose order matters, tags beyond JSON's types.
-//! Conversely, what kubectl takes beyond the specification is read (`continuations`).
+//! Conversely, what kubectl takes beyond the specification is read: see [`indented`].
 //!
 //! A reader of our own rather than a general one for serde, because it is all that is needed, it costs a tenth of the page's
 //! module instead of a third, and it says where something is wrong in words for people who write YAML. The tests hold it
 //! against serde-saphyr.
-
-mod continuations;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,19 +14,32 @@ use std::collections::HashMap;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, Span, StrInput, StructureStyle, Tag};
 use serde_json::{Map, Number, Value};
 
-use continuations::Failure;
-
 /// A problem, and how many lines into the text it is.
 pub type Problem = (usize, String);
 
 /// The core reads JSON nested this deep.
 const DEEPEST: usize = 120;
 
+/// The bytes that may be read again for one text: a manifest has few such lines, and the cost stays bounded.
+const MAX_BYTES_READ_AGAIN: usize = 1 << 25;
+
+/// No manifest is indented further.
+const MAX_INDENTATION: usize = 1000;
+
 /// The value of a text with one document; `Null` for none. Its aliases may make of it at most `largest` values, and texts
 /// of twice as many bytes; its anchors may keep as much again.
 pub fn read(text: &str, largest: usize) -> Result<Value, Problem> {
     refuse_other_line_breaks(text)?;
-    continuations::reading(text, |text| read_strictly(text, largest))
+    let (mut text, mut left) = (Cow::Borrowed(text), MAX_BYTES_READ_AGAIN);
+    loop {
+        let (read, unindented) = read_strictly(&text, largest);
+        let (Some(line), Some(rest)) = (unindented, left.checked_sub(text.len())) else { return read };
+        let indented = indented(&text, line);
+        if indented.len() == text.len() {
+            return read;
+        }
+        (text, left) = (indented.into(), rest);
+    }
 }
 
 /// Options of the parser: comments are skipped, however many there are.
@@ -51,8 +62,8 @@ fn refuse_other_line_breaks(text: &str) -> Result<(), Problem> {
     Err((line, format!("U+{code:04X} ends a line for kubectl: write `{escape}` in double quotes, or remove it")))
 }
 
-/// Reads a text by the rules of YAML 1.2, with a failure of the parser itself as it is.
-fn read_strictly(text: &str, largest: usize) -> Result<Value, Failure> {
+/// Reads a text by the rules of YAML 1.2; also the line of a quoted scalar that these want indented more, from 0.
+fn read_strictly(text: &str, largest: usize) -> (Result<Value, Problem>, Option<usize>) {
     let mut reader = YamlReader {
         parser: Parser::new_from_str_with_options(text, options()),
         anchors: HashMap::new(),
@@ -62,7 +73,28 @@ fn read_strictly(text: &str, largest: usize) -> Result<Value, Failure> {
         unindented: None,
         flows: 0,
     };
-    reader.document().map_err(|problem| Failure { problem, unindented: reader.unindented })
+    (reader.document(), reader.unindented)
+}
+
+/// Indents the lines from the given one, which begins inside a quoted text, to the first that can end it.
+///
+/// In a block, YAML 1.2 wants each further line of a quoted text indented more than the block. Go's reader, and so kubectl,
+/// does not, and generated manifests make use of it. Blanks at the begin of such a line are not part of the text, so the line
+/// is read again with enough of them.
+fn indented(text: &str, first: usize) -> String {
+    let indentation = |line: &str| line.bytes().take_while(|byte| *byte == b' ').count();
+    let deepest = text.lines().map(indentation).max().unwrap_or(0).min(MAX_INDENTATION);
+    let mut indented = String::with_capacity(text.len() + deepest + 1);
+    let mut is_quoted = false;
+    for (number, line) in text.split_inclusive('\n').enumerate() {
+        is_quoted |= number == first;
+        if is_quoted && indentation(line) <= deepest {
+            indented.extend(std::iter::repeat_n(' ', deepest + 1 - indentation(line)));
+        }
+        indented.push_str(line);
+        is_quoted &= !line.contains(['\'', '"']);
+    }
+    indented
 }
 
 struct YamlReader<'t> {
