@@ -13,7 +13,7 @@ pub mod settings;
 
 pub mod evaluate;
 
-pub mod recording;
+pub mod redact;
 pub mod simulate;
 
 pub mod why;

@@ -16,7 +16,7 @@ use headroom_admission::truncate::count_of;
 use headroom_api_server::clock;
 use headroom_dry_run::Overlay;
 use headroom_dry_run::overlay::tenants::TENANT_QUOTA;
-use headroom_dry_run::recording::redact::Redaction;
+use headroom_dry_run::redact::Redaction;
 use headroom_dry_run::simulate::unread;
 use headroom_objects::cluster_reader::{ClusterReader, List, ReadError};
 use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};

@@ -7,7 +7,7 @@ use headroom_objects::cluster_reader::LeftOut;
 use headroom_objects::kinds::ApiKind;
 use serde_json::Value;
 
-use crate::recording::redact::READ;
+use crate::redact::READ;
 use headroom_workloads::Owner;
 use headroom_workloads::kinds::{self, POD, comes_and_goes};
 
