@@ -15,7 +15,7 @@ use headroom_quota_protocol::Plan;
 use serde_json::Value;
 
 use self::tenants::{PARTS, TENANT_QUOTA, TenantTrees};
-use headroom_objects::cluster_reader::folder::{self, Folder, Replaced};
+use headroom_objects::cluster_reader::folder::{self, Folder, Identity, Replaced};
 use headroom_objects::cluster_reader::{
     ClusterReader, CompressedObject, EachCompressed, Events, List, ReadError, answer, compressing,
 };
@@ -33,11 +33,14 @@ pub struct Overlay {
     answered: usize,
     /// None until they are asked for after a change.
     tenants: Option<TenantTrees>,
-    /// The replaced objects since the first mark; none without one.
-    journal: Option<Vec<Replaced>>,
-    /// The length of the journal at the last mark.
-    marked: usize,
+    /// The replaced objects since the first mark.
+    journal: Vec<Replaced>,
+    /// The length of the journal at the last mark; none without one.
+    marked: Option<usize>,
 }
+
+/// A place in the journal to roll back to, and that of the mark before it.
+pub type Mark = (usize, Option<usize>);
 
 /// Kind and namespace.
 type About = (String, Option<String>);
@@ -55,29 +58,28 @@ const QUOTA: (&str, &str) = ("v1", "ResourceQuota");
 
 impl Overlay {
     pub fn new(top: Folder, bottom: Option<Box<dyn ClusterReader>>) -> Self {
-        let (replaced, answers) = (Vec::new(), HashMap::new());
-        Self { top, bottom, replaced, answers, answered: 0, tenants: None, journal: None, marked: 0 }
+        let (replaced, answers, journal) = (Vec::new(), HashMap::new(), Vec::new());
+        Self { top, bottom, replaced, answers, answered: 0, tenants: None, journal, marked: None }
     }
 
     /// Adds an object, or replaces the one of its name. A quota is counted anew unless it has a status.
     pub fn put(&mut self, object: Value) -> Result<(), Malformed> {
-        self.forget_answers(&object);
         let replaced = self.top.replace(object)?;
+        self.forget_answers(&replaced.identity);
         self.forget_tenants(&replaced);
-        if let Some(journal) = &mut self.journal {
+        if let Some(marked) = self.marked {
             // Quotas are put again for each change in their namespace.
-            let mut recent = journal.iter().skip(self.marked).rev().take(RECENT);
+            let mut recent = self.journal.iter().skip(marked).rev().take(RECENT);
             if !recent.any(|noted| noted.identity == replaced.identity) {
-                journal.push(replaced);
+                self.journal.push(replaced);
             }
         }
         Ok(())
     }
 
-    fn forget_answers(&mut self, object: &Value) {
-        let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-        for namespace in [Some(metadata(object, "namespace").to_owned()), None] {
-            let forgotten = self.answers.remove(&(kind.to_owned(), namespace));
+    fn forget_answers(&mut self, (_, kind, namespace, _): &Identity) {
+        for namespace in [Some(namespace.clone()), None] {
+            let forgotten = self.answers.remove(&(kind.clone(), namespace));
             self.answered -= forgotten.as_ref().map_or(0, bytes);
         }
     }
@@ -114,35 +116,32 @@ impl Overlay {
         plans
     }
 
-    /// A mark to roll back to.
-    pub fn mark(&mut self) -> usize {
-        self.marked = self.journal.get_or_insert_default().len();
-        self.marked
+    pub fn mark(&mut self) -> Mark {
+        let place = self.journal.len();
+        (place, self.marked.replace(place))
     }
 
     /// Takes back an object that was put just now, after the last mark.
     pub fn take_back(&mut self, object: &Value) {
         let identity = folder::identity(object);
-        if let Some(journal) = &mut self.journal
-            && let Some(place) = journal.iter().rposition(|noted| noted.identity == identity)
-            && place >= self.marked
-        {
-            let undone = self.top.restore(journal.remove(place));
-            self.forget_tenants(&undone);
+        let noted = self.journal.iter().rposition(|noted| noted.identity == identity);
+        if let Some(place) = noted.filter(|place| *place >= self.marked.unwrap_or_default()) {
+            let replaced = self.journal.remove(place);
+            self.restore(replaced);
         }
-        self.forget_answers(object);
     }
 
     /// Takes back all that was put since a mark.
-    pub fn roll_back(&mut self, mark: usize) {
-        let put: Vec<Replaced> = self.journal.iter_mut().flat_map(|journal| journal.drain(mark..).rev()).collect();
-        for replaced in put {
-            let undone = self.top.restore(replaced);
-            self.forget_tenants(&undone);
-        }
-        self.marked = mark;
-        self.journal.take_if(|journal| journal.is_empty());
-        (self.answered, self.answers) = (0, HashMap::new());
+    pub fn roll_back(&mut self, (place, marked_before): Mark) {
+        let put: Vec<Replaced> = self.journal.drain(place..).rev().collect();
+        put.into_iter().for_each(|replaced| self.restore(replaced));
+        self.marked = marked_before;
+    }
+
+    fn restore(&mut self, replaced: Replaced) {
+        let undone = self.top.restore(replaced);
+        self.forget_answers(&undone.identity);
+        self.forget_tenants(&undone);
     }
 
     /// From now on only the objects of this kind count that were put here: the others are as if deleted.

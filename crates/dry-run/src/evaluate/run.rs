@@ -27,6 +27,7 @@ use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET, pod_at};
 use headroom_workloads::pod_makers::{self, MadePods, PodMaker, PodTemplate, Update};
 use headroom_workloads::pod_of;
 use headroom_workloads::running;
+use pods::Change;
 pub use pods::{Blocked, FITS_NOW};
 
 pub struct Run {
@@ -258,14 +259,14 @@ impl Run {
         let old = decision.request.get("oldObject").filter(|old| old.is_object()).cloned();
         let before = old.as_ref().map(|old| self.pods_of(old).templates).unwrap_or_default();
         let kind = ApiKind::new(REPLICA_SET.api_version, REPLICA_SET.kind);
-        let (mut charged, mut settled) = (Vec::new(), Vec::new());
         let evaluate_pods = |run: &mut Self, request: Value| {
             let of_pods = run.admission.evaluate(request, &mut run.cluster);
             let refusals =
                 of_pods.reasons.iter().map(|reason| ObjectWarning::blocking(reason.topic, reason.to_string()));
             (refusals.chain(of_pods.warnings).collect::<Vec<ObjectWarning>>(), of_pods.pod_charges)
         };
-        let mut warned = Vec::new();
+        let (mut charged, mut warned) = (Vec::new(), Vec::new());
+        let mark = self.cluster.mark();
         for pods in &made.templates {
             let replica_set = pod_makers::replica_set(&object, pods, pods.replicas);
             let was = old.as_ref().zip(before.iter().find(|old| old.path == pods.path));
@@ -296,7 +297,7 @@ impl Run {
                 warnings.iter_mut().for_each(|warning| warning.text = format!("{}: {}", pods.path, warning.text));
             }
             // OK because a quota that cannot be read now could not be read for the charge either.
-            settled.extend(self.settle_pods(&decision.namespace, &request).unwrap_or_default().undo);
+            let _ = self.settle_pods(&decision.namespace, &request);
             decision.rollouts.push(request);
             warned.extend(warnings);
             charged.extend(charges);
@@ -309,9 +310,7 @@ impl Run {
                 new.map(|warning| format!("at the maximum of {most} pods of {}: {}", pods.path, warning.text));
             decision.warnings.extend(at_most.map(ObjectWarning::from).collect::<Vec<_>>());
         }
-        for (charge, undo) in &settled {
-            let _ = self.charge(&decision.namespace, charge, *undo);
-        }
+        self.cluster.roll_back(mark);
         if made.are_grouped && warned.iter().any(|warning| warning.blocks_pods.is_some()) {
             warned.push("its pods only work together: those that fit wait for the others".to_owned().into());
         }
@@ -354,7 +353,7 @@ impl Run {
         let mut object = decision.outcome().clone();
         let mut pods = if decision.rollouts.is_empty() { 1 } else { 0 };
         for request in &decision.rollouts {
-            let exist = self.settle_pods(&decision.namespace, request)?.exist;
+            let exist = self.settle_pods(&decision.namespace, request)?;
             pods += exist;
             if pod_of(&object).is_some() {
                 // What is applied to it later finds so many.
@@ -377,12 +376,7 @@ impl Run {
     }
 
     /// Raises the usage of a quota, or lowers it.
-    fn charge(
-        &mut self,
-        namespace: &str,
-        charge: &ObjectCharge,
-        change: fn(&Quantity, &Quantity) -> Quantity,
-    ) -> Result<(), String> {
+    fn charge(&mut self, namespace: &str, charge: &ObjectCharge, change: Change) -> Result<(), String> {
         let ((api_version, kind), namespace) = match charge.is_tenant {
             true => (TENANT_QUOTA, None),
             false => (("v1", "ResourceQuota"), Some(namespace)),

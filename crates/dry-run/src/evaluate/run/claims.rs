@@ -35,6 +35,7 @@ impl Run {
         let claims = self.claims_of(&object, &mut unread);
         decision.warnings.extend(unread.into_iter().map(ObjectWarning::from));
         let mut charged: Vec<(ObjectCharge, u64)> = Vec::new();
+        let mark = self.cluster.mark();
         for Claims { name, count, claim } in claims {
             let there = before.iter().find(|claims| claims.name == name).map_or(0, |claims| claims.count);
             let added = count.saturating_sub(there);
@@ -66,9 +67,7 @@ impl Run {
                 charged.push((charge.clone(), fits));
             }
         }
-        for (charge, count) in &charged {
-            let _ = self.charge(&decision.namespace, &charge.times_count(*count), Quantity::minus);
-        }
+        self.cluster.roll_back(mark);
         decision.pod_charges.extend(charged.iter().map(|(charge, count)| charge.times_count(*count)));
         decision.claims = charged;
     }

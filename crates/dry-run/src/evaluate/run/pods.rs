@@ -11,7 +11,6 @@ use crate::evaluate::object_decision::{ObjectCharge, ObjectDecision, ObjectWarni
 use crate::evaluate::settle::{Removed, Settled, settle};
 use crate::evaluate::unfinished::unfinished;
 use crate::evaluate::{request, validation};
-use crate::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, items, metadata, number, set};
@@ -22,7 +21,7 @@ use headroom_workloads::{pod_of, running};
 /// In seconds; less is what rollouts take anyhow.
 const WORTH_TELLING: u64 = 120;
 
-type Change = fn(&Quantity, &Quantity) -> Quantity;
+pub(super) type Change = fn(&Quantity, &Quantity) -> Quantity;
 
 /// The end of a sentence about pods that were refused, and would be admitted now.
 pub const FITS_NOW: &str = "would fit now; the controller tries again at least every 17 minutes";
@@ -34,14 +33,6 @@ pub struct Blocked {
     pub refusal: Option<PodRefusal>,
     /// The warnings to resolve; none if the next try succeeds.
     pub needed: Vec<ObjectWarning>,
-}
-
-/// The pods of a workload when its controllers rest.
-#[derive(Default)]
-pub(super) struct SettledPods {
-    pub exist: u64,
-    /// The charges that take those of these pods back.
-    pub undo: Vec<(ObjectCharge, Change)>,
 }
 
 impl Run {
@@ -132,8 +123,8 @@ impl Run {
         (found.warnings.into_iter().filter(is_of_quota).collect(), found.pod_charges)
     }
 
-    /// Charges the pods that the controllers create until they rest.
-    pub(super) fn settle_pods(&mut self, namespace: &str, request: &Value) -> Result<SettledPods, String> {
+    /// Charges the pods that the controllers create until they rest. Returns how many there are then.
+    pub(super) fn settle_pods(&mut self, namespace: &str, request: &Value) -> Result<u64, String> {
         let object = request.get("object").cloned().unwrap_or_default();
         let old = request.get("oldObject").filter(|old| old.is_object()).cloned();
         let [wanted_at, present_at] = counts(&ApiKind::of(&object)).unwrap_or_default();
@@ -147,7 +138,7 @@ impl Run {
         let wanted = number(&object, wanted_at).unwrap_or(1);
         if object.get("kind").is_some_and(|kind| kind == CRON_JOB.kind) || rollout.is_none() && present <= wanted {
             // A CronJob makes pods when its time comes.
-            return Ok(SettledPods { exist: present, undo: Vec::new() });
+            return Ok(present);
         }
         let of_old = old.as_ref().and_then(|old| Some(self.charges_of(pod_of(old)?).1)).unwrap_or_default();
         let (mut settled, mut of_new, mut of_claims, mut claimed) = (Settled::default(), Vec::new(), Vec::new(), 0);
@@ -171,22 +162,18 @@ impl Run {
                 claimed = claimed.min(settled.new + settled.old + 1);
             }
         }
-        let exist = (present + settled.old + settled.new).saturating_sub(settled.gone);
-        let mut undo = Vec::new();
-        let changes: [(&[ObjectCharge], u64, [Change; 2]); 4] = [
-            (&of_old, settled.gone, [Quantity::minus, Quantity::plus]),
-            (&of_old, settled.old, [Quantity::plus, Quantity::minus]),
-            (&of_new, settled.new, [Quantity::plus, Quantity::minus]),
-            (&of_claims, claimed, [Quantity::plus, Quantity::minus]),
+        let changes: [(&[ObjectCharge], u64, Change); 4] = [
+            (&of_old, settled.gone, Quantity::minus),
+            (&of_old, settled.old, Quantity::plus),
+            (&of_new, settled.new, Quantity::plus),
+            (&of_claims, claimed, Quantity::plus),
         ];
-        for (charges, count, [change, back]) in changes {
+        for (charges, count, change) in changes {
             for charge in charges.iter().filter(|_| count > 0) {
-                let charge = charge.times_count(count);
-                self.charge(namespace, &charge, change)?;
-                undo.push((charge, back));
+                self.charge(namespace, &charge.times_count(count), change)?;
             }
         }
-        Ok(SettledPods { exist, undo })
+        Ok((present + settled.old + settled.new).saturating_sub(settled.gone))
     }
 
     /// True if such a pod can be created once there is room for it, and what it is charged.
@@ -220,9 +207,7 @@ impl Run {
         let request = request::create(object.clone(), &kind, &self.namespace);
         let counted = self.admission.evaluate(request.clone(), &mut self.cluster);
         let namespace = counted.namespace.clone();
-        let (api_version, tenant_quota) = TENANT_QUOTA;
-        let lists = [("v1", "ResourceQuota", Some(namespace.as_str())), (api_version, tenant_quota, None)];
-        let quotas: Vec<Value> = lists.iter().flat_map(|list| self.cluster.list(*list).unwrap_or_default()).collect();
+        let mark = self.cluster.mark();
         // OK because a quota that cannot be read now could not be read for the charge either.
         counted.charges.iter().for_each(|charge| drop(self.charge(&namespace, charge, Quantity::minus)));
         for (count, pod) in running::pods(object, &mut self.cluster) {
@@ -231,7 +216,7 @@ impl Run {
             }
         }
         let mut decision = self.admission.evaluate(request, &mut self.cluster);
-        quotas.into_iter().for_each(|quota| drop(self.cluster.put(quota)));
+        self.cluster.roll_back(mark);
         let blocked = self.blocked_now(object);
         if !blocked.is_empty() && decision.is_admitted() {
             // What it lacks as it stands is more to the point than what it would lack.
