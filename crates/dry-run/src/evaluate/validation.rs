@@ -31,7 +31,7 @@ pub fn problems(object: &Value, written: &Value, release: Option<u16>, templates
     if let Some(unserved) = lifecycle::unserved(&kind, release) {
         return vec![unserved];
     }
-    let mut problems = LimitRangeProblems { release, ..LimitRangeProblems::default() };
+    let mut problems = Problems { release, ..Problems::default() };
     problems.of_object(object, written, &kind);
     // The API server does not look into custom resources. Their pods, which their controllers create, are Pods.
     for pods in templates {
@@ -64,7 +64,7 @@ fn is_patch(object: &Value, kind: &ApiKind) -> bool {
 pub fn problems_of_bounds(object: &Value) -> Vec<String> {
     // OK because what serde_json wrote can be read.
     let Ok(document) = document(object) else { return Vec::new() };
-    let mut problems = LimitRangeProblems::default();
+    let mut problems = Problems::default();
     let read = match ApiKind::of(object).qualified().as_str() {
         "limitranges" => {
             for (index, item) in items(object, "/spec/limits").enumerate() {
@@ -112,7 +112,7 @@ const WITH_STATUS: [&str; 5] =
 const LIMIT_RANGE_ITEM: [&str; 6] = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min", "type"];
 
 #[derive(Default)]
-struct LimitRangeProblems {
+struct Problems {
     found: Vec<String>,
     more: usize,
     /// The minor version of the API server, the newest unless known.
@@ -127,7 +127,7 @@ enum Owner {
     Pod,
 }
 
-impl LimitRangeProblems {
+impl Problems {
     fn add(&mut self, problem: String) {
         if self.found.len() < MAX { self.found.push(problem) } else { self.more += 1 }
     }
@@ -423,64 +423,56 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(object: Value, expected: &[&str]) {
-        let mut found = LimitRangeProblems::default();
+    /// The problems of an object, each beginning with the same.
+    fn check(object: Value, begin: &str, expected: &[&str]) {
+        let mut found = Problems::default();
         found.of_object(&object, &object, &ApiKind::of(&object));
+        let expected: Vec<String> = expected.iter().map(|rest| format!("{begin}{rest}")).collect();
         assert_eq!(found.texts(), expected, "{object}");
-    }
-
-    fn pod(resources: Value) -> Value {
-        json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "a", "image": "a", "resources": resources}]}})
     }
 
     fn object(api_version: &str, kind: &str, spec: Value) -> Value {
         json!({"apiVersion": api_version, "kind": kind, "spec": spec})
     }
 
+    fn pod(resources: Value) -> Value {
+        object("v1", "Pod", json!({"containers": [{"name": "a", "image": "a", "resources": resources}]}))
+    }
+
     #[test]
     fn resources_of_containers_are_validated_as_by_the_api_server() {
-        check(pod(json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": 1, "example.com/gpu": 2}})), &[]);
-        check(pod(json!({"requests": {"memory": "1e40"}, "claims": [{"name": "a"}]})), &[]);
+        let at = "spec.containers[0].resources";
+        check(pod(json!({"requests": {"cpu": "1"}, "limits": {"cpu": 1, "example.com/gpu": 2}})), at, &[]);
+        check(pod(json!({"requests": {"memory": "1e40"}, "claims": [{"name": "a"}]})), at, &[]);
         let mut odd = pod(json!({}));
         odd["metadata"]["?namespace"] = json!("other");
         odd["?kind"] = json!("ConfigMap");
-        check(
-            odd,
-            &[
-                "strict decoding error: unknown field \"metadata.?namespace\"; did you mean namespace?",
-                "strict decoding error: unknown field \"?kind\"; did you mean kind?",
-            ],
-        );
+        let unknown = ["\"metadata.?namespace\"; did you mean namespace?", "\"?kind\"; did you mean kind?"];
+        check(odd, "strict decoding error: unknown field ", &unknown);
         let format = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-        check(
-            pod(json!({"limits": {"cpu": -1, "memory": ""}})),
-            &[
-                &format!(
-                    "spec.containers[0].resources.limits[memory]: Invalid value: \"\": {format}; write for example 512Mi or 2Gi"
-                ),
-                "spec.containers[0].resources.limits[cpu]: Invalid value: \"-1\": must be greater than or equal to 0",
-            ],
-        );
+        let empty = format!(".limits[memory]: Invalid value: \"\": {format}; write for example 512Mi or 2Gi");
+        let negative = ".limits[cpu]: Invalid value: \"-1\": must be greater than or equal to 0";
+        check(pod(json!({"limits": {"cpu": -1, "memory": ""}})), at, &[&empty, negative]);
         check(
             pod(json!({"requests": {"example.com/gpu": 1}, "limits": {"example.com/gpu": 2}})),
-            &[
-                "spec.containers[0].resources.requests: Invalid value: \"1\": must be equal to example.com/gpu limit of 2",
-            ],
+            at,
+            &[".requests: Invalid value: \"1\": must be equal to example.com/gpu limit of 2"],
         );
         check(
             pod(json!({"requests": {"hugepages-2Mi": "2Mi"}})),
+            at,
             &[
-                "spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources",
-                "spec.containers[0].resources: Forbidden: HugePages require cpu or memory",
+                ".limits: Required value: Limit must be set for non overcommitable resources",
+                ": Forbidden: HugePages require cpu or memory",
             ],
         );
         check(
             pod(json!({"limits": {"cpu": 1, "example.com/gpu": "500m", "hugepages-2Mi": "3Mi", "pods": 1}})),
+            &format!("{at}.limits"),
             &[
-                "spec.containers[0].resources.limits[example.com/gpu]: Invalid value: \"500m\": must be an integer",
-                "spec.containers[0].resources.limits[hugepages-2Mi]: Invalid value: \"3Mi\": 3Mi is not positive integer multiple \
-                 of hugepages-2Mi",
-                "spec.containers[0].resources.limits[pods]: Invalid value: \"pods\": must be a standard resource for containers",
+                "[example.com/gpu]: Invalid value: \"500m\": must be an integer",
+                "[hugepages-2Mi]: Invalid value: \"3Mi\": 3Mi is not positive integer multiple of hugepages-2Mi",
+                "[pods]: Invalid value: \"pods\": must be a standard resource for containers",
             ],
         );
     }
@@ -492,13 +484,11 @@ mod tests {
             let template = json!({"spec": {"resources": resources, "containers": [container]}});
             object("apps/v1", "Deployment", json!({"template": template}))
         };
-        check(template(json!({"limits": {"memory": "100Mi"}})), &[]);
+        check(template(json!({"limits": {"memory": "100Mi"}})), "", &[]);
         check(
             template(json!({"requests": {"memory": "100Mi"}})),
-            &[
-                "spec.template.spec.resources.requests[memory]: Invalid value: \"100Mi\": must be greater than or equal to aggregate \
-                 container requests of 200Mi",
-            ],
+            "spec.template.spec.resources.requests[memory]: Invalid value: ",
+            &["\"100Mi\": must be greater than or equal to aggregate container requests of 200Mi"],
         );
     }
 
@@ -508,52 +498,38 @@ mod tests {
             let template = json!({"spec": {"containers": [{"name": "a", "image": "a"}]}});
             object("apps/v1", "Deployment", json!({"replicas": replicas, "template": template}))
         };
-        check(deployment(json!(3)), &[]);
-        check(deployment(Value::Null), &[]);
-        check(deployment(json!(-1)), &["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]);
-        check(
-            deployment(json!("3")),
-            &["json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"],
-        );
-        check(
-            object("batch/v1", "Job", json!({"parallelism": -2, "template": {"spec": {}}})),
-            &[
-                "spec.template.spec.containers: Required value",
-                "spec.parallelism: Invalid value: -2: must be greater than or equal to 0",
-            ],
-        );
-        check(
-            object("autoscaling/v2", "HorizontalPodAutoscaler", json!({"minReplicas": 5, "maxReplicas": 2})),
-            &["spec.maxReplicas: Invalid value: 2: must be greater than or equal to `minReplicas`"],
-        );
+        check(deployment(json!(3)), "", &[]);
+        check(deployment(Value::Null), "", &[]);
+        let negative = "Invalid value: -1: must be greater than or equal to 0";
+        check(deployment(json!(-1)), "spec.replicas: ", &[negative]);
+        let text = "string into Go struct field DeploymentSpec.spec.replicas of type int32";
+        check(deployment(json!("3")), "json: cannot unmarshal ", &[text]);
+        let job = object("batch/v1", "Job", json!({"parallelism": -1, "template": {"spec": {}}}));
+        let parallelism = format!("parallelism: {negative}");
+        check(job, "spec.", &["template.spec.containers: Required value", &parallelism]);
+        let autoscaler =
+            object("autoscaling/v2", "HorizontalPodAutoscaler", json!({"minReplicas": 5, "maxReplicas": 2}));
+        let less = "Invalid value: 2: must be greater than or equal to `minReplicas`";
+        check(autoscaler, "spec.maxReplicas: ", &[less]);
     }
 
     #[test]
     fn storage_and_node_ports_are_validated_as_by_the_api_server() {
         let claim = |resources: Value| object("v1", "PersistentVolumeClaim", json!({"resources": resources}));
-        check(claim(json!({"requests": {"storage": "1Gi"}})), &[]);
-        check(claim(json!({})), &["spec.resources[storage]: Required value"]);
-        check(
-            claim(json!({"requests": {"storage": "0"}})),
-            &["spec.resources[storage]: Invalid value: \"0\": must be greater than zero"],
-        );
+        let at = "spec.resources[storage]: ";
+        check(claim(json!({"requests": {"storage": "1Gi"}})), at, &[]);
+        check(claim(json!({})), at, &["Required value"]);
+        let none = "Invalid value: \"0\": must be greater than zero";
+        check(claim(json!({"requests": {"storage": "0"}})), at, &[none]);
         let service = |kind: &str, port: i64| {
             object("v1", "Service", json!({"type": kind, "ports": [{"port": 80, "nodePort": port}]}))
         };
-        check(service("NodePort", 30_080), &[]);
-        check(
-            service("ClusterIP", 30_080),
-            &["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"],
-        );
-        check(
-            service("NodePort", 70_000),
-            &["spec.ports[0].nodePort: Invalid value: 70000: must be between 1 and 65535, inclusive"],
-        );
-        check(
-            service("NodePorts", 0),
-            &[
-                "spec.type: Unsupported value: \"NodePorts\": supported values: \"ClusterIP\", \"ExternalName\", \"LoadBalancer\", \"NodePort\"",
-            ],
-        );
+        let at = "spec.ports[0].nodePort: ";
+        check(service("NodePort", 30_080), at, &[]);
+        check(service("ClusterIP", 30_080), at, &["Forbidden: may not be used when `type` is 'ClusterIP'"]);
+        check(service("NodePort", 70_000), at, &["Invalid value: 70000: must be between 1 and 65535, inclusive"]);
+        let types = "\"ClusterIP\", \"ExternalName\", \"LoadBalancer\", \"NodePort\"";
+        let unknown = format!("\"NodePorts\": supported values: {types}");
+        check(service("NodePorts", 0), "spec.type: Unsupported value: ", &[&unknown]);
     }
 }

@@ -8,9 +8,9 @@ use headroom_admission::settings::ServerVersion;
 use headroom_objects::document;
 use serde_json::Value;
 
-use super::{Amount, LimitRangeProblems, Owner};
+use super::{Amount, Owner, Problems};
 
-impl LimitRangeProblems {
+impl Problems {
     /// The resources of a pod as a whole: once the API server has completed them, if this is a pod that was `written`.
     pub(super) fn of_pod_level(&mut self, pod: &Value, path: &str, written: Option<&Value>) {
         let Some(resources) = pod.pointer("/spec/resources").filter(|resources| resources.is_object()) else { return };
