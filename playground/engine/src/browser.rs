@@ -36,7 +36,7 @@ pub fn simulate(input: &str) -> String {
 /// Evaluates what is in the panels: `Play` in, `Outcome` out.
 #[wasm_bindgen]
 pub fn evaluate(input: &str) -> String {
-    answer(read(input).map(|play| MEMO.with_borrow_mut(|memo| play.evaluate_again(memo))))
+    answer(read(input).map(|play| MEMO.with_borrow_mut(|memo| play.evaluate(memo))))
 }
 
 /// The files by which kwctl decides again what was decided about the first object that is wanted: `Play` in, `Replay` out.

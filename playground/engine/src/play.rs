@@ -129,12 +129,7 @@ pub struct Scene {
 }
 
 impl Play {
-    pub fn evaluate(&self) -> Outcome {
-        self.evaluate_again(&mut Memo::default())
-    }
-
-    /// The same where most of the panels was read before.
-    pub fn evaluate_again(&self, memo: &mut Memo) -> Outcome {
+    pub fn evaluate(&self, memo: &mut Memo) -> Outcome {
         let Scene { manifests, mut run, problems, .. } = self.scene(memo);
         let levels_before = levels(&mut run.cluster);
         let mut outcome = Outcome { rows: Vec::new(), details: Vec::new(), quotas: Vec::new(), problems };

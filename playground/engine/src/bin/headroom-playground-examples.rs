@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use headroom_playground::example::{Example, all};
+use headroom_playground::memo::Memo;
 
 fn main() -> ExitCode {
     match run() {
@@ -29,7 +30,7 @@ fn run() -> Result<(), String> {
     };
     let examples = all(Path::new(root))?;
     let text = if wants_outcomes {
-        let outcome = |example: &Example| (example.name.clone(), example.play().evaluate());
+        let outcome = |example: &Example| (example.name.clone(), example.play().evaluate(&mut Memo::default()));
         serde_json::to_string(&examples.iter().map(outcome).collect::<BTreeMap<_, _>>())
     } else {
         serde_json::to_string(&examples)

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use headroom_playground::example::{Example, all};
+use headroom_playground::memo::Memo;
 use headroom_playground::play::{Panel, Play};
 use headroom_playground::{answer, policy, read, replay};
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ fn every_example_can_be_evaluated_and_only_one_has_a_problem() {
     let examples = examples();
     assert!(examples.len() > 25, "there are examples");
     for example in examples {
-        let outcome = serde_json::to_value(example.play().evaluate()).unwrap();
+        let outcome = serde_json::to_value(example.play().evaluate(&mut Memo::default())).unwrap();
         assert!(outcome["details"][0].is_object(), "{}: {outcome:#}", example.name);
         let is_wrong = example.name == "wrong-settings";
         assert_eq!(outcome["problems"] == json!([]), !is_wrong, "{}: {}", example.name, outcome["problems"]);
@@ -31,7 +32,7 @@ fn the_shop_shows_a_refusal_a_change_and_a_warning() {
     let examples = examples();
     let shop = examples.first().unwrap();
     assert_eq!(shop.name, "shop");
-    let outcome = serde_json::to_value(shop.play().evaluate()).unwrap();
+    let outcome = serde_json::to_value(shop.play().evaluate(&mut Memo::default())).unwrap();
     let verdicts: Vec<&Value> = outcome["rows"].as_array().unwrap().iter().map(|row| &row["verdict"]).collect();
     assert_eq!(verdicts, ["rejected", "changed", "pods blocked"], "{outcome:#}");
     assert_eq!(outcome["problems"], json!([]));
@@ -41,7 +42,8 @@ fn the_shop_shows_a_refusal_a_change_and_a_warning() {
 
 fn play(panels: &[(Panel, &str)]) -> Value {
     let panels = panels.iter().map(|(panel, text)| (*panel, (*text).to_owned())).collect();
-    serde_json::to_value(Play { panels, namespace: "shop".to_owned(), from: 0, count: 10 }.evaluate()).unwrap()
+    let play = Play { panels, namespace: "shop".to_owned(), from: 0, count: 10 };
+    serde_json::to_value(play.evaluate(&mut Memo::default())).unwrap()
 }
 
 const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n";
@@ -84,7 +86,7 @@ fn what_is_there_already_makes_an_update() {
 fn only_the_details_that_were_asked_for_are_told() {
     let pods: Vec<String> = (0..30).map(|index| POD.replace("name: a}\n", &format!("name: a{index}}}\n"))).collect();
     let panels = HashMap::from([(Panel::Objects, pods.join("---\n"))]);
-    let outcome = Play { panels, namespace: String::new(), from: 10, count: 5 }.evaluate();
+    let outcome = Play { panels, namespace: String::new(), from: 10, count: 5 }.evaluate(&mut Memo::default());
     let details: Vec<usize> = outcome.details.iter().map(|detail| detail.row).collect();
     assert_eq!((outcome.rows.len(), details), (30, vec![10, 11, 12, 13, 14]));
     assert_eq!(outcome.rows[0].namespace, "default");
