@@ -382,15 +382,15 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_of_a_file_is_counted_and_one_that_has_a_status_keeps_it() {
+    fn a_quota_of_a_file_is_counted_and_one_of_the_cluster_or_with_a_status_keeps_what_it_has() {
         let counted = json!({"hard": {"pods": "5"}, "used": {"pods": "4"}});
-        let below = folder(vec![pod("a", "1"), pod("b", "500m")]);
+        let below = folder(vec![pod("a", "1"), pod("b", "500m"), quota("fresh", json!({}))]);
         let mut overlay =
             Overlay::new(folder(vec![quota("new", json!({})), quota("old", counted.clone())]), Some(Box::new(below)));
         let quotas = overlay.list(("v1", "ResourceQuota", Some("shop"))).unwrap();
         let status =
             |name: &str| quotas.iter().find(|quota| quota["metadata"]["name"] == name).unwrap()["status"].clone();
-        assert_eq!(status("old"), counted);
+        assert_eq!((status("old"), status("fresh")), (counted, json!({})));
         assert_eq!(
             status("new"),
             json!({"hard": {"requests.cpu": "4", "pods": "5", "count/widgets.example.com": "3"},
@@ -422,7 +422,9 @@ mod tests {
             let pods = overlay.list(("v1", "Pod", Some("shop"))).unwrap();
             pods.iter().map(cpu).collect()
         };
-        let mark = overlay.mark();
+        let (mark, nested) = (overlay.mark(), overlay.mark());
+        overlay.put(in_namespace(pod("a", "0"), "shop")).unwrap();
+        overlay.roll_back(nested);
         for (name, amount) in [("a", "2"), ("a", "3"), ("b", "4"), ("c", "5")] {
             overlay.put(in_namespace(pod(name, amount), "shop")).unwrap();
         }
@@ -436,13 +438,6 @@ mod tests {
         overlay.put(in_namespace(pod("a", "8"), "shop")).unwrap();
         overlay.roll_back(mark);
         assert_eq!(cpu(&mut overlay), json!(["1"]));
-    }
-
-    #[test]
-    fn a_quota_of_the_cluster_without_a_status_stays_without_one() {
-        let below = folder(vec![quota("fresh", json!({}))]);
-        let mut overlay = Overlay::new(Folder::default(), Some(Box::new(below)));
-        assert_eq!(overlay.list(("v1", "ResourceQuota", Some("shop"))).unwrap()[0]["status"], json!({}));
     }
 
     fn tenant_quota(name: &str, parent: Option<&str>, pods: &str) -> Value {

@@ -27,16 +27,14 @@ pub fn in_text(file: &Path, text: &str) -> Result<Value, String> {
     // The mutating policy has the settings that matter for pods.
     let is_mutating = |policy: &&Manifest| policy.object.pointer("/spec/mutating") == Some(&json!(true));
     let mutating: Vec<&Manifest> = policies.iter().copied().filter(is_mutating).collect();
-    match (mutating.as_slice(), policies.as_slice()) {
-        ([policy], _) | ([], [policy]) => {
-            Ok(policy.object.pointer("/spec/settings").cloned().unwrap_or_else(|| json!({})))
-        }
-        ([], []) if manifests.is_empty() => Ok(json!({})),
-        ([], []) => {
+    let counting = if mutating.is_empty() { policies } else { mutating };
+    match counting.as_slice() {
+        [policy] => Ok(policy.object.pointer("/spec/settings").cloned().unwrap_or_else(|| json!({}))),
+        [] if manifests.is_empty() => Ok(json!({})),
+        [] => {
             Err(format!("`{}` holds neither settings nor a ClusterAdmissionPolicy or AdmissionPolicy", file.display()))
         }
-        (several, all) => {
-            let several = if several.is_empty() { all } else { several };
+        several => {
             let names: Vec<&str> = several.iter().map(|policy| metadata(&policy.object, "name")).collect();
             let (file, names) = (file.display(), names.join(", "));
             Err(format!("`{file}` holds several policies ({names}): leave the one whose settings count"))
