@@ -112,7 +112,7 @@ fn run_growing(bench: &Bench, plain: &Value, objects: &[Value], settings: &Value
         for count in [1, 10, 100] {
             let (request, objects) = grow(plain.clone(), objects.to_vec(), count);
             let case = Case::new(format!("{PLAIN}, {count} {what}"), request, &never(), objects)?;
-            fuel.push(bench.run(case)?.fuel);
+            fuel.push(bench.run(case)?.measured.fuel);
         }
         budget(&format!("{PLAIN} with 1 of its {what}"), fuel.first().copied().unwrap_or_default(), PLAIN_FUEL);
         growths.push((what, fuel));
@@ -123,13 +123,13 @@ fn run_growing(bench: &Bench, plain: &Value, objects: &[Value], settings: &Value
     let estimated = |containers, what: &str, state| estimated_by(settings, containers, what, state);
     let [few, some, many] = [100, 1_000, 100_000].map(|images| {
         let what = format!("{images} images known");
-        estimated(2, &what, State::Warm { images, namespaces: 5 }).map(|cost| cost.fuel)
+        estimated(2, &what, State::Warm { images, namespaces: 5 }).map(|cost| cost.measured.fuel)
     });
     let (few, some, many) = (few?, some?, many?);
     budget("a pod with two estimated containers", few, ESTIMATED_FUEL);
     budget("the same with 1,000 images in history", some, PAGED_FUEL);
     budget("the same with 100,000 images in history", many, PAGED_FUEL);
-    let known = |containers| estimated(containers, KNOWN, WARM).map(|cost| cost.fuel);
+    let known = |containers| estimated(containers, KNOWN, WARM).map(|cost| cost.measured.fuel);
     growths.push(("estimated containers", vec![known(1)?, known(10)?, known(100)?]));
     exceeded.extend(run_histories(settings, estimated_by)?);
     exceeded.extend(growths.iter().filter_map(|(what, fuel)| superlinear(what, fuel)));

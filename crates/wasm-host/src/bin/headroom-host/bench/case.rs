@@ -47,15 +47,12 @@ pub fn in_namespace(namespace: &str, objects: impl IntoIterator<Item = Value>) -
 
 /// The cost of evaluating a case, and the policy's response.
 pub struct Cost {
-    pub fuel: u64,
-    pub out_of_fuel: bool,
-    pub memory: usize,
+    pub measured: Measured,
     pub payload: usize,
     /// The size of the policy's input: the payload and the host's answers.
     pub bytes: usize,
     pub host_calls: usize,
     pub work: Work,
-    pub response: Result<Vec<u8>, String>,
     /// Costs of the evaluation, and the median time of serde_json reading and printing the payload.
     pub times: Option<(Times, Duration)>,
 }
@@ -126,7 +123,7 @@ impl Bench {
         let expected = self.host.call("validate", &case.payload, &self.access, &mut cluster).response;
         let (cost, exchanges) = self.measure(u64::MAX, case).map_err(failed)?;
         // As values, because the order of audit annotations is random.
-        if json(&cost.response) != json(&Ok(expected.map_err(failed)?)) {
+        if json(&cost.measured.response) != json(&Ok(expected.map_err(failed)?)) {
             return Err(failed("the meter's answer is not the host's".to_owned()));
         }
         let call = GuestCall::new("validate", case.payload.clone());
@@ -151,20 +148,16 @@ impl Bench {
             exchange.answer
         };
         let call = GuestCall::new("validate", case.payload.clone());
-        let Measured { fuel, memory, out_of_fuel, response, .. } =
-            self.fuel.measure_within(most_fuel, &call, Box::new(host))?;
+        let measured = self.fuel.measure_within(most_fuel, &call, Box::new(host))?;
         let side = Arc::into_inner(side).ok_or("the guest is still running")?;
         let (cluster, exchanges) = side.into_inner().unwrap_or_else(PoisonError::into_inner);
         let answers = exchanges.iter().map(|exchange| exchange.answer.as_ref().map_or_else(String::len, Vec::len));
         let cost = Cost {
-            fuel,
-            out_of_fuel,
-            memory,
+            measured,
             payload: case.payload.len(),
             bytes: case.payload.len() + answers.sum::<usize>(),
             host_calls: exchanges.len(),
             work: cluster.work(),
-            response,
             times: None,
         };
         Ok((cost, exchanges))
@@ -173,19 +166,19 @@ impl Bench {
 
 impl Cost {
     pub fn fuel_per_byte(&self) -> f64 {
-        per_byte(self.fuel, self.bytes)
+        per_byte(self.measured.fuel, self.bytes)
     }
 
     pub fn memory_per_byte(&self) -> f64 {
-        per_byte(self.memory as u64, self.bytes)
+        per_byte(self.measured.memory as u64, self.bytes)
     }
 
     /// The verdict, and the bytes of messages to the user.
     pub fn verdict(&self) -> (&'static str, usize) {
-        if self.out_of_fuel {
+        if self.measured.out_of_fuel {
             return ("over", 0);
         }
-        let Ok(answer) = json(&self.response) else { return ("trapped", 0) };
+        let Ok(answer) = json(&self.measured.response) else { return ("trapped", 0) };
         let given = |field| answer.get(field).filter(|text| !text.is_null());
         let messages = ["message", "warnings"].map(|field| given(field).map_or(0, |text| text.to_string().len()));
         let verdict = match (answer.get("accepted"), answer.get("mutated_object")) {
@@ -213,9 +206,9 @@ fn print_row(name: &str, cost: &Cost) {
     print!(
         "{name:<56} {:>8} {:>11} {:>7.1} {:>8} {:>6.1} {:>5} {:>4} {:>10} {verdict:>8} {messages:>8}",
         cost.payload,
-        cost.fuel,
+        cost.measured.fuel,
         cost.fuel_per_byte(),
-        cost.memory / 1024,
+        cost.measured.memory / 1024,
         cost.memory_per_byte(),
         cost.host_calls,
         cost.work.live_calls,

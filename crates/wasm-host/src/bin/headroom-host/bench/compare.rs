@@ -17,13 +17,13 @@ pub fn run(bench: &Bench, other: &Bench, cases: Vec<Case>) -> Result<(), String>
         println!(
             "{:<50} {:>14} {:>13} {:>13} {:>13} {:>11} {:>11}  {}",
             case.name,
-            ratio(cost.fuel as f64, other_cost.fuel as f64, 0),
+            ratio(cost.measured.fuel as f64, other_cost.measured.fuel as f64, 0),
             both(|times| micros(times.start.time)),
             both(|times| micros(times.evaluation.time)),
             both(|times| micros(times.start.time + times.evaluation.time)),
             faults(|times| times.start.page_faults as f64),
             faults(|times| times.evaluation.page_faults as f64),
-            if same(&cost.response, &other_cost.response) { "same" } else { "differs" }
+            if same(&cost.measured.response, &other_cost.measured.response) { "same" } else { "differs" }
         );
     }
     Ok(())

@@ -6,6 +6,8 @@
 mod row;
 mod rows;
 
+use headroom_wasm_host::compiler::Measured;
+
 use super::case::{Bench, Case, Cost, in_namespace};
 
 /// The budget of any request, in addition to the budget for each byte.
@@ -63,21 +65,21 @@ fn excess(name: &str, cost: &Cost, is_product: bool) -> Vec<String> {
         true => (FUEL_OF_PRODUCT.max(FUEL_PER_BYTE_OF_PRODUCT * bytes as u64), MEMORY_OF_PRODUCT),
     };
     let mut excess = Vec::new();
-    if cost.fuel > most_fuel {
-        let at_least = if cost.out_of_fuel { "more than " } else { "" };
+    let Measured { fuel, memory, out_of_fuel, response, .. } = &cost.measured;
+    if *fuel > most_fuel {
+        let at_least = if *out_of_fuel { "more than " } else { "" };
         let per_byte = cost.fuel_per_byte();
-        excess.push(format!("{name}: takes {at_least}{} fuel, {per_byte:.0} a byte; budget {most_fuel}", cost.fuel));
+        excess.push(format!("{name}: takes {at_least}{fuel} fuel, {per_byte:.0} a byte; budget {most_fuel}"));
     }
-    if cost.memory > most_memory {
+    if *memory > most_memory {
         let per_byte = cost.memory_per_byte();
-        excess
-            .push(format!("{name}: takes {} bytes of memory, {per_byte:.1} a byte; budget {most_memory}", cost.memory));
+        excess.push(format!("{name}: takes {memory} bytes of memory, {per_byte:.1} a byte; budget {most_memory}"));
     }
     let (_, messages) = cost.verdict();
     if messages > MESSAGE_BYTES {
         excess.push(format!("{name}: messages of {messages} bytes; budget {MESSAGE_BYTES}"));
     }
-    if let (Err(trap), false) = (&cost.response, cost.out_of_fuel) {
+    if let (Err(trap), false) = (response, *out_of_fuel) {
         excess.push(format!("{name}: {trap}"));
     }
     excess
