@@ -12,7 +12,7 @@ use headroom_admission::json::{Node, json_string};
 use headroom_objects::cluster_reader::{
     ClusterReader, CompressedObject, EachCompressed, Events, LeftOut, List, ReadError, compressing,
 };
-use headroom_objects::kinds::{ApiKind, items, lifecycle, text};
+use headroom_objects::kinds::{ApiKind, items, lifecycle, set, text};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -29,7 +29,6 @@ const KEPT_CONCURRENCY: usize = 32;
 /// The API server itself gives up on a request after a minute.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A cluster, and the objects that were read from it.
 pub struct LiveCluster {
     runtime: Runtime,
     api: ApiClient,
@@ -206,8 +205,12 @@ impl LiveCluster {
             false => self.runtime.block_on(self.api.get(&path)),
         };
         match read {
-            // Metadata alone says that it is metadata.
-            Ok(object) => Ok(Some(typed(object, api_version, kind))),
+            Ok(mut object) => {
+                // Metadata alone says that it is metadata.
+                set(&mut object, "apiVersion", json!(api_version));
+                set(&mut object, "kind", json!(kind));
+                Ok(Some(object))
+            }
             Err(ApiError::NotFound(Missing::Object | Missing::Namespace)) => Ok(None),
             Err(error) => Err(problem(error, &api_kind.object_name(name), &api_kind, namespace)),
         }
@@ -420,14 +423,6 @@ fn query((api_version, kind, namespace): List<'_>) -> Query {
 /// True if only the existence of such objects matters, so that their contents are not read.
 fn is_confidential(kind: &str) -> bool {
     matches!(kind, "Secret" | "ConfigMap")
-}
-
-fn typed(mut object: Value, api_version: &str, kind: &str) -> Value {
-    if let Value::Object(fields) = &mut object {
-        fields.insert("apiVersion".to_owned(), json!(api_version));
-        fields.insert("kind".to_owned(), json!(kind));
-    }
-    object
 }
 
 fn in_scope(what: &str, kind: &ApiKind, namespace: Option<&str>) -> String {

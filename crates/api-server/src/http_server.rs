@@ -160,7 +160,7 @@ async fn answer_requests<R>(
             let response = match read(body, limits, &budgets.bodies).await {
                 // The bytes are counted until the request is answered.
                 Ok((body, _bytes)) => respond(Request::from_parts(parts, body)).await,
-                Err(status) => refusal(status, ""),
+                Err(status) => untyped(status, ""),
             };
             Ok::<_, Infallible>(held(response, limits, budgets.answers, deadline).await)
         }
@@ -191,16 +191,15 @@ async fn answer_requests<R>(
 }
 
 pub fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(body.into()));
-    *answer.status_mut() = status;
+    let mut answer = untyped(status, body);
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     answer
 }
 
-fn refusal(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = status;
-    response
+fn untyped(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    answer
 }
 
 /// An answer that counts until the client has read it or is given up, or another if there is no room for it.
@@ -216,7 +215,7 @@ async fn held(
     // A longer one than all may have is sent alone.
     let counted = bytes.len().saturating_sub(SMALL_ANSWER).min(limits.answers);
     let Ok(room) = answers.try_acquire_many_owned(u32::try_from(counted).unwrap_or(u32::MAX)) else {
-        return refusal(StatusCode::SERVICE_UNAVAILABLE, "too many answers are being sent; try again\n");
+        return untyped(StatusCode::SERVICE_UNAVAILABLE, "too many answers are being sent; try again\n");
     };
     let at_slowest = Duration::from_secs((bytes.len() / limits.slowest) as u64);
     deadline.send_replace(Some(Instant::now() + limits.patience + at_slowest));

@@ -83,7 +83,6 @@ pub fn knows(moment: Instant) {
     _ = PULSE.try_with(|pulse| *locked(&pulse.known) = Some(moment));
 }
 
-/// The age of what each watch knows.
 impl Collector for Parts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let help = "Time since the API server last confirmed what a watch knows";

@@ -53,7 +53,6 @@ impl ReadError {
         matches!(self, Self::UnknownKind { .. })
     }
 
-    /// Puts the consequence in front of the problem.
     pub fn context(self, consequence: &str) -> Self {
         let problem = format!("{consequence}: {self}");
         match self {
@@ -160,7 +159,6 @@ pub fn answer<S: ClusterReader + ?Sized>(cluster: &mut S, call: &HostCall<'_>) -
     if call.is_live { as_returned(object, call) } else { list_of(call, vec![object]) }
 }
 
-/// The list of objects that answers a call.
 pub fn list_of(call: &HostCall<'_>, objects: Vec<String>) -> Result<String, ReadError> {
     let HostCall { api_version, kind, .. } = call;
     // Names of kinds need no escapes.

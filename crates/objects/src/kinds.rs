@@ -163,7 +163,6 @@ pub fn items<'o>(object: &'o Value, at: &str) -> impl Iterator<Item = &'o Value>
     object.pointer(at).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Sets a field of an object.
 pub fn set(object: &mut Value, field: &str, value: Value) {
     if let Value::Object(fields) = object {
         fields.insert(field.to_owned(), value);

@@ -49,7 +49,6 @@ enum Counted {
     PageFaults,
 }
 
-/// A compiled policy whose evaluations can be measured.
 pub struct Compiled {
     engine: Engine,
     policy: InstancePre<Side>,

@@ -28,7 +28,6 @@ pub struct HostCall {
     pub payload: Vec<u8>,
 }
 
-/// One host call, and the answer to the guest.
 #[derive(Debug, Clone)]
 pub struct Exchange {
     pub call: HostCall,
@@ -55,7 +54,6 @@ pub const NO_MEMORY: &str = "the guest exports no memory";
 const SUCCESS: i32 = 0;
 const BAD_FILE: i32 = 8;
 
-/// The host's side of a call.
 pub struct Side {
     call: Arc<GuestCall>,
     answer: Answer,

@@ -77,7 +77,6 @@ pub fn generate(is_written: bool) -> Result<()> {
     faults.end("generated files are up to date")
 }
 
-/// The chart's README with its tables.
 fn readme_with_tables(chart: &Chart) -> Result<(String, String)> {
     let path = format!("{CHART}/README.md");
     let with_values = with_table(&read(&path)?, "values", &table_of_values()?)?;

@@ -98,7 +98,6 @@ pub fn panel_of(object: &Value) -> Panel {
     }
 }
 
-/// The objects as a text of several documents.
 pub fn documents(objects: &[&Value]) -> String {
     objects.iter().map(|object| yaml::write(object)).collect::<Vec<_>>().join("---\n")
 }

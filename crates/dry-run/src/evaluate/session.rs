@@ -22,7 +22,6 @@ pub struct Exchange {
     answer: Result<String, String>,
 }
 
-/// The session of some exchanges.
 pub fn text(exchanges: &[Exchange]) -> String {
     if exchanges.is_empty() {
         return format!("{HEAD}[]\n");

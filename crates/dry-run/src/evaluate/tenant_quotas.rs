@@ -261,11 +261,9 @@ fn as_reviewed(request: &Value, object: &Value) -> Value {
     fill(&mut object, "name", name);
     // Unlike the review's own, by which an audit is known.
     fill(&mut object, "uid", format!("{}1", request::UID));
-    if let Value::Object(fields) = &mut review {
-        fields.insert("object".to_owned(), object);
-        if let Some(old) = fields.get_mut("oldObject").filter(|old| old.is_object()) {
-            fill(old, "resourceVersion", "1".to_owned());
-        }
+    set(&mut review, "object", object);
+    if let Some(old) = review.get_mut("oldObject") {
+        fill(old, "resourceVersion", "1".to_owned());
     }
     review
 }

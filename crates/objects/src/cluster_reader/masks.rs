@@ -18,7 +18,6 @@ const LAST_APPLIED: (&str, LeftOut) =
 /// The path of the value itself.
 const WHOLE: &str = "";
 
-/// Drops the bookkeeping of an object.
 pub fn without_bookkeeping(object: &mut Value) {
     BOOKKEEPING.leave_out(object);
 }

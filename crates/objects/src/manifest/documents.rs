@@ -20,7 +20,6 @@ pub fn read(text: &str) -> Vec<Document> {
     read_with(text, &mut parse)
 }
 
-/// Reads a YAML document.
 pub fn parse(document: &str) -> Parsed {
     // A list of all pods of a cluster is long; but without anchors no text has more values than it has bytes.
     yaml::read(document, document.len().max(LEAST_BUDGET))

@@ -112,7 +112,6 @@ impl Run {
     }
 }
 
-/// The claim that a template describes.
 fn claim([api_version, kind]: [&str; 2], namespace: &str, template: &Value) -> Value {
     let mut metadata = template.get("metadata").cloned().unwrap_or_else(|| json!({}));
     if let Value::Object(fields) = &mut metadata {

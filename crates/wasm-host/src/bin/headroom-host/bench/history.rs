@@ -22,7 +22,6 @@ const NAMESPACE: &str = "headroom";
 const WORKLOAD: &str = "plain-7b89ff4ccb";
 const CONTAINER: &str = "nginx";
 
-/// The history of the containers' images.
 #[derive(Debug, Clone, Copy)]
 pub enum State {
     /// No collector has run yet.

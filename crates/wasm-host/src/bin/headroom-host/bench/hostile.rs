@@ -57,7 +57,6 @@ pub fn run(bench: &Bench) -> Result<Vec<String>, String> {
     Ok(exceeded)
 }
 
-/// The exceeded parts of the budget.
 fn excess(name: &str, cost: &Cost, is_product: bool) -> Vec<String> {
     let bytes = cost.bytes;
     let (most_fuel, most_memory) = match is_product {

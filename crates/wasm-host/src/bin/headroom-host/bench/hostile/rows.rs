@@ -332,7 +332,6 @@ fn with_quotas(row: Row, size: Size, hard: &Value) -> Row {
     size.names().iter().fold(row, |row, name| row.with_object(scoped_quota(name, hard.clone(), Value::Null)))
 }
 
-/// A StatefulSet with so many claims.
 fn stateful_set(size: Size) -> Row {
     let claim = |name: &str| {
         format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{"resources":{{"requests":{{"storage":"1Gi"}}}}}}}}"#)
