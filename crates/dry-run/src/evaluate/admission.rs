@@ -165,18 +165,14 @@ impl Admission {
         cluster: &mut dyn ClusterReader,
     ) -> (&ParsedSettings, Option<&ParsedSettings>) {
         let matching: Vec<&Policy> = self.policies.iter().filter(|policy| policy.matches(request, cluster)).collect();
-        // What a policy that fills in leaves, one that only validates has nothing to add to but the plugins' bounds.
-        let filling = |is_monitored| {
-            matching.iter().find(|policy| policy.is_mutating && policy.is_monitored == is_monitored).copied()
-        };
-        let validating = || matching.iter().find(|policy| !policy.is_mutating && !policy.is_monitored).copied();
-        let deciding = filling(false).or_else(validating);
-        let monitoring = filling(true).filter(|_| deciding.is_none());
+        let deciding = filling_first(matching.iter().copied().filter(|policy| !policy.is_monitored));
+        let monitoring = matching.into_iter().find(|policy| policy.is_monitored && policy.is_mutating);
+        let monitoring = monitoring.filter(|_| deciding.is_none());
         (deciding.map_or(&self.parsed_in_tree, |policy| &policy.parsed), monitoring.map(|policy| &policy.parsed))
     }
 
     /// The policies that speak for all that is asked about. A policy of one namespace speaks for no other.
-    fn speaking(&self) -> impl Iterator<Item = &Policy> {
+    fn speaking(&self) -> impl Iterator<Item = &Policy> + Clone {
         let of_all =
             |policy: &&Policy| policy.namespace().is_empty() || self.namespace.as_deref() == Some(policy.namespace());
         self.policies.iter().filter(of_all)
@@ -184,14 +180,12 @@ impl Admission {
 
     /// The settings that a policy has, for what is not decided by them: those that fill in, or else any.
     pub fn settings(&self) -> Option<&Value> {
-        let filling = self.speaking().find(|policy| policy.is_mutating);
-        filling.or_else(|| self.speaking().next()).map(|policy| &policy.settings)
+        filling_first(self.speaking()).map(|policy| &policy.settings)
     }
 
     /// The settings that decide new pods, where all policies match.
     pub fn deciding_settings(&self) -> &Value {
-        let enforcing = || self.speaking().filter(|policy| !policy.is_monitored);
-        let deciding = enforcing().find(|policy| policy.is_mutating).or_else(|| enforcing().next());
+        let deciding = filling_first(self.speaking().filter(|policy| !policy.is_monitored));
         deciding.map_or(&self.in_tree, |policy| &policy.settings)
     }
 
@@ -353,6 +347,11 @@ impl Policy {
             holds("apiGroups", group) && holds("resources", resource) && holds("operations", operation)
         })
     }
+}
+
+/// The policy that counts: to what one that fills in leaves, one that only validates adds nothing but the plugins' bounds.
+fn filling_first<'p>(mut policies: impl Iterator<Item = &'p Policy> + Clone) -> Option<&'p Policy> {
+    policies.clone().find(|policy| policy.is_mutating).or_else(|| policies.next())
 }
 
 /// True if a selector selects labels; one that is absent or empty selects all.
