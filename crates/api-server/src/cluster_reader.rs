@@ -16,7 +16,7 @@ use headroom_objects::kinds::{ApiKind, items, lifecycle, set, text};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::api_client::{ApiClient, ApiError, ListOptions, Missing, text_at, value};
+use crate::api_client::{ApiClient, ApiError, ListOptions, Missing, text_at};
 use crate::api_path::ApiPath;
 use crate::kept_lists::{KeptList, KeptLists};
 use crate::kubeconfig::{self, Chosen};
@@ -101,19 +101,6 @@ impl LiveCluster {
         }))
     }
 
-    /// Hands over objects that are not kept.
-    fn visit_with(
-        &self,
-        kind: &ApiKind,
-        namespace: Option<&str>,
-        options: ListOptions<'_>,
-        each: &mut dyn FnMut(Value),
-    ) -> Result<(), ReadError> {
-        let each = |object: Node<'_>| value(object).into_iter().for_each(&mut *each);
-        let listed = self.runtime.block_on(self.api.for_each(&path_of(kind, namespace), options, each));
-        listed.map(drop).map_err(|error| problem(error, &kind.qualified(), kind, namespace))
-    }
-
     /// Asks the API server for its version. So there is one error, and not one for each read, if it does not answer.
     pub fn greet(&mut self) -> Result<(), String> {
         if let Some(version) = self.runtime.block_on(self.api.greet(&self.server))? {
@@ -132,23 +119,22 @@ impl LiveCluster {
     fn go_on(&mut self, list: List<'_>, ahead: Listed, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         let resource = self.kind(list.0, list.1);
         let (api, mut next, mut second) = (&self.api, ahead.next, Vec::new());
+        let whole = options_of(list.1);
         self.runtime.block_on(async {
             if !next.is_empty() {
                 // An API server forgets after minutes where a list goes on. Then all of it is read again.
-                next = match pages(api, &resource, list, &next, 1, &mut |object| {
-                    second.push(CompressedObject::from(&object))
-                })
-                .await
-                {
+                let page = ListOptions { most: 1, from: &next, ..whole };
+                let keep = &mut |object| second.push(CompressedObject::from(&object));
+                next = match pages(api, &resource, list, page, keep).await {
                     Ok(further) => further,
-                    Err(_) => return pages(api, &resource, list, "", usize::MAX, each).await.map(drop),
+                    Err(_) => return pages(api, &resource, list, whole, each).await.map(drop),
                 };
             }
             ahead.objects.iter().chain(&second).map(CompressedObject::value).for_each(&mut *each);
             if next.is_empty() {
                 return Ok(());
             }
-            pages(api, &resource, list, &next, usize::MAX, each).await.map(drop)
+            pages(api, &resource, list, ListOptions { from: &next, ..whole }, each).await.map(drop)
         })
     }
 
@@ -254,7 +240,7 @@ impl ClusterReader for LiveCluster {
                 Some(read) => read,
                 None => {
                     let resource = self.kind(list.0, list.1);
-                    self.runtime.block_on(pages(&self.api, &resource, list, "", usize::MAX, each)).map(drop)
+                    self.runtime.block_on(pages(&self.api, &resource, list, options_of(list.1), each)).map(drop)
                 }
             },
         };
@@ -270,16 +256,15 @@ impl ClusterReader for LiveCluster {
     }
 
     fn visit_events(&mut self, events: Events<'_>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
-        let Events { namespace, reason, most } = events;
-        let kind = ApiKind::new("v1", "Event");
-        let selector = format!("reason={reason}");
-        let options = ListOptions { page_size: PAGE_SIZE, field_selector: &selector, most, ..ListOptions::WHOLE };
-        self.visit_with(&kind, namespace, options, each)
+        let (list, selector) = (("v1", "Event", events.namespace), format!("reason={}", events.reason));
+        let options = ListOptions { field_selector: &selector, most: events.most, ..options_of("Event") };
+        self.runtime.block_on(pages(&self.api, &ApiKind::new("v1", "Event"), list, options, each)).map(drop)
     }
 
     fn visit_configs(&mut self, namespace: Option<&str>, each: &mut dyn FnMut(Value)) -> Result<(), ReadError> {
         let options = ListOptions { page_size: PAGE_SIZE, ..ListOptions::WHOLE };
-        self.visit_with(&ApiKind::new("v1", "ConfigMap"), namespace, options, each)
+        let list = ("v1", "ConfigMap", namespace);
+        self.runtime.block_on(pages(&self.api, &ApiKind::new("v1", "ConfigMap"), list, options, each)).map(drop)
     }
 
     /// Reads a page of each list; the rest of a longer one is read when it is asked for, because it may be most of a large cluster.
@@ -292,7 +277,8 @@ impl ClusterReader for LiveCluster {
             let Some(kept) = kept else {
                 let mut objects = Vec::new();
                 let keep = &mut |object| objects.push(CompressedObject::from(&object));
-                let read = pages(api, &resource, *list, "", 1, keep).await;
+                let page = ListOptions { most: 1, ..options_of(list.1) };
+                let read = pages(api, &resource, *list, page, keep).await;
                 return (*list, path, read.map(|next| Some(Listed { objects, next })));
             };
             let read = take_current(kept, api, &resource, *list).await;
@@ -339,17 +325,14 @@ impl ClusterReader for LiveCluster {
     }
 }
 
-/// Hands over the objects of a list page by page, beginning with the page at `from`, until there are as many as `most`. Returns
-/// where the next page begins.
+/// Hands over the objects of a list page by page. Returns where the next page begins.
 async fn pages(
     api: &ApiClient,
     resource: &ApiKind,
     (api_version, kind, namespace): List<'_>,
-    from: &str,
-    most: usize,
+    options: ListOptions<'_>,
     each: &mut dyn FnMut(Value),
 ) -> Result<String, ReadError> {
-    let options = ListOptions { most, from, ..options_of(kind) };
     let each = |item: Node<'_>| {
         let object = serde_json::from_str(&cleaned(item, (api_version, kind), &LeftOut::Nothing));
         object.into_iter().for_each(&mut *each);
