@@ -18,8 +18,6 @@ mod measured;
 mod settle;
 pub mod tenant_quotas;
 
-mod unfinished;
-
 mod run;
 
 use headroom_admission::cluster::lookup::Lookup;
