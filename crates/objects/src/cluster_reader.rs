@@ -6,7 +6,6 @@
 mod compressed_object;
 pub mod folder;
 mod left_out;
-mod masks;
 
 use headroom_admission::cluster::lookup::HostCall;
 use headroom_admission::json::Document;
@@ -14,8 +13,7 @@ use serde_json::Value;
 
 pub use compressed_object::CompressedObject;
 pub use folder::Folder;
-pub use left_out::LeftOut;
-pub use masks::without_bookkeeping;
+pub use left_out::{LeftOut, without_bookkeeping};
 
 use crate::kinds::{ApiKind, metadata};
 
@@ -174,5 +172,5 @@ pub fn list_of(call: &HostCall<'_>, objects: Vec<String>) -> Result<String, Read
 /// An object as the host passes it on.
 fn as_returned(object: String, call: &HostCall<'_>) -> Result<String, ReadError> {
     let document = Document::own(object.into_bytes()).map_err(|malformed| malformed.to_string())?;
-    Ok(masks::masked(document.root(), call.field_masks))
+    Ok(left_out::masked(document.root(), call.field_masks))
 }

@@ -1,4 +1,7 @@
 //! Fields that nobody reads, which are left out of objects: of texts as they arrive, so that no value is made of them.
+//!
+//! Also objects as the host passes them on: pruned to the fields that a policy asks it for, without the API server's bookkeeping. A
+//! path of keys is about everything below it and passes through lists. Type and metadata always stay.
 
 use headroom_admission::json::{Node, write_string};
 use serde_json::Value;
@@ -16,7 +19,7 @@ pub enum LeftOut {
 
 impl LeftOut {
     /// The part of a field that is left out; none if that is all of it.
-    pub(super) fn inside(&self, field: &str) -> Option<&Self> {
+    fn inside(&self, field: &str) -> Option<&Self> {
         match self {
             Self::Fields(all, parts) => (!all.contains(&field))
                 .then(|| parts.iter().find(|(of, _)| *of == field).map_or(&Self::Nothing, |(_, part)| part)),
@@ -73,11 +76,7 @@ impl LeftOut {
 
 /// Appends an object or a list out of the values that `write` appends, which returns false for those that it leaves out; other values
 /// as they are. Items have no name.
-pub(super) fn write_parts(
-    of: Node<'_>,
-    to: &mut String,
-    write: &mut dyn FnMut(Option<&str>, Node<'_>, &mut String) -> bool,
-) {
+fn write_parts(of: Node<'_>, to: &mut String, write: &mut dyn FnMut(Option<&str>, Node<'_>, &mut String) -> bool) {
     let mut append = |name: Option<&str>, part: Node<'_>, to: &mut String| {
         let before = to.len();
         if !to.ends_with(['{', '[']) {
@@ -108,6 +107,52 @@ pub(super) fn write_parts(
     }
 }
 
+const ALWAYS: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// They repeat the object in other words: who manages which field, and what was last applied.
+const BOOKKEEPING: LeftOut =
+    LeftOut::Fields(&[], &[("metadata", LeftOut::Fields(&["managedFields"], &[LAST_APPLIED]))]);
+const LAST_APPLIED: (&str, LeftOut) =
+    ("annotations", LeftOut::Fields(&["kubectl.kubernetes.io/last-applied-configuration"], &[]));
+
+/// The path of the value itself.
+const WHOLE: &str = "";
+
+pub fn without_bookkeeping(object: &mut Value) {
+    BOOKKEEPING.leave_out(object);
+}
+
+/// The text of what `masks` name of an object, without its bookkeeping; of all of it if there are none.
+pub fn masked(object: Node<'_>, masks: &[&str]) -> String {
+    let mut paths = if masks.is_empty() { vec![WHOLE] } else { ALWAYS.to_vec() };
+    paths.extend(masks);
+    let mut text = String::new();
+    write_masked(object, &paths, &BOOKKEEPING, &mut text);
+    text
+}
+
+fn write_masked(value: Node<'_>, kept: &[&str], dropped: &LeftOut, to: &mut String) {
+    if kept.contains(&WHOLE) {
+        return LeftOut::write_rest(&[dropped], value, to);
+    }
+    write_parts(value, to, &mut |name, part, to| {
+        let Some(name) = name else {
+            write_masked(part, kept, dropped, to);
+            return true;
+        };
+        let kept: Vec<&str> = kept.iter().filter_map(|path| below(path, name)).collect();
+        let Some(dropped) = dropped.inside(name).filter(|_| !kept.is_empty()) else { return false };
+        write_masked(part, &kept, dropped, to);
+        true
+    });
+}
+
+/// The part of a path below a field; none if it does not lead there. Names of annotations have points too.
+fn below<'p>(path: &'p str, field: &str) -> Option<&'p str> {
+    let rest = path.strip_prefix(field)?;
+    if rest.is_empty() { Some(WHOLE) } else { rest.strip_prefix('.') }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,5 +179,33 @@ mod tests {
         let (mut text, whole) = (String::new(), document(&whole).unwrap());
         LeftOut::write_rest(&[&PARTS, &LeftOut::Nothing], whole.root(), &mut text);
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), rest);
+    }
+
+    fn check(masks: &[&str], object: Value, expected: Value) {
+        let pruned = masked(document(&object).unwrap().root(), masks);
+        assert_eq!(serde_json::from_str::<Value>(&pruned).unwrap(), expected, "{masks:?}");
+    }
+
+    #[test]
+    fn a_path_keeps_what_is_below_it_and_passes_through_lists() {
+        let quota = json!({"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}, "scopes": []}, "status": {}});
+        check(
+            &["spec.hard"],
+            quota.clone(),
+            json!({"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}),
+        );
+        check(&[], quota.clone(), quota.clone());
+        check(&["spce"], quota, json!({"kind": "ResourceQuota", "metadata": {"name": "q"}}));
+        check(
+            &["spec.containers.name"],
+            json!({"spec": {"containers": [{"name": "a", "image": "b"}]}}),
+            json!({"spec": {"containers": [{"name": "a"}]}}),
+        );
+        check(
+            &["spec"],
+            json!({"metadata": {"managedFields": [{}], "annotations": {"a": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"}}}),
+            json!({"metadata": {"annotations": {"a": "b"}}}),
+        );
+        check(&["spec", "spec.hard"], json!({"spec": {"a": 1}}), json!({"spec": {"a": 1}}));
     }
 }
