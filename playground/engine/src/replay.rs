@@ -47,7 +47,7 @@ pub fn files(play: &Play) -> Result<Files, String> {
     let script = format!(
         "#!/bin/sh\n# {}: {}\n{command} annotated-policy.wasm\n",
         decision.object.replace('\n', " "),
-        decision.verdict.name()
+        decision.verdict
     );
     files.push(File { name: "replay.sh".to_owned(), text: script });
     Ok(Files { name, files })

@@ -56,13 +56,13 @@ pub fn add(page: &mut Page, decision: &ObjectDecision, paint: Paint) {
 }
 
 pub fn verdict(decision: &ObjectDecision, paint: Paint) -> String {
-    let name = decision.verdict.name();
+    let name = decision.verdict.to_string();
     match decision.verdict {
-        Verdict::Admitted => paint.green(name),
-        Verdict::Changed => paint.cyan(name),
-        Verdict::PodsBlocked => paint.yellow(name),
-        Verdict::NotChecked => paint.dim(name),
-        Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.red(name),
+        Verdict::Admitted => paint.green(&name),
+        Verdict::Changed => paint.cyan(&name),
+        Verdict::PodsBlocked => paint.yellow(&name),
+        Verdict::NotChecked => paint.dim(&name),
+        Verdict::Rejected | Verdict::Invalid | Verdict::Error => paint.red(&name),
     }
 }
 
@@ -89,5 +89,5 @@ fn bounds_text(check: &CheckedBound, paint: Paint) -> String {
     let CheckedBound { edge, bound, range, holds, .. } = check;
     let verb = if *holds { "met" } else { "not met" };
     let painted = if *holds { paint.green(verb) } else { paint.red(verb) };
-    format!("{} {bound} {painted} ({range})", edge.name())
+    format!("{edge} {bound} {painted} ({range})")
 }

@@ -2,6 +2,8 @@
 //!
 //! The core decides whether one is broken.
 
+use std::fmt;
+
 use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_admission::json::Malformed;
@@ -40,15 +42,14 @@ pub enum Edge {
     Ratio,
 }
 
-impl Edge {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Ratio => "ratio",
-        }
+/// As in JSON.
+impl fmt::Display for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
+}
 
+impl Edge {
     fn of(fault: &LimitFault) -> Self {
         match fault {
             LimitFault::NoRequestForMin { .. } | LimitFault::BelowMin { .. } => Self::Min,

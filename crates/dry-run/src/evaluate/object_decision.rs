@@ -107,17 +107,10 @@ pub enum Verdict {
     Error,
 }
 
-impl Verdict {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NotChecked => "not checked",
-            Self::Admitted => "admitted",
-            Self::Changed => "changed",
-            Self::PodsBlocked => "pods blocked",
-            Self::Rejected => "rejected",
-            Self::Invalid => "invalid",
-            Self::Error => "error",
-        }
+/// As in JSON.
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -169,14 +162,10 @@ pub enum Topic {
     MissingContext,
 }
 
-impl Topic {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Limits => "limits",
-            Self::Quota => "quota",
-            Self::Invalid => "invalid",
-            Self::MissingContext => "missing-context",
-        }
+/// As in JSON.
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 

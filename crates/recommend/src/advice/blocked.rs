@@ -4,6 +4,7 @@ use std::fmt;
 
 use headroom_admission::amount::Quantity;
 use headroom_admission::truncate::count_of;
+use headroom_dry_run::evaluate::Verdict;
 use serde::Serialize;
 
 use crate::advice::amounts::text;
@@ -13,7 +14,7 @@ use crate::advice::amounts::text;
 #[serde(rename_all = "camelCase")]
 pub struct Blocked {
     /// `pods blocked`, `rejected` or `invalid`
-    pub verdict: &'static str,
+    pub verdict: Verdict,
     /// In the words of `check`.
     pub reasons: Vec<String>,
     /// The first workloads of the namespace that got more in the same run before, such as `deployment/web`, and how many did.

@@ -258,7 +258,7 @@ impl AdviceTrial<'_> {
         let after = after.filter(|(_, quotas)| quotas.iter().any(|quota| short.contains(quota.as_str())));
         let after: Vec<&String> = after.map(|(workload, _)| workload).collect();
         Blocked {
-            verdict: evaluation.verdict.name(),
+            verdict: evaluation.verdict,
             reasons: reasons.collect(),
             after: after.iter().take(MAX_NAMED).copied().cloned().collect(),
             after_count: after.len(),

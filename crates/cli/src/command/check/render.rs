@@ -53,12 +53,13 @@ impl CheckedObject {
     /// The reasons why it is rejected, invalid, or cannot be evaluated, and why its pods are blocked: the topic, the object
     /// concerned, and the lines of each.
     pub fn against(&self) -> impl Iterator<Item = (String, Vec<&str>)> {
-        let reasons =
-            self.decision.reasons.iter().map(|reason| {
-                (format!("{}: ", reason.topic.name()), reason.lines.iter().map(String::as_str).collect())
-            });
+        let reasons = self
+            .decision
+            .reasons
+            .iter()
+            .map(|reason| (format!("{}: ", reason.topic), reason.lines.iter().map(String::as_str).collect()));
         let blocking = self.decision.warnings.iter().filter_map(|warning| {
-            Some((format!("{}: {}", warning.blocks_pods?.name(), warning.about), vec![warning.text.as_str()]))
+            Some((format!("{}: {}", warning.blocks_pods?, warning.about), vec![warning.text.as_str()]))
         });
         reasons.chain(blocking)
     }
@@ -275,12 +276,8 @@ pub fn markdown(entries: &[CheckedObject]) -> String {
         let lines = details.iter().cloned().chain(group.others()).map(|line| markdown_cell(&line));
         let command = group.why().map(|command| format!("<code>{}</code>", markdown_cell(&command.to_string())));
         let why = lines.chain(command).collect::<Vec<_>>().join("<br>");
-        text.push_str(&format!(
-            "| {} | {}<br>{} | {why} |\n",
-            verdict.name(),
-            markdown_cell(object),
-            markdown_cell(&origin.to_string())
-        ));
+        let (object, origin) = (markdown_cell(object), markdown_cell(&origin.to_string()));
+        text.push_str(&format!("| {verdict} | {object}<br>{origin} | {why} |\n"));
     }
     match not_checked(entries) {
         Some(note) => format!("{text}\n{}\n", markdown_cell(&note)),
