@@ -4,10 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    host_call::CallbackRequest,
-    metadata::{ContextAwareResource, Metadata},
-};
+use crate::host_call::CallbackRequest;
+use crate::metadata::{ContextAwareResource, Metadata};
 
 const REPORTED: &str = "The violation has been reported.";
 

@@ -4,11 +4,9 @@
 //! Kubewarden's own crate gives no access to the store's fuel, and builds a good deal of wasmtime that nothing here uses.
 //! As in Kubewarden, every call has its own instance, and its cost includes that and `wapc_init`.
 
-use std::{
-    fs,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use wasmtime::{Cache, Caller, Config, Engine, Extern, Instance, InstancePre, Linker, Module, Store, Trap};
 

@@ -8,16 +8,14 @@ use std::{fs, path::Path, sync::mpsc, thread};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::access::Access;
+use crate::admission::{AdmissionRequest, AdmissionResponse};
 #[cfg(feature = "compiler")]
 use crate::compiler::Compiled;
+use crate::host_call::{CallbackRequest, HostCalls, NoCluster};
 #[cfg(feature = "interpreter")]
 use crate::interpreter::Interpreter;
-use crate::{
-    access::Access,
-    admission::{AdmissionRequest, AdmissionResponse},
-    host_call::{CallbackRequest, HostCalls, NoCluster},
-    protocol::{Answer, Exchange, GuestCall, HostCall},
-};
+use crate::protocol::{Answer, Exchange, GuestCall, HostCall};
 
 /// A loaded policy that can be evaluated any number of times, by its engine.
 pub enum PolicyHost {

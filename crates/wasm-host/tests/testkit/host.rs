@@ -3,16 +3,14 @@
 use std::{collections::BTreeSet, fs, process::Command, sync::Arc};
 
 use headroom_fixtures::request::{all_recorded, recorded};
-use headroom_wasm_host::{
-    access::Access,
-    admission::AdmissionRequest,
-    built::{policy, workspace_file},
-    cluster::Cluster,
-    compiler::Compiled,
-    host::PolicyHost,
-    host_call::CallbackRequest,
-    protocol::{GuestCall, HostCall},
-};
+use headroom_wasm_host::access::Access;
+use headroom_wasm_host::admission::AdmissionRequest;
+use headroom_wasm_host::built::{policy, workspace_file};
+use headroom_wasm_host::cluster::Cluster;
+use headroom_wasm_host::compiler::Compiled;
+use headroom_wasm_host::host::PolicyHost;
+use headroom_wasm_host::host_call::CallbackRequest;
+use headroom_wasm_host::protocol::{GuestCall, HostCall};
 use serde_json::json;
 
 fn plain_pod() -> AdmissionRequest {

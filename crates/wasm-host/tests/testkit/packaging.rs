@@ -2,11 +2,9 @@
 
 use std::{fs, process::Command};
 
-use headroom_wasm_host::{
-    artifacthub::package,
-    built::{policy, workspace_file},
-    metadata::Metadata,
-};
+use headroom_wasm_host::artifacthub::package;
+use headroom_wasm_host::built::{policy, workspace_file};
+use headroom_wasm_host::metadata::Metadata;
 use serde_json::{Map, Value, json};
 
 fn text(path: &str) -> String {

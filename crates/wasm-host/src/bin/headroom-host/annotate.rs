@@ -2,10 +2,8 @@
 
 use std::{fs, path::PathBuf};
 
-use headroom_wasm_host::{
-    host::PolicyHost,
-    metadata::{Metadata, USAGE},
-};
+use headroom_wasm_host::host::PolicyHost;
+use headroom_wasm_host::metadata::{Metadata, USAGE};
 
 #[derive(clap::Args)]
 pub struct Arguments {

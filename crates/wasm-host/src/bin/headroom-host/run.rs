@@ -1,21 +1,17 @@
 //! `run`: evaluates a request, and prints the response as one line of JSON.
 
-use std::{
-    collections::BTreeSet,
-    fmt::Display,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use headroom_wasm_host::{
-    access::Access,
-    admission::{AdmissionRequest, AdmissionResponse},
-    cluster::Cluster,
-    host::PolicyHost,
-    host_call::{HostCalls, NoCluster},
-    metadata::{ContextAwareResource, Metadata},
-    session::{Recorder, Replay},
-};
+use headroom_wasm_host::access::Access;
+use headroom_wasm_host::admission::{AdmissionRequest, AdmissionResponse};
+use headroom_wasm_host::cluster::Cluster;
+use headroom_wasm_host::host::PolicyHost;
+use headroom_wasm_host::host_call::{HostCalls, NoCluster};
+use headroom_wasm_host::metadata::{ContextAwareResource, Metadata};
+use headroom_wasm_host::session::{Recorder, Replay};
 use serde_json::{Value, json};
 
 #[derive(clap::Args)]

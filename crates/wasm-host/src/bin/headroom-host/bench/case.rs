@@ -1,19 +1,15 @@
 //! One row of the bench: a request, its cluster, and the cost of evaluating it.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use headroom_admission::cluster::usage::profile_layout::KIND;
-use headroom_wasm_host::{
-    access::Access,
-    admission::AdmissionRequest,
-    cluster::{Cluster, Work},
-    compiler::{Compiled, Measured, Spent},
-    host::{PolicyHost, answer},
-    protocol::{Exchange, GuestCall, HostCall},
-};
+use headroom_wasm_host::access::Access;
+use headroom_wasm_host::admission::AdmissionRequest;
+use headroom_wasm_host::cluster::{Cluster, Work};
+use headroom_wasm_host::compiler::{Compiled, Measured, Spent};
+use headroom_wasm_host::host::{PolicyHost, answer};
+use headroom_wasm_host::protocol::{Exchange, GuestCall, HostCall};
 use serde_json::Value;
 
 /// A request, and the objects in its namespace.
