@@ -1,8 +1,6 @@
 //! Test support: a real waPC host for the policy, and the environment of a policy in a cluster.
 //!
-//! Modules, each using only those before it: [`metadata`] (a policy's metadata), [`artifacthub`] (its publication), [`access`] (permissions for its host calls), [`admission`] (request and response), [`protocol`]
-//! (waPC without an engine), [`compiler`] (runs the wasm with Kubewarden's engine, and measures it), `interpreter` (runs it with
-//! another), [`host`] (runs it as Kubewarden does), [`built`] (the wasm of this workspace). The binary `headroom-host` offers them with the flags of `kwctl`.
+//! The binary `headroom-host` offers it with the flags of `kwctl`. Modules in reading order.
 
 pub mod metadata;
 
@@ -21,4 +19,4 @@ pub mod host;
 pub mod built;
 
 /// Host calls, and the sources of answers to them.
-pub use headroom_fixtures::{cluster, field_mask, host_call, session};
+pub use headroom_fixtures::{cluster, host_call, session};

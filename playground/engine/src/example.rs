@@ -88,7 +88,7 @@ impl Example {
 }
 
 /// The panel in which people look for an object.
-pub fn panel_of(object: &Value) -> Panel {
+fn panel_of(object: &Value) -> Panel {
     match object.get("kind").and_then(Value::as_str) {
         Some("LimitRange") => Panel::LimitRanges,
         Some("ResourceQuota") => Panel::Quotas,
@@ -98,7 +98,7 @@ pub fn panel_of(object: &Value) -> Panel {
     }
 }
 
-pub fn documents(objects: &[&Value]) -> String {
+fn documents(objects: &[&Value]) -> String {
     objects.iter().map(|object| yaml::write(object)).collect::<Vec<_>>().join("---\n")
 }
 
