@@ -14,15 +14,18 @@ mod validation;
 
 mod byte_warnings;
 mod kubectl_apply;
-mod measured;
 mod settle;
 pub mod tenant_quotas;
 
 mod run;
 
 use headroom_admission::cluster::lookup::Lookup;
+use headroom_admission::cluster::usage::{Percentile, Resource};
+use headroom_admission::estimate::Sources;
+use headroom_admission::image::ImageName;
 use headroom_admission::json::{Document, Malformed};
 use headroom_admission::limit_rules;
+use headroom_admission::request::Pod;
 use headroom_admission::settings::Mode;
 use headroom_admission::timestamp::Timestamp;
 use headroom_admission::verdict::Violation;
@@ -84,7 +87,7 @@ fn decide_on(
         evaluation.refused_as = filled.and_then(|text| serde_json::from_str(&text).ok());
     }
     if let Some(pod) = &decision.pod {
-        measured::add(&mut evaluation.containers, pod, &request, &context, &settings);
+        add_usage(&mut evaluation.containers, pod, &request, &context, &settings);
     }
     if settings.limit_ranges.mode != Mode::Off {
         let bounds = checked_bounds(&request, &decision, &context, &settings);
@@ -111,6 +114,38 @@ fn decide<'d>(
     };
     let now = || Timestamp::from_unix_seconds(clock::now());
     headroom_admission::evaluate(request, settings, fetched, fetch, now)
+}
+
+/// Adds to each estimated request the usage that it was made from, for people who want to see it. Values and pod are of the same
+/// containers.
+fn add_usage(
+    values: &mut [ContainerValues],
+    pod: &Pod<'_>,
+    request: &Request<'_>,
+    context: &Context<'_>,
+    settings: &Settings<'_>,
+) {
+    let settings = &settings.estimates;
+    for (ContainerValues { values, .. }, container) in values.iter_mut().zip(&pod.containers) {
+        let mut estimated = values.iter_mut().filter(|value| value.set_by == SetBy::Estimate).peekable();
+        let Ok(image) = ImageName::parse(&container.image) else { continue };
+        if estimated.peek().is_none() {
+            continue;
+        }
+        // Faults of a history were noted when the estimate was made.
+        let notes = &mut Vec::new();
+        let sources = Sources::find(&image, (request.workload_name(), &container.name), context, settings, notes);
+        for value in estimated {
+            let resource = Resource::ALL.into_iter().find(|resource| resource.name() == value.resource);
+            let chosen = resource.and_then(|resource| sources.choose(resource, settings, notes).0);
+            let Some(observed) = chosen.map(|chosen| chosen.observed) else { continue };
+            let percentiles = Percentile::PUBLISHED.into_iter();
+            let percentiles = percentiles.filter_map(|at| Some((at, observed.percentile(at).ok()?)));
+            let levels = percentiles.chain(observed.peak().ok().map(|peak| (Percentile::PEAK, peak)));
+            let told = levels.map(|(at, amount)| Measured { at: at.to_string(), amount: amount.to_string() });
+            value.usage = told.collect();
+        }
+    }
 }
 
 /// Hands a request, the decision on it, and all that was read for it to `answer`, for questions beside the decision.
