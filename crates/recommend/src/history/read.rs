@@ -153,7 +153,7 @@ pub async fn read_instant(
     match namespaces {
         Some(namespaces) => {
             for namespace in namespaces {
-                source.read(namespace, window, &mut take).await?;
+                source.read(&[namespace], window, &mut take).await?;
             }
         }
         None => {
