@@ -68,7 +68,7 @@ pub fn container_in<'o>(object: &'o Value, path: &[&str], (name, is_init): (&str
 }
 
 /// A custom resource with one pod template of its own, whose pods were read from what it owns.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct CustomResource {
     pub object: CompressedObject,
     /// From the object to the pod in it.

@@ -29,7 +29,7 @@ use headroom_workloads::program::{Setting, Told};
 const MUCH_THROTTLED: u64 = 5;
 
 /// An object that makes pods, a pod, or an image that does not run yet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Workload {
     pub api_version: String,

@@ -66,8 +66,8 @@ struct Peer {
 }
 
 impl Peer {
-    /// With the namespace and what its containers run.
-    fn of(workload: &Workload, object: &Value, hashes: &RandomState) -> Option<((String, String), Self)> {
+    /// With what its containers run.
+    fn of(workload: &Workload, object: &Value, hashes: &RandomState) -> Option<(String, Self)> {
         let pod = object.pointer(&in_pod(&workload.path, "spec"))?;
         let labels = object.pointer(&in_pod(&workload.path, "metadata/labels")).and_then(Value::as_object);
         let labels = labels.cloned().unwrap_or_default();
@@ -87,7 +87,7 @@ impl Peer {
         let mounts = fields(&["env", "envFrom", "volumeMounts"]);
         let environment = hashes.hash_one((format!("{:?}", pod.get("volumes")), mounts));
         let peer = Self { entry, name, labels, arguments, environment, database_of, cpu };
-        Some(((workload.key.namespace.clone(), images), peer))
+        Some((images, peer))
     }
 }
 
@@ -110,13 +110,33 @@ pub fn by_peers(
     cluster: &mut dyn ClusterReader,
     notes: &mut Vec<ReadError>,
 ) -> BTreeMap<usize, Kept> {
-    let (mut groups, hashes) = (BTreeMap::<(String, String), Vec<Peer>>::new(), RandomState::new());
+    // One namespace at a time: all the labels and Services of a large cluster are tens of megabytes.
+    let mut of_namespaces = BTreeMap::<&str, Vec<&Workload>>::new();
     for workload in workloads.iter().filter(|of| !of.shared_flags.iter().any(|flag| matches!(flag, Flag::Kept(_)))) {
-        let found = entries.get(workload.entry).and_then(|entry| Peer::of(workload, &entry.object.value(), &hashes));
-        found.into_iter().for_each(|(runs, peer)| groups.entry(runs).or_default().push(peer));
+        of_namespaces.entry(&workload.key.namespace).or_default().push(workload);
     }
-    let (mut found, mut services) = (BTreeMap::new(), BTreeMap::new());
-    for ((namespace, _), peers) in &groups {
+    let mut found = BTreeMap::new();
+    for (namespace, workloads) in of_namespaces {
+        find_in(namespace, &workloads, entries, cluster, notes, &mut found);
+    }
+    found
+}
+
+/// The same in a namespace.
+fn find_in(
+    namespace: &str,
+    workloads: &[&Workload],
+    entries: &[WorkloadEntry],
+    cluster: &mut dyn ClusterReader,
+    notes: &mut Vec<ReadError>,
+    found: &mut BTreeMap<usize, Kept>,
+) {
+    let (mut groups, hashes, mut services) = (BTreeMap::<String, Vec<Peer>>::new(), RandomState::new(), None);
+    for workload in workloads {
+        let peer = entries.get(workload.entry).and_then(|entry| Peer::of(workload, &entry.object.value(), &hashes));
+        peer.into_iter().for_each(|(runs, peer)| groups.entry(runs).or_default().push(peer));
+    }
+    for peers in groups.values() {
         // Not each Service for each pair: a tenant may have thousands of all.
         let mut selected = BTreeMap::<usize, Vec<u64>>::new();
         for idle in peers {
@@ -137,7 +157,7 @@ pub fn by_peers(
                     None
                 }
             };
-            let Some(services) = services.entry(namespace).or_insert_with(read).as_deref() else { continue };
+            let Some(services) = services.get_or_insert_with(read).as_deref() else { continue };
             let [own, switching] = [0, 1].map(|differs| selecting(services, &idle.labels, differs));
             let may_switch = |peer: &&Peer| {
                 let of_peer = selected.entry(peer.entry).or_insert_with(|| selecting(services, &peer.labels, 0));
@@ -151,5 +171,4 @@ pub fn by_peers(
             found.extend(twin.map(|twin| (idle.entry, Kept::Twin(twin.name.clone()))));
         }
     }
-    found
 }
