@@ -20,7 +20,7 @@ pub use breach::{BoundTarget, Breach, Breaches, LimitFault};
 pub fn check_pod<'d>(pod: &Pod<'d>, ranges: &[Range<'d>]) -> Breaches<'d> {
     let mut breaches = Breaches::default();
     let pod_items: Vec<&Item<'d>> = ranges.iter().flat_map(Range::items).filter(|item| item.kind == POD).collect();
-    let total = (!pod_items.is_empty()).then(|| Total::of_pod(pod, &pod_items));
+    let total = (!pod_items.is_empty()).then(|| BoundedTotal::of_pod(pod, &pod_items));
     for range in ranges {
         for item in range.items() {
             match (item.kind.as_ref(), &total) {
@@ -45,7 +45,7 @@ pub fn check_claim<'d>(
 ) -> Result<Breaches<'d>, Malformed> {
     let old = old.map(requests).transpose()?.unwrap_or_default();
     let mut breaches = Breaches::default();
-    check_requests(&mut breaches, &Total::of_claim(BoundTarget::Claim, requests(claim)?, old), ranges);
+    check_requests(&mut breaches, &BoundedTotal::of_claim(BoundTarget::Claim, requests(claim)?, old), ranges);
     Ok(breaches)
 }
 
@@ -55,7 +55,7 @@ pub fn check_claim_templates<'d>(templates: &[Object<'d>], ranges: &[Range<'d>])
     for template in templates {
         let name = template.node.at(&["metadata", "name"])?.map(Node::str).transpose()?.unwrap_or_default();
         let (subject, old) = (BoundTarget::ClaimTemplate(name), ResourceList::default());
-        check_requests(&mut breaches, &Total::of_claim(subject, requests(template)?, old), ranges);
+        check_requests(&mut breaches, &BoundedTotal::of_claim(subject, requests(template)?, old), ranges);
     }
     Ok(breaches)
 }
@@ -64,7 +64,7 @@ fn requests<'d>(claim: &Object<'d>) -> Result<ResourceList<'d>, Malformed> {
     claim.spec_at(&["resources", "requests"])?.map_or_else(|| Ok(ResourceList::default()), ResourceList::read)
 }
 
-fn check_requests<'d>(breaches: &mut Breaches<'d>, claim: &Total<'_, 'd>, ranges: &[Range<'d>]) {
+fn check_requests<'d>(breaches: &mut Breaches<'d>, claim: &BoundedTotal<'_, 'd>, ranges: &[Range<'d>]) {
     for range in ranges {
         for item in range.items().iter().filter(|item| item.kind == CLAIM) {
             check(breaches, range, item, claim);
@@ -104,7 +104,7 @@ impl<'d> Bounded<'d> for Container<'d> {
 }
 
 /// The amounts of a pod as a whole, or of a claim.
-struct Total<'p, 'd> {
+struct BoundedTotal<'p, 'd> {
     subject: BoundTarget<'d>,
     /// None for a claim, which has only requests.
     pod: Option<&'p Pod<'d>>,
@@ -114,7 +114,7 @@ struct Total<'p, 'd> {
     old: ResourceList<'d>,
 }
 
-impl<'p, 'd> Total<'p, 'd> {
+impl<'p, 'd> BoundedTotal<'p, 'd> {
     /// The totals of the resources that the items bound.
     fn of_pod(pod: &'p Pod<'d>, items: &[&Item<'d>]) -> Self {
         let is_bound = |name: &str| {
@@ -131,7 +131,7 @@ impl<'p, 'd> Total<'p, 'd> {
     }
 }
 
-impl<'d> Bounded<'d> for Total<'_, 'd> {
+impl<'d> Bounded<'d> for BoundedTotal<'_, 'd> {
     fn subject(&self) -> BoundTarget<'d> {
         self.subject.clone()
     }

@@ -1,6 +1,5 @@
 //! A replica: its options, and what all its tasks share.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +10,6 @@ use headroom_api_server::parts::{Parts, locked};
 use headroom_api_server::watch::OLD;
 use headroom_api_server::{clock, random};
 use kube::Client;
-use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -89,7 +87,8 @@ pub struct Replica {
     pub writers: Arc<Writers>,
     pub certificate: Arc<Certificate>,
     pub metrics: Arc<QuotaServerMetrics>,
-    pub resource_quotas: Mutex<ResourceQuotaState>,
+    /// True if the ledger enforces ResourceQuotas; none until the API server was probed.
+    pub are_resource_quotas_ours: Mutex<Option<bool>>,
     pub device_reads: devices::Turns,
     pub parts: Parts,
     /// The API server's time, and when it was read.
@@ -98,27 +97,6 @@ pub struct Replica {
     pub stop: CancellationToken,
     /// Cancelled when no more reviews are expected.
     pub drained: CancellationToken,
-}
-
-/// The result of the last probe for the plugin, and the statuses that the leader has published.
-#[derive(Debug, Default)]
-pub struct ResourceQuotaState {
-    /// True if the ledger enforces ResourceQuotas; none until the API server was probed.
-    pub is_ours: Option<bool>,
-    /// By namespace and name.
-    pub published: BTreeMap<(String, String), Published>,
-}
-
-/// The last correct status of a quota.
-#[derive(Debug, Clone)]
-pub struct Published {
-    pub status: Value,
-    /// The quota's version with this status.
-    pub version: u64,
-    /// The ledger's revision that it was made from.
-    pub ledger_revision: u64,
-    /// A version in which another client has written a different status.
-    pub suspect: u64,
 }
 
 /// Pages of lists that are held at a time. A page may have megabytes, and as many kinds are listed as quotas bound.
@@ -155,7 +133,7 @@ impl Replica {
             counter,
             writers,
             metrics,
-            resource_quotas: Mutex::default(),
+            are_resource_quotas_ours: Mutex::default(),
             device_reads: devices::Turns::default(),
             parts,
             time: Mutex::default(),
@@ -179,7 +157,7 @@ impl Replica {
 
     /// True if the ledger enforces ResourceQuotas; none until the API server was probed.
     pub fn enforces_resource_quotas(&self) -> Option<bool> {
-        locked(&self.resource_quotas).is_ours
+        *locked(&self.are_resource_quotas_ours)
     }
 
     /// Returns why the replica cannot answer reviews; none if it can.

@@ -3,6 +3,7 @@
 //! If the plugin is enabled, nothing is done: each of its writes would conflict with ours, and when the plugin retries
 //! after a conflict on one quota, it admits what another quota refused (kubernetes#141904).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::objects::{namespace_of, to_amounts};
-use crate::replica::{Published, Replica};
+use crate::replica::Replica;
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiError, revision_of};
 use headroom_api_server::event::EventType;
@@ -27,15 +28,30 @@ const TRIES: u32 = 4;
 const TRIES_IF_NEW: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
+/// The last correct status of a quota.
+#[derive(Debug, Clone)]
+struct Published {
+    status: Value,
+    /// The quota's version with this status.
+    version: u64,
+    /// The ledger's revision that it was made from.
+    ledger_revision: u64,
+    /// A version in which another client has written a different status.
+    suspect: u64,
+}
+
+/// By namespace and name. A later term does not know them: in between another replica writes.
+type AllPublished = BTreeMap<(String, String), Published>;
+
 /// Probes whether the plugin is on, and publishes usage if it is off. Ends with the term.
 pub async fn keep(replica: Arc<Replica>) {
-    let mut ask_at = Instant::now();
+    let (mut ask_at, mut published) = (Instant::now(), AllPublished::new());
     loop {
         if Instant::now() >= ask_at {
             ask_at = Instant::now() + ask(&replica).await;
         }
         if replica.enforces_resource_quotas() == Some(true) {
-            publish(&replica).await;
+            publish(&replica, &mut published).await;
         }
         tokio::time::sleep(REPORT_INTERVAL).await;
     }
@@ -50,7 +66,7 @@ async fn ask(replica: &Replica) -> Duration {
             return RETRY;
         }
     };
-    if locked(&replica.resource_quotas).is_ours.replace(is_ours) != Some(is_ours) {
+    if locked(&replica.are_resource_quotas_ours).replace(is_ours) != Some(is_ours) {
         if is_ours {
             tracing::info!("enforcing ResourceQuotas");
         } else {
@@ -93,14 +109,14 @@ async fn has_plugin(replica: &Replica) -> Result<bool, ApiError> {
 }
 
 /// Writes usage into the status of each quota, like the quota controller, and reports other writers of the status.
-async fn publish(replica: &Replica) {
-    locked(&replica.resource_quotas).published.retain(|key, _| replica.tenants.resource_quota(key).is_some());
+async fn publish(replica: &Replica, published: &mut AllPublished) {
+    published.retain(|key, _| replica.tenants.resource_quota(key).is_some());
     for view in replica.ledgers.views() {
         let Some(namespace) = namespace_of(&view.ledger) else { continue };
         for (node, used) in view.plan.nodes.iter().zip(&view.state.used) {
             let key = (namespace.to_owned(), node.quota.clone());
             if let Some(object) = replica.tenants.resource_quota(&key) {
-                publish_one(replica, key, &object, view.revision, &node.hard, used).await;
+                publish_one(replica, published, key, &object, view.revision, (&node.hard, used)).await;
             }
         }
     }
@@ -108,15 +124,15 @@ async fn publish(replica: &Replica) {
 
 async fn publish_one(
     replica: &Replica,
+    published: &mut AllPublished,
     key: (String, String),
     object: &Value,
     ledger_revision: u64,
-    hard: &ResourceList<'static>,
-    used: &ResourceList<'static>,
+    (hard, used): (&ResourceList<'static>, &ResourceList<'static>),
 ) {
     let Some(version) = revision_of(object) else { return };
     let is_done = |known: &Published| known.version == version && known.ledger_revision == ledger_revision;
-    let known = match locked(&replica.resource_quotas).published.get(&key) {
+    let known = match published.get(&key) {
         Some(known) if is_done(known) => return,
         known => known.cloned(),
     };
@@ -129,7 +145,7 @@ async fn publish_one(
         }
         if known.suspect != version {
             // The other writer may have counted objects that are not seen here yet. Check again in the next round.
-            locked(&replica.resource_quotas).published.insert(key, Published { suspect: version, ..known });
+            published.insert(key, Published { suspect: version, ..known });
             return;
         }
         let used = existing.get("used").cloned().unwrap_or_default();
@@ -137,9 +153,9 @@ async fn publish_one(
         replica.metrics.foreign_statuses.inc();
         replica.events.record(("v1", "ResourceQuota", object), EventType::Warning, "StatusDrift", &problem).await;
     }
-    let note = |version: u64| {
-        let published = Published { status: wanted.clone(), version, ledger_revision, suspect: 0 };
-        locked(&replica.resource_quotas).published.insert(key.clone(), published);
+    let mut note = |version: u64| {
+        let status = Published { status: wanted.clone(), version, ledger_revision, suspect: 0 };
+        published.insert(key.clone(), status);
     };
     if existing == wanted {
         return note(version);

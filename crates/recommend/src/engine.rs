@@ -431,10 +431,7 @@ impl Evaluator<'_> {
         let advised = self.recommended(&object, cluster)?.containers;
         let mut found = Vec::new();
         for resource in CPU_AND_MEMORY {
-            let amount = |of: &str| {
-                let text = of_pod.pointer(&format!("/{of}/{}", resource.name())).and_then(Value::as_str);
-                text.and_then(|text| text.parse::<Quantity>().ok())
-            };
+            let amount = |of: &str| amount_of(of_pod.pointer(&format!("/{of}/{}", resource.name()))?);
             // A pod must request at least what its containers request for themselves, and that does not change.
             let needed = |of: &ContainerAdvice| {
                 let advice = of.resource(resource)?;

@@ -549,6 +549,7 @@ fn requests_do_not_matter_and_bounds_are_told() {
             format!("{recommended} {}", of.explained().split("; ").last().unwrap())
         });
         assert_eq!(told.collect::<Vec<_>>(), expected);
+        row.pod_level.len()
     };
     let [cpu, memory] = ["165m +5% for 1 day of history", "313Mi +10% for 1 day of history"];
     let (nothing, anything) = (json!({}), json!({"type": "Container"}));
@@ -561,7 +562,10 @@ fn requests_do_not_matter_and_bounds_are_told() {
     let min = json!({"type": "Container", "min": {"cpu": "200m"}});
     check(nothing.clone(), nothing.clone(), min, ["200m raised from 165m to the min of LimitRange limits", memory]);
     let shared = " no recommendation: the pod sets pod-level resources, which its containers share";
-    check(nothing, json!({"requests": {"cpu": "1"}}), anything, [shared, memory]);
+    for cpu in [json!("1"), json!(1)] {
+        let of_pod = json!({"requests": {"cpu": cpu}});
+        assert_eq!(check(nothing.clone(), of_pod, anything.clone(), [shared, memory]), 1);
+    }
 }
 
 #[test]
