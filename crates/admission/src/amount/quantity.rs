@@ -52,9 +52,8 @@ pub enum Family {
     Beyond { mantissa: u64, exponent: u8 },
 }
 
-/// An exact amount in billionths of a unit; the family only affects printing. Packed, it takes 24 bytes for 32.
+/// An exact amount in billionths of a unit; the family only affects printing.
 #[derive(Clone)]
-#[repr(Rust, packed(8))]
 pub struct Quantity {
     /// From `-MAX_NANOS` to `MAX_NANOS`, or `BEYOND` in either direction.
     nanos: i128,
@@ -334,7 +333,7 @@ fn product(one: u128, other: u128) -> (u128, u128) {
 
 impl Ord for Quantity {
     fn cmp(&self, other: &Self) -> Ordering {
-        { self.nanos }.cmp(&{ other.nanos })
+        self.nanos.cmp(&other.nanos)
     }
 }
 
