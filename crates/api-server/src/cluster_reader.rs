@@ -3,7 +3,6 @@
 //! Each list and object is read once in a run. Nothing is written. An account needs only `get` and `list` of the resources that
 //! a command reads, in one namespace if the command reads only that.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use futures::stream::{self, StreamExt as _};
 use headroom_admission::annotations::limit_ranger::LIMIT_RANGER;
 use headroom_admission::json::{Node, json_string};
 use headroom_objects::cluster_reader::{
-    ClusterReader, CompressedObject, EachCompressed, Events, LeftOut, List, ListCompressor, ReadError, compressing,
+    ClusterReader, CompressedObject, EachCompressed, Events, LeftOut, List, ReadError, compressing,
 };
 use headroom_objects::kinds::{ApiKind, items, lifecycle, set, text};
 use serde_json::{Value, json};
@@ -349,11 +348,10 @@ async fn take_current(
     resource: &ApiKind,
     (api_version, kind, namespace): List<'_>,
 ) -> Result<KeptList, ReadError> {
-    let compressor = RefCell::new(ListCompressor::default());
     let read = |item: Node<'_>| {
         let name = |of: &str| text_at(item, &["metadata", of]).unwrap_or_default().into_owned();
         let unread = (lists.unread)(item, (api_version, kind));
-        let object = compressor.borrow_mut().compress(cleaned(item, (api_version, kind), unread));
+        let object = CompressedObject::of(&cleaned(item, (api_version, kind), unread));
         (["namespace", "name"].map(name), object)
     };
     let taken = lists.take_current(api, &path_of(resource, namespace), options_of(kind), &read).await;

@@ -52,7 +52,7 @@ type Answers = HashMap<Asked, Result<CompressedObject, ReadError>>;
 const RECENT: usize = 8;
 
 /// Answers are kept until they have so many bytes: those of a large cluster take hundreds of megabytes.
-const MAX_ANSWERED: usize = 2 << 20;
+const MAX_ANSWERED: usize = 8 << 20;
 
 const QUOTA: (&str, &str) = ("v1", "ResourceQuota");
 

@@ -12,8 +12,6 @@ use headroom_admission::json::Document;
 use serde_json::Value;
 
 pub use compressed_object::CompressedObject;
-#[cfg(not(target_arch = "wasm32"))]
-pub use compressed_object::ListCompressor;
 pub use folder::Folder;
 pub use left_out::{LeftOut, without_bookkeeping};
 

@@ -3,8 +3,6 @@
 use serde_json::Value;
 
 pub use text::CompressedObject;
-#[cfg(not(target_arch = "wasm32"))]
-pub use text::ListCompressor;
 
 impl CompressedObject {
     pub fn value(&self) -> Value {
@@ -30,56 +28,23 @@ mod text {
     const USUAL_FIELDS: &[u8] = include_bytes!("usual_fields.txt");
 
     /// An object as compressed text, which takes a twentieth of the memory or less, and none more for each clone.
-    #[derive(Debug, Clone)]
-    pub struct CompressedObject {
-        compressed: Arc<[u8]>,
-        /// The object of whose text it repeats most, instead of [`USUAL_FIELDS`].
-        model: Option<Arc<[u8]>>,
-    }
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct CompressedObject(Arc<[u8]>);
 
     impl CompressedObject {
         /// An object, or another answer, that is written as JSON.
         pub fn of(text: &str) -> Self {
-            Self { compressed: compressed(text, USUAL_FIELDS), model: None }
+            Self(compress_prepend_size_with_dict(text.as_bytes(), USUAL_FIELDS).into())
         }
 
         pub fn text(&self) -> String {
-            let model = self.model.as_ref().map(|model| decompressed(model, USUAL_FIELDS));
-            let text = decompressed(&self.compressed, model.as_deref().unwrap_or(USUAL_FIELDS));
+            let text = decompress_size_prepended_with_dict(&self.0, USUAL_FIELDS).unwrap_or_default();
             String::from_utf8(text).unwrap_or_default()
         }
 
-        /// The bytes that it takes, without its model.
+        /// The bytes that it takes.
         pub fn size(&self) -> usize {
-            self.compressed.len()
-        }
-    }
-
-    fn compressed(text: &str, model: &[u8]) -> Arc<[u8]> {
-        compress_prepend_size_with_dict(text.as_bytes(), model).into()
-    }
-
-    fn decompressed(compressed: &[u8], model: &[u8]) -> Vec<u8> {
-        decompress_size_prepended_with_dict(compressed, model).unwrap_or_default()
-    }
-
-    /// Compresses the objects of a list. Many repeat one before them, as pods of one template do, and then take a third as much.
-    #[derive(Default)]
-    pub struct ListCompressor {
-        model: Option<(Arc<[u8]>, String)>,
-    }
-
-    impl ListCompressor {
-        pub fn compress(&mut self, text: String) -> CompressedObject {
-            if let Some((model, of_model)) = &self.model {
-                let compressed = compressed(&text, of_model.as_bytes());
-                if compressed.len() < model.len() / 2 {
-                    return CompressedObject { compressed, model: Some(Arc::clone(model)) };
-                }
-            }
-            let object = CompressedObject::of(&text);
-            self.model = Some((Arc::clone(&object.compressed), text));
-            object
+            self.0.len()
         }
     }
 }
@@ -89,7 +54,7 @@ mod text {
 mod text {
     use std::rc::Rc;
 
-    #[derive(Debug, Clone)]
+    #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct CompressedObject(Rc<str>);
 
     impl CompressedObject {
@@ -120,24 +85,5 @@ mod tests {
             assert_eq!(compressed.value(), object);
             assert!(compressed.size() < 600, "{}", compressed.size());
         }
-    }
-
-    #[test]
-    fn objects_of_a_list_are_whole_and_take_less_the_more_they_repeat() {
-        let pod = |number: usize, image: &str| {
-            let labels: Vec<u64> =
-                image.bytes().map(|byte| 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(byte.into())).collect();
-            json!({"metadata": {"name": format!("web-{number}"), "labels": labels}, "spec": {"image": image}})
-                .to_string()
-        };
-        let texts: Vec<String> = ["nginx", "nginx", "redis:7", "redis:7", "", "nginx"]
-            .into_iter()
-            .enumerate()
-            .map(|(number, image)| pod(number, image))
-            .collect();
-        let mut compressor = ListCompressor::default();
-        let list: Vec<CompressedObject> = texts.iter().map(|text| compressor.compress(text.clone())).collect();
-        assert!(list.iter().map(CompressedObject::text).eq(texts));
-        assert!(list[1].size() < list[0].size() / 2 && list[3].size() < list[2].size() / 2);
     }
 }
