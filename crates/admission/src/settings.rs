@@ -215,7 +215,7 @@ impl<'d> LimitRangeSettings<'d> {
     fn read(section: &mut SettingsReader<'_, 'd>) -> Self {
         let default = Self::default();
         let derive_defaults = section.flag("deriveDefaults", default.derive_defaults);
-        let (mode, workload_mode) = section.modes();
+        let (mode, workload_mode) = section.modes((default.mode, default.workload_mode));
         let read = Self {
             mode,
             workload_mode,
@@ -251,10 +251,10 @@ impl<'d> Exempt<'d> {
 
 impl SettingsReader<'_, '_> {
     /// The consequence of a breach, and of one by the pods of a controller: none where the first is off.
-    fn modes(&mut self) -> (Mode, Mode) {
+    fn modes(&mut self, default: (Mode, Mode)) -> (Mode, Mode) {
         const MODES: &[(&str, Mode)] = &[("enforce", Mode::Enforce), ("warn", Mode::Warn), ("off", Mode::Off)];
-        let mode = self.choice("mode", MODES, Mode::Enforce);
-        let of_workloads = self.choice("workloadMode", MODES, Mode::Warn);
+        let mode = self.choice("mode", MODES, default.0);
+        let of_workloads = self.choice("workloadMode", MODES, default.1);
         (mode, if mode == Mode::Off { Mode::Off } else { of_workloads })
     }
 }

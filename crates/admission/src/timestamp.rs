@@ -68,17 +68,17 @@ fn read(text: &str) -> Option<Timestamp> {
     let (moment, rest) = text.as_bytes().split_at_checked("2026-11-21T00:00:00".len())?;
     let marks = [4, 7, 10, 13, 16].map(|place| moment.get(place).copied());
     let [Some(b'-'), Some(b'-'), Some(b'T' | b't'), Some(b':'), Some(b':')] = marks else { return None };
-    let number = |places: Range<usize>| number(moment.get(places)?);
-    let year = number(0..4)?;
-    let month = number(5..7).filter(|month| (1..=12).contains(month))?;
-    let day = number(8..10).filter(|day| (1..=days_in(year, month)).contains(day))?;
-    let hour = number(11..13).filter(|hour| *hour < 24)?;
-    let minute = number(14..16).filter(|minute| *minute < 60)?;
+    let at = |places: Range<usize>| number(moment.get(places)?);
+    let year = at(0..4)?;
+    let month = at(5..7).filter(|month| (1..=12).contains(month))?;
+    let day = at(8..10).filter(|day| (1..=days_in(year, month)).contains(day))?;
+    let hour = at(11..13).filter(|hour| *hour < 24)?;
+    let minute = at(14..16).filter(|minute| *minute < 60)?;
     // A leap second counts as the second after it.
-    let second = number(17..19).filter(|second| *second <= 60)?;
-    let offset = offset(without_fraction(rest)?)?;
+    let second = at(17..19).filter(|second| *second <= 60)?;
+    let seconds_ahead = offset(without_fraction(rest)?)?;
     let days = days_until(year, month, day);
-    let second_of_day = hour * 3600 + minute * 60 + second - offset;
+    let second_of_day = hour * 3600 + minute * 60 + second - seconds_ahead;
     Timestamp::from_unix_seconds(i64::from(days) * SECONDS_A_DAY + i64::from(second_of_day))
 }
 

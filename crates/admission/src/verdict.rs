@@ -170,7 +170,7 @@ impl<'d> Decision<'d> {
         Ok(self.write_filled_object(&mut text, "", object)?.then_some(text))
     }
 
-    /// Writes that object after `begin`; writes nothing and returns false if there is none.
+    /// Writes the object with our changes after `begin`, even if it is not admitted; writes nothing and returns false if there is none.
     pub fn write_filled_object(&self, out: &mut String, begin: &str, object: Node<'_>) -> Result<bool, Malformed> {
         let Some(pod) = &self.pod else { return Ok(false) };
         patch::write(out, begin, object, pod, self.explanation.as_ref(), !self.omits_annotations)

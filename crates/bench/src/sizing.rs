@@ -396,7 +396,13 @@ impl Table {
 
 /// With three digits or more, and commas between thousands.
 fn shown(value: f64) -> String {
-    let digits = 2 - usize::from(value >= 10.0) - usize::from(value >= 100.0);
+    let digits = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
     let text = format!("{value:.digits$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let groups: Vec<&str> =

@@ -1,6 +1,6 @@
 //! The reports of `describe`: kubectl's own text, and what follows from it.
 //!
-//! Each module turns core objects into a report, which is a [`Page`] for people and JSON for programs.
+//! Each module turns objects into a report, and `quotas` lists what is charged. A report is a [`Page`] for people and JSON for programs.
 
 pub mod kubectl;
 pub mod limits;

@@ -151,6 +151,11 @@ fn beginning(file: &mut File) -> io::Result<Option<(Vec<u8>, String)>> {
 
 /// The number, from 1, of the line that begins at a position. Counted only for an error.
 fn line_number(path: &Path, position: u64) -> io::Result<u64> {
-    let before = BufReader::new(File::open(path)?.take(position));
-    before.split(b'\n').try_fold(1, |number, line| line.map(|_| number + 1))
+    let mut before = BufReader::new(File::open(path)?.take(position));
+    let (mut number, mut line) = (1, Vec::new());
+    while before.read_until(b'\n', &mut line)? > 0 {
+        number += 1;
+        line.clear();
+    }
+    Ok(number)
 }

@@ -413,6 +413,15 @@ mod tests {
         assert_eq!((call(&mut overlay), call(&mut overlay)), (1, 1));
         overlay.put(in_namespace(pod("b", "1"), "shop")).unwrap();
         assert_eq!(call(&mut overlay), 2);
+        let mark = overlay.mark();
+        for name in ["c", "d"] {
+            overlay.put(in_namespace(pod(name, "1"), "shop")).unwrap();
+        }
+        assert_eq!(call(&mut overlay), 4);
+        overlay.take_back(&in_namespace(pod("d", "1"), "shop"));
+        assert_eq!(call(&mut overlay), 3);
+        overlay.roll_back(mark);
+        assert_eq!(call(&mut overlay), 2);
     }
 
     #[test]

@@ -144,7 +144,7 @@ pub struct Response {
     redactor: Redactor,
 }
 
-/// A form, as token servers read it.
+/// A form, as token servers and, for long questions, metrics stores read it.
 #[derive(Default)]
 pub struct Form<'n> {
     fields: Vec<(&'n str, String)>,

@@ -84,7 +84,11 @@ pub fn amount(resource: &str, amount: &Quantity) -> String {
 pub fn row<const N: usize>(resource: &str, texts: [&str; N]) -> [String; N] {
     let amounts = texts.map(|text| text.parse::<Quantity>());
     let unit = Unit::of(resource, amounts.iter().flatten());
-    texts.map(|text| text.parse::<Quantity>().map_or_else(|_| text.to_owned(), |amount| with_unit(unit, &amount)))
+    let mut amounts = amounts.iter();
+    texts.map(|text| match amounts.next() {
+        Some(Ok(amount)) => with_unit(unit, amount),
+        _ => text.to_owned(),
+    })
 }
 
 /// Like [`amount`], with a plus where it is more than nothing.

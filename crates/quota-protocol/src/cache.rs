@@ -58,11 +58,16 @@ type Charges = BTreeMap<usize, ResourceList<'static>>;
 /// single namespace, so the charge of each is kept: a count must not take as long as a tenant has namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
-    pub used: Vec<ResourceList<'static>>,
+    used: Vec<ResourceList<'static>>,
     namespaces: HashMap<String, Charges>,
 }
 
 impl Count {
+    /// The sum of the namespaces, by node.
+    pub fn used(&self) -> &[ResourceList<'static>] {
+        &self.used
+    }
+
     /// Nothing is lost by adding and subtracting: amounts of objects are capped, so that their sum is exact.
     fn replace(&mut self, namespace: &str, charges: Charges) {
         for (node, charge) in self.namespaces.remove(namespace).into_iter().flatten() {

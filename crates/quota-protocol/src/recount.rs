@@ -34,7 +34,7 @@ pub fn recount(
             counted_at.insert(kind.clone(), seen);
         }
     }
-    let mut recounted = State { plan: plan.number, used: count.used.clone(), counted_at, ..State::default() };
+    let mut recounted = State { plan: plan.number, used: count.used().to_vec(), counted_at, ..State::default() };
     for (key, claim) in &state.claims {
         let is_charged = kinds.contains(&key.kind) && plan.namespaces.contains_key(&key.namespace);
         if !is_charged {

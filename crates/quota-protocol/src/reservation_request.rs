@@ -37,6 +37,16 @@ pub struct ReservationRequest {
     pub may_exceed: bool,
 }
 
+/// The objects that decide how the devices of a resource claim are charged.
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceObjects<'d> {
+    pub classes: Json<'d>,
+    /// The pod that [`owner_in`] names.
+    pub pod: Option<Json<'d>>,
+    /// The list of resource claims in the namespace, needed if the pod's status names none.
+    pub claims: Option<Json<'d>>,
+}
+
 /// A review that no room can be requested for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestError {
@@ -130,23 +140,16 @@ impl ReservationRequest {
     }
 
     /// Charges the devices of a resource claim under the extended resources of their classes too, less what the claim's
-    /// pod was charged. The pod is the one that [`owner_in`] names; the claims are the list of those in the namespace, needed if
-    /// the pod's status names none.
-    pub fn charge_devices(
-        &mut self,
-        request: &Request<'_>,
-        classes: Json<'_>,
-        pod: Option<Json<'_>>,
-        claims: Option<Json<'_>>,
-    ) -> Result<(), Malformed> {
-        let classes = DeviceClass::read_list(classes)?.into_iter();
+    /// pod was charged.
+    pub fn charge_devices(&mut self, request: &Request<'_>, found: &DeviceObjects<'_>) -> Result<(), Malformed> {
+        let classes = DeviceClass::read_list(found.classes)?.into_iter();
         let classes = classes.map(|class| (class.name.into_owned(), class.extended_resource.into_owned())).collect();
         let with_extended =
             |footprint: &Footprint| devices::with_extended_resources(&footprint.amounts, &classes).into_owned();
         let share = |claim: Option<&request::Object<'_>>, amounts: &ResourceList<'static>| {
             let Some(claim) = claim else { return Ok(ResourceList::default()) };
             // No pod that is being deleted: its charge may end at any moment.
-            let of_pod = of_pod(request, claim, pod, claims, Some(Timestamp::LATEST))?;
+            let of_pod = of_pod(request, claim, found.pod, found.claims, Some(Timestamp::LATEST))?;
             let of_pod = of_pod.iter().map(|(name, amount)| (format!("requests.{name}").into(), amount.clone()));
             Ok::<_, Malformed>(devices::share(amounts, &of_pod.collect()))
         };

@@ -575,7 +575,7 @@ proptest! {
                 None => cache.remove(&key, version),
             }
             cache.count_again(&plan, &namespace, &mut count);
-            prop_assert_eq!(&count.used, &cache.count(&plan));
+            prop_assert_eq!(count.used(), cache.count(&plan));
         }
     }
 

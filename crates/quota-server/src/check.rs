@@ -66,27 +66,29 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     let views = cache.views();
     let namespaces = tenants.namespaces();
     let trees: Vec<Plan> = trees.iter().map(|tree| Plan::of_tree(tree, &namespaces)).collect();
-    let (plain, of_trees): (Vec<&View>, Vec<&View>) =
-        views.iter().partition(|view| namespace_of(&view.ledger).is_some());
+    let of_trees: Vec<&View> = views.iter().filter(|view| namespace_of(&view.ledger).is_none()).collect();
     for tree in &trees {
         let root = tree.names_of_roots().next().unwrap_or_default();
         if !of_trees.iter().any(|view| view.plan.names_of_roots().any(|charged| charged == root)) {
             report.problems.push(format!("tenant quota {root}: no ledger charges it"));
         }
     }
+    for View { ledger, plan, .. } in of_trees {
+        let charged: BTreeSet<&str> = plan.nodes.iter().map(|node| node.quota.as_str()).collect();
+        let is_charged = |tree: &&Plan| tree.nodes.iter().any(|node| charged.contains(node.quota.as_str()));
+        if !plan.is_same_as(&Plan::joined(trees.iter().filter(is_charged))) {
+            report.problems.push(format!("ledger {ledger}: its plan does not match the quotas"));
+        }
+    }
+    let plain: Vec<(&View, &str)> = views.iter().filter_map(|view| Some((view, namespace_of(&view.ledger)?))).collect();
     if !plain.is_empty() {
         tenants.take(Kind::ResourceQuota, list(&RESOURCE_QUOTAS).await?);
-    }
-    let resource_quotas = tenants.resource_quotas();
-    for View { ledger, plan, .. } in of_trees.into_iter().chain(plain) {
-        let expected = if let Some(namespace) = namespace_of(ledger) {
-            Plan::of_namespace(namespace, resource_quotas.get(namespace).map(Vec::as_slice).unwrap_or_default())
-        } else {
-            let charged: BTreeSet<&str> = plan.nodes.iter().map(|node| node.quota.as_str()).collect();
-            Plan::joined(trees.iter().filter(|tree| tree.nodes.iter().any(|node| charged.contains(&*node.quota))))
-        };
-        if !plan.is_same_as(&expected) {
-            report.problems.push(format!("ledger {ledger}: its plan does not match the quotas"));
+        let quotas = tenants.resource_quotas();
+        for (view, namespace) in plain {
+            let quotas = quotas.get(namespace).map(Vec::as_slice).unwrap_or_default();
+            if !view.plan.is_same_as(&Plan::of_namespace(namespace, quotas)) {
+                report.problems.push(format!("ledger {}: its plan does not match the quotas", view.ledger));
+            }
         }
     }
     let kinds: BTreeSet<String> = views.iter().flat_map(|view| view.plan.watched_kinds()).collect();

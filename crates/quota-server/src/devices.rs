@@ -10,7 +10,7 @@ use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiClient, ApiError, ApiResult, ListOptions, found, text_at, value};
 use headroom_api_server::parts::locked;
 use headroom_quota_protocol::ReservationRequest;
-use headroom_quota_protocol::reservation_request::owner_in;
+use headroom_quota_protocol::reservation_request::{DeviceObjects, owner_in};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
@@ -82,7 +82,11 @@ impl DeviceReads {
         }
         let Some(classes) = read(&self.classes) else { return Ok(()) };
         let (pod, claims) = (self.pod.as_deref().and_then(read), self.claims.as_deref().and_then(read));
-        let (pod, claims) = (pod.as_ref().map(Document::root), claims.as_ref().map(Document::root));
-        reservation.charge_devices(request, classes.root(), pod, claims)
+        let found = DeviceObjects {
+            classes: classes.root(),
+            pod: pod.as_ref().map(Document::root),
+            claims: claims.as_ref().map(Document::root),
+        };
+        reservation.charge_devices(request, &found)
     }
 }

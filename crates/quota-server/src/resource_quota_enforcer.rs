@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use headroom_admission::amount::ResourceList;
 use headroom_objects::kinds::set;
+use headroom_quota_protocol::plan::PlanNode;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -116,7 +117,7 @@ async fn publish(replica: &Replica, published: &mut AllPublished) {
         for (node, used) in view.plan.nodes.iter().zip(&view.state.used) {
             let key = (namespace.to_owned(), node.quota.clone());
             if let Some(object) = replica.tenants.resource_quota(&key) {
-                publish_one(replica, published, key, &object, view.revision, (&node.hard, used)).await;
+                publish_one(replica, published, key, &object, view.revision, node, used).await;
             }
         }
     }
@@ -128,7 +129,8 @@ async fn publish_one(
     key: (String, String),
     object: &Value,
     ledger_revision: u64,
-    (hard, used): (&ResourceList<'static>, &ResourceList<'static>),
+    node: &PlanNode,
+    used: &ResourceList<'static>,
 ) {
     let Some(version) = revision_of(object) else { return };
     let is_done = |known: &Published| known.version == version && known.ledger_revision == ledger_revision;
@@ -136,7 +138,7 @@ async fn publish_one(
         Some(known) if is_done(known) => return,
         known => known.cloned(),
     };
-    let wanted = json!({"hard": to_amounts(hard), "used": to_amounts(used)});
+    let wanted = json!({"hard": to_amounts(&node.hard), "used": to_amounts(used)});
     let existing = object.get("status").cloned().unwrap_or_default();
     if let Some(known) = known.filter(|known| existing != wanted && known.status != existing) {
         if version < known.version {

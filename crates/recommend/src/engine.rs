@@ -385,7 +385,7 @@ impl Evaluator<'_> {
     /// The recommendations, with a new memory limit for each container whose author has one that usage is too close to, unless
     /// the LimitRanges refuse that. Nothing is evaluated twice.
     fn advise(&self, pod_level: &[PodLevel], cluster: &mut dyn ClusterReader) -> Result<Advised, String> {
-        let recommended = |advice: &ResourceAdvice| advice.recommended.clone();
+        let recommended_amount = |advice: &ResourceAdvice| advice.recommended.clone();
         let (now, with_authors) = (self.now, self.recommended(self.object, cluster)?);
         let (limits, lower_limits) = self.new_limits(&with_authors.containers, cluster)?;
         let mut limits_refused = None;
@@ -403,14 +403,14 @@ impl Evaluator<'_> {
                     memory.recommend(memory.recommended_limit.clone());
                 }
             }
-            let after = self.admit_with(&limited, &advice.containers, recommended, pod_level, cluster)?;
+            let after = self.admit_with(&limited, &advice.containers, recommended_amount, pod_level, cluster)?;
             limits_refused = after.new_breach(&now.admitted);
             if limits_refused.is_none() {
                 return Ok(Advised { advice, after, limits_refused, lower_limits });
             }
         }
         // There are no new limits, or the LimitRanges refuse them, so the author's stay.
-        let after = self.admit_with(self.object, &with_authors.containers, recommended, pod_level, cluster)?;
+        let after = self.admit_with(self.object, &with_authors.containers, recommended_amount, pod_level, cluster)?;
         Ok(Advised { advice: with_authors, after, limits_refused, lower_limits })
     }
 

@@ -148,7 +148,7 @@ struct ContainerPart {
     lacks_kill_limit: bool,
 }
 
-/// The usage that one query returned, by the number of the workload and the name of the container.
+/// The usage that one query returned, assigned to the workloads of its pods: by the number of the workload and the name of the container.
 #[derive(Debug, Default)]
 struct PartialHistory {
     containers: HashMap<(usize, String), ContainerPart>,

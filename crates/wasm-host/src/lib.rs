@@ -1,6 +1,7 @@
 //! Test support: a real waPC host for the policy, and the environment of a policy in a cluster.
 //!
-//! The binary `headroom-host` offers it with the flags of `kwctl`. Modules in reading order.
+//! The binary `headroom-host` offers it with the flags of `kwctl`. Modules in reading order: `protocol` is waPC without an engine,
+//! `compiler` runs the wasm in Kubewarden's engine and measures it, and `interpreter` runs it in one that builds soon.
 
 pub mod metadata;
 

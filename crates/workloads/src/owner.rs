@@ -273,6 +273,7 @@ mod tests {
             "shop/ReplicationController/old",
             "shop/Deployment/night",
             "shop/DaemonSet/not",
+            "shop/DaemonSet/agent-6d4cf56db6",
         ];
         let numbers = workloads.iter().enumerate().map(|(number, path)| (WorkloadRef::at(path).unwrap(), number));
         let mut pods = PodOwners { numbers: numbers.collect(), ..PodOwners::default() };
@@ -289,6 +290,7 @@ mod tests {
             ("shop", "night-29312345-bcdfg", Some(4)),
             ("shop", "agent-bcdfg", Some(5)),
             ("shop", "old-bcdfg", Some(6)),
+            ("shop", "agent-6d4cf56db6-x7x2k", Some(9)),
             ("shop", "not-generated", None),
             ("shop", "unknown", None),
         ] {

@@ -128,9 +128,8 @@ pub fn all(
             continue;
         }
         for (resource, is_wanted) in Resource::ALL.into_iter().zip(wanted) {
-            let purpose = if is_wanted { purpose(container, resource, replaces) } else { None };
-            let is_made = |purpose: &Purpose| *purpose == Purpose::Pod || is_first(index, container);
-            if let Some(purpose) = purpose.filter(is_made) {
+            let Some(purpose) = purpose(container, resource, replaces).filter(|_| is_wanted) else { continue };
+            if purpose == Purpose::Pod || is_first(index, container) {
                 targets.push(EstimateTarget { container: index, resource, purpose });
             }
         }

@@ -175,7 +175,7 @@ impl FromStr for Percentile {
         let text = text.strip_prefix('p').unwrap_or(text);
         let (percent, tenths) = text.split_once('.').unwrap_or((text, "0"));
         // Numbers may have a sign, and zeros in front.
-        let is_plain = tenths.len() == 1 && !percent.starts_with('+');
+        let is_plain = tenths.len() == 1 && !percent.starts_with(['+', '0']);
         let permille = match (percent.parse::<u16>(), tenths.parse::<u16>()) {
             (Ok(percent @ 0..100), Ok(tenths @ 0..10)) if is_plain => Some(percent * 10 + tenths),
             _ => None,
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn other_percentiles_are_refused_with_the_published_ones() {
         let published = "not a percentile that profiles hold: choose one of 50 60 70 75 80 85 90 95 98 99 99.9 peak";
-        for text in ["", "0", "91", "100", "99.99", "-1", "pp90", "ppeak", "p", "6553.6", "99.09", "+90"] {
+        for text in ["", "0", "91", "100", "99.99", "-1", "pp90", "ppeak", "p", "6553.6", "99.09", "+90", "090"] {
             assert_eq!(text.parse::<Percentile>().unwrap_err(), published, "{text}");
         }
     }

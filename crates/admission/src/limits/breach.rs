@@ -29,26 +29,39 @@ impl<'d> Breaches<'d> {
 
     /// For display: each text of Kubernetes once, with the advice on it by subject.
     pub fn by_text(&self) -> Vec<(String, Vec<String>)> {
-        /// Each advice on a text, with its subjects.
-        type Advices = Vec<(String, Vec<String>)>;
-        let mut groups: Vec<(String, Advices)> = Vec::new();
+        let mut groups: Vec<BreachGroup> = Vec::new();
         for breach in &self.first {
             let (text, advice, subject) = (breach.to_string(), breach.advice(), breach.subject.to_string());
-            match groups.iter_mut().find(|(have, _)| *have == text) {
-                Some((_, advices)) => match advices.iter_mut().find(|(have, _)| *have == advice) {
-                    Some((_, subjects)) => subjects.push(subject),
-                    None => advices.push((advice, vec![subject])),
-                },
-                None => groups.push((text, vec![(advice, vec![subject])])),
+            match groups.iter_mut().find(|have| have.text == text) {
+                Some(have) => have.add(advice, subject),
+                None => groups.push(BreachGroup { text, advices: vec![(advice, vec![subject])] }),
             }
         }
-        let line = |(advice, subjects): (String, Vec<String>)| format!("{}: {advice}", subjects.join(", "));
-        let groups = groups.into_iter().map(|(text, advices)| (text, advices.into_iter().map(line).collect()));
-        let mut texts: Vec<(String, Vec<String>)> = groups.collect();
+        let mut texts: Vec<(String, Vec<String>)> = groups.into_iter().map(BreachGroup::texts).collect();
         if let (Some((_, advice)), 1..) = (texts.last_mut(), self.more) {
             advice.push(format!("and {} more", self.more));
         }
         texts
+    }
+}
+
+/// One text of Kubernetes, and each advice on it with its subjects.
+struct BreachGroup {
+    text: String,
+    advices: Vec<(String, Vec<String>)>,
+}
+
+impl BreachGroup {
+    fn add(&mut self, advice: String, subject: String) {
+        match self.advices.iter_mut().find(|(have, _)| *have == advice) {
+            Some((_, subjects)) => subjects.push(subject),
+            None => self.advices.push((advice, vec![subject])),
+        }
+    }
+
+    fn texts(self) -> (String, Vec<String>) {
+        let advices = self.advices.into_iter().map(|(advice, subjects)| format!("{}: {advice}", subjects.join(", ")));
+        (self.text, advices.collect())
     }
 }
 

@@ -263,10 +263,10 @@ pub fn replicas(object: &Object<'_>) -> Result<u64, Malformed> {
     Ok(count(object.spec_at(&["replicas"])?)?.unwrap_or(1))
 }
 
-/// The pods that the status of a workload counts in a field. A status without the field means none; `unknown` is assumed
-/// without any status.
-fn pods_in_status(old: &Object<'_>, field: &str, unknown: u64) -> Result<u64, Malformed> {
-    Ok(count(old.status_at(&[field])?)?.unwrap_or(if old.status.is_some() { 0 } else { unknown }))
+/// The pods that the status of a workload counts in a field. A status without the field means none. Without any status they are
+/// assumed to be as many as specified, or as those that are there.
+fn pods_in_status(old: &Object<'_>, field: &str, without_status: u64) -> Result<u64, Malformed> {
+    Ok(count(old.status_at(&[field])?)?.unwrap_or(if old.status.is_some() { 0 } else { without_status }))
 }
 
 /// The pods that a Job runs at the same time.

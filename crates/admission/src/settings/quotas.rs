@@ -47,7 +47,7 @@ impl Default for QuotaSettings<'_> {
 impl<'d> QuotaSettings<'d> {
     pub(super) fn read(section: &mut SettingsReader<'_, 'd>) -> Self {
         let default = Self::default();
-        let (mode, workload_mode) = section.modes();
+        let (mode, workload_mode) = section.modes((default.mode, default.workload_mode));
         let read = Self {
             mode,
             workload_mode,

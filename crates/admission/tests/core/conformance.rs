@@ -133,7 +133,7 @@ fn objects_match_the_scopes_that_they_match_upstream() {
     }
 }
 
-/// Texts that Kubernetes reads as zero and we refuse, because no author intends them.
+/// The cases were recorded from Kubernetes' parser. These are texts that it reads as zero and we refuse, because no author intends them.
 const DEPARTURES: [&str; 2] = ["bare-suffix-is-zero", "bare-sign-is-zero"];
 
 #[test]

@@ -233,7 +233,7 @@ impl ReadOptions {
 }
 
 /// Builds a folder with kustomize. Each object's place is the kustomization, because kustomize does not name the files of objects.
-pub fn kustomized(folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
+fn kustomized(folder: &Path) -> Result<Vec<Manifest>, ManifestError> {
     let failed = |said: String| ManifestError::Kustomize { folder: folder.to_owned(), said };
     let output = Command::new("kubectl").arg("kustomize").arg(folder).stdin(Stdio::null()).output();
     let output = output.map_err(|cause| match cause.kind() {

@@ -15,7 +15,7 @@ use headroom_admission::request::{Pod, Request};
 use headroom_admission::timestamp::Timestamp;
 use headroom_quota_protocol::message::{self, Consumers};
 use headroom_quota_protocol::plan::PlanNode;
-use headroom_quota_protocol::reservation_request::{self, ReservationRequest, owner_in};
+use headroom_quota_protocol::reservation_request::{self, DeviceObjects, ReservationRequest, owner_in};
 use headroom_quota_protocol::tree::trees;
 use headroom_quota_protocol::{LedgerVerdict, OpenLedger, Plan, State};
 use serde_json::{Value, json};
@@ -142,9 +142,9 @@ fn charge_devices(
         None => None,
     };
     let pod = pod.as_ref().map(document).transpose()?;
-    let pod = pod.as_ref().map(Document::root);
-    let charged = reservation.charge_devices(request, classes.root(), pod, Some(claims.root()));
-    charged.map_err(|malformed| malformed.to_string())
+    let found =
+        DeviceObjects { classes: classes.root(), pod: pod.as_ref().map(Document::root), claims: Some(claims.root()) };
+    reservation.charge_devices(request, &found).map_err(|malformed| malformed.to_string())
 }
 
 /// Checks the pods of a workload: `new` is one as it would be made, `old` one as it was made before.

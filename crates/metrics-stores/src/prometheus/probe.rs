@@ -35,7 +35,7 @@ pub(super) struct Probe {
     /// The number of containers with an image on their usage series, and in kube-state-metrics.
     pub with_image: f64,
     pub in_state: f64,
-    /// Those of all names that are there.
+    /// Those of all names that are there, which may be too few to read with: see the method.
     pub names: Names,
     pub usage_jobs: Jobs,
     pub state_jobs: Jobs,
@@ -145,7 +145,7 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     // A recording rule is taken as it is.
     let swaps = metric == names::MEMORY && swapped.is_some();
     let counted = images.into_iter().map(|name| (name, number(&next()).unwrap_or_default()));
-    // Each has an answer.
+    // All answers are taken, also after the first that is there: those of kube-state-metrics follow.
     let usage_image = counted.collect::<Vec<_>>().into_iter().find(|(_, containers)| *containers > 0.0);
     let (usage_image, with_image) = usage_image.unzip();
     let mut state_jobs = Jobs::default();

@@ -114,7 +114,7 @@ impl<'a> Queries<'a> {
         Some(PromQl(usage))
     }
 
-    /// The CPU or memory usage of each series. `max by` leaves one series of an HA pair.
+    /// The CPU or memory usage of each series; none if the store lacks it, or has swapped memory to add. `max by` leaves one series of an HA pair.
     fn of_series(&self, namespaces: &[&str], resource: Resource) -> Option<String> {
         let Names { cpu, memory, swaps, .. } = self.names;
         match resource {

@@ -40,7 +40,14 @@ fn any_of(values: &[&str], ending: &str) -> String {
 /// Escapes what has a meaning in a regular expression.
 fn literally(value: &str) -> String {
     let is_special = |letter: char| r"\.+*?()|[]{}^$".contains(letter);
-    value.chars().flat_map(|letter| is_special(letter).then_some('\\').into_iter().chain([letter])).collect()
+    let mut text = String::with_capacity(value.len());
+    for letter in value.chars() {
+        if is_special(letter) {
+            text.push('\\');
+        }
+        text.push(letter);
+    }
+    text
 }
 
 /// A text as PromQL writes it, with nothing in it that could end it.

@@ -2,7 +2,7 @@
 //!
 //! A check must not admit what kubectl would read otherwise, so what the two readers could take differently is refused, with
 //! what to write instead: line breaks that only YAML 1.1 knows, merge keys whose order matters, tags beyond JSON's types.
-//! Conversely, what kubectl takes beyond the specification is read: see [`indented`].
+//! Conversely, what kubectl takes beyond the specification is read: see `indented`.
 //!
 //! A reader of our own rather than a general one for serde, because it is all that is needed, it costs a tenth of the page's
 //! module instead of a third, and it says where something is wrong in words for people who write YAML. The tests hold it

@@ -58,7 +58,7 @@ impl<R: Borrow<Recommendations>> Serialize for RecommendationSummary<R> {
         fields.serialize_entry("total", &report.total)?;
         fields.serialize_entry("blocked", &blocked)?;
         fields.serialize_entry("risks", &report.risks)?;
-        let lines = || report.workloads.iter().flat_map(|of| lines(report, of));
+        let lines = || report.workloads.iter().flat_map(|of| lines_of(report, of));
         fields.serialize_entry("lines", &Each(lines))?;
         fields.serialize_entry("workloads", &Each(|| report.workloads.iter().map(|of| workload(of, cluster))))?;
         fields.serialize_entry("quotas", &report.quotas)?;
@@ -91,13 +91,13 @@ impl RecommendationSummary {
 /// The rows of a namespace alone.
 pub fn rows(RecommendationSummary(report): &RecommendationSummary, namespace: &str) -> Value {
     let of = || report.workloads.iter().filter(|of| of.key.namespace == namespace);
-    let each = |of| lines(report, of);
+    let each = |of| lines_of(report, of);
     let workloads = of().map(|of| workload(of, report.cluster.as_deref()));
     json!({"lines": of().flat_map(each).collect::<Vec<_>>(), "workloads": workloads.collect::<Vec<_>>()})
 }
 
 /// The lines of a workload, one for each container and resource. The course of a container's usage and its money are on its first.
-fn lines<'r>(report: &'r Recommendations, of: &'r Workload) -> impl Iterator<Item = Value> + 'r {
+fn lines_of<'r>(report: &'r Recommendations, of: &'r Workload) -> impl Iterator<Item = Value> + 'r {
     of.containers.iter().flat_map(move |container| {
         let mut lines: Vec<Value> = container.resources.iter().map(|advice| line(of, container, advice)).collect();
         if let Some(Value::Object(first)) = lines.first_mut() {

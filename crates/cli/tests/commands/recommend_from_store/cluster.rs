@@ -70,7 +70,8 @@ fn add_state(history: &mut OpenMetrics) {
     }
     let web = r#"namespace="shop",replicaset="web-5d8f7c6b5",owner_kind="Deployment",owner_name="web""#;
     history.add("kube_replicaset_owner", web, [(FROM, 1)]);
-    // Out-of-memory kills, six hours after each other, the first a day ago, at so many mebibytes.
+    // Out-of-memory kills of a pod's container, six hours after each other, the first a day ago: their number, at so many mebibytes,
+    // and the span of the history in percent in which the pod is.
     for (pod, container, count, limit, span) in
         [("db-0", "postgres", 1, 256.0, (0, 100)), ("canary-7c9bfd5f4d-qqqqq", "canary", 2, 128.0, (40, 100))]
     {

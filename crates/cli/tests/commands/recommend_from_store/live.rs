@@ -117,6 +117,7 @@ fn the_store_that_was_chosen_once_is_remembered_for_the_cluster() {
 /// Anybody may call a Service so.
 #[test]
 fn nothing_is_sent_to_a_service_that_only_looks_like_a_store() {
+    // Nothing listens there.
     let server = Live::start(Rules { prometheus: Some(9), has_hostile_service: true, ..Rules::default() });
     let found = "monitoring/prometheus-k8s:9090 (Prometheus), evil/thanos-query:9090 (Thanos)";
     let path = server.folder.path().join("source.yaml");

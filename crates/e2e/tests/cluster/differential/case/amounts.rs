@@ -13,7 +13,7 @@ pub const MEMORY: &[&str] = &[
     "0", "1", "1500m", "0.1Mi", "32Mi", "64M", "64Mi", "100M", "128M", "128Mi", "0.25Gi", "300Mi", "500M", "500Mi",
     "512Mi", "1e9", "1Gi", "1536Mi", "2Gi", "4G",
 ];
-pub const PARTS_OF_A_BYTE: [&str; 2] = [MEMORY[2], MEMORY[3]];
+pub const PARTS_OF_A_BYTE: [&str; 2] = ["1500m", "0.1Mi"];
 pub const STORAGE: &[&str] = &["1M", "500Mi", "1G", "1Gi", "1.5Gi", "5Gi", "10G", "10Gi", "1e11"];
 pub const RATIOS: [&str; 6] = ["1", "1.5", "2", "4", "7.5", "100"];
 pub const COUNTS: &[&str] = &["0", "1", "2", "3", "5", "100"];
