@@ -13,7 +13,7 @@ PAGE_PACKAGES := playground/site/node_modules/.package-lock.json
 
 # The first build in a clean clone is not made again: without what a second one would use, it takes a tenth less.
 ifeq ($(wildcard $(TARGET)/debug/incremental),)
-test ci: export CARGO_INCREMENTAL := 0
+test ci kubectl-headroom: export CARGO_INCREMENTAL := 0
 endif
 
 # `make test` and `make ci` lint the crates of the workspace while they build them for the tests, so that everything else is built

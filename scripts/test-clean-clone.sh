@@ -47,5 +47,6 @@ echo "test-clean-clone: the same $(wc -c <"$built") bytes from another clone and
 cp "$work/policy.wasm" .
 costs make --silent demo
 echo "test-clean-clone: make demo takes $((module + seconds)) processor seconds, $module of them for the module"
-costs cargo build --quiet --locked --workspace --bin kubectl-headroom
+# As `make kubectl-headroom PROFILE=dev` does where nothing was built.
+costs env CARGO_INCREMENTAL=0 cargo build --quiet --locked --workspace --bin kubectl-headroom
 echo "test-clean-clone: the plugin without the page, as developers build it, takes $seconds processor seconds"
