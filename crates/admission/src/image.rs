@@ -46,7 +46,7 @@ impl<'a> ImageName<'a> {
         if text.len() > MAX_LENGTH {
             return invalid(TOO_LONG);
         }
-        let (name, tag, digest) = split_reference(text);
+        let NameParts { name, tag, digest } = NameParts::split(text);
         // Exactly sixty-four hexadecimal digits are an image's ID, which runtimes refuse as a name.
         if name.len() == 64 && name.bytes().all(is_lower_hex) {
             return invalid("an image ID, not an image name: write repository and digest");
@@ -82,7 +82,7 @@ impl<'a> ImageName<'a> {
 
     /// A name, or a part of one, before its tag and digest, as it is written.
     pub fn before_reference(text: &str) -> &str {
-        split_reference(text).0
+        NameParts::split(text).name
     }
 
     /// Registry and path, always in full: `docker.io/library/nginx`.
@@ -142,7 +142,7 @@ pub struct Reference {
 impl Reference {
     /// Reads `:1.27`, `@sha256:…`, or both; none for any other text.
     pub fn parse(text: &str) -> Option<Self> {
-        let (name, tag, digest) = split_reference(text);
+        let NameParts { name, tag, digest } = NameParts::split(text);
         let is_valid = tag.is_none_or(is_tag) && digest.is_none_or(is_digest) && (tag.is_some() || digest.is_some());
         (name.is_empty() && is_valid).then(|| Self { tag: tag.map(str::to_owned), digest: digest.map(str::to_owned) })
     }
@@ -168,16 +168,24 @@ impl fmt::Display for Reference {
     }
 }
 
-/// A name split at the separators of the grammar's outermost level: what is before tag and digest, the tag, and the digest.
-/// The digest follows the `@`, the tag the last colon after the last slash: an earlier colon belongs to a port.
-fn split_reference(text: &str) -> (&str, Option<&str>, Option<&str>) {
-    let (rest, digest) = match text.split_once('@') {
-        Some((rest, digest)) => (rest, Some(digest)),
-        None => (text, None),
-    };
-    match rest.rsplit_once(':') {
-        Some((name, tag)) if !tag.contains('/') => (name, Some(tag), digest),
-        _ => (rest, None, digest),
+/// A name split at the separators of the grammar's outermost level.
+struct NameParts<'a> {
+    name: &'a str,
+    tag: Option<&'a str>,
+    digest: Option<&'a str>,
+}
+
+impl<'a> NameParts<'a> {
+    /// The digest follows the `@`, the tag the last colon after the last slash: an earlier colon belongs to a port.
+    fn split(text: &'a str) -> Self {
+        let (rest, digest) = match text.split_once('@') {
+            Some((rest, digest)) => (rest, Some(digest)),
+            None => (text, None),
+        };
+        match rest.rsplit_once(':') {
+            Some((name, tag)) if !tag.contains('/') => Self { name, tag: Some(tag), digest },
+            _ => Self { name: rest, tag: None, digest },
+        }
     }
 }
 

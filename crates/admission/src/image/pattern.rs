@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::{ImageName, excerpt, full_repository, split_reference, split_registry};
+use super::{ImageName, NameParts, excerpt, full_repository, split_registry};
 use crate::glob;
 
 pub(super) const WILDCARD: char = '*';
@@ -23,7 +23,7 @@ impl<'a> ImagePattern<'a> {
     /// Refuses a text that cannot match any image, because such a selector is a mistake.
     pub fn parse(text: &'a str) -> Result<Self, String> {
         let invalid = |rule| Err(format!("`{}` matches no image: {rule}", excerpt(text)));
-        let (name, tag, digest) = split_reference(text);
+        let NameParts { name, tag, digest } = NameParts::split(text);
         if name.is_empty() || tag.is_some_and(str::is_empty) || digest.is_some_and(str::is_empty) {
             return invalid("write a repository, and a tag after a `:`, such as `nginx:latest` or `*/team/*`");
         }
