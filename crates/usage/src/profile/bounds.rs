@@ -11,6 +11,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::{Histories, History, Share};
 
 /// Most tags, and most workloads.
@@ -58,9 +60,14 @@ impl Histories {
 
     /// The length of their JSON text.
     pub(super) fn bytes(&self) -> usize {
-        // OK because all fields have texts or numbers, and all keys are texts.
-        serde_json::to_string(self).unwrap_or_default().len()
+        json_length(self)
     }
+}
+
+/// The length of the JSON text of a part of a profile.
+pub(super) fn json_length(part: &impl Serialize) -> usize {
+    // OK because all fields have texts or numbers, and all keys are texts.
+    serde_json::to_string(part).unwrap_or_default().len()
 }
 
 /// Drops the least recently seen beyond [`MAX_PARTS`]. Returns the keys of those that take room, the newest first. A

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::bounds::{MAX_BYTES_OF_RESTRICTED, MAX_NODES};
+use super::bounds::{MAX_BYTES_OF_RESTRICTED, MAX_NODES, json_length};
 use super::serialized::{keyed, text};
 use super::{ImageHistory, Images};
 
@@ -123,13 +123,12 @@ impl UsageProfile {
 
     /// The length of its JSON text.
     pub fn bytes(&self) -> usize {
-        // OK because all fields have texts or numbers, and all keys are texts.
-        serde_json::to_string(self).unwrap_or_default().len()
+        json_length(self)
     }
 
     /// The object as the API server has it.
     pub fn to_value(&self) -> Value {
-        // OK for the same reason.
+        // OK because all fields have texts or numbers, and all keys are texts.
         serde_json::to_value(self).unwrap_or_default()
     }
 }
