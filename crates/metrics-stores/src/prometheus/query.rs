@@ -100,7 +100,7 @@ impl<'a> Queries<'a> {
         let usage = match (resource, self.of_series(namespaces, resource)) {
             (_, Some(of_series)) => format!("max by ({by}) ({of_series})"),
             (Resource::Cpu, None) => return None,
-            // What is swapped is added as series of one sum, since a join fails where two claim one container.
+            // Swapped memory is added as further series of one sum: a join fails where two series have one container.
             (Resource::Memory, None) => {
                 let [memory, swap] =
                     [memory.as_deref()?, names::SWAP].map(|of| format!("max by ({by}) ({})", peak(of)));
