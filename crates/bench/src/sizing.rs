@@ -232,7 +232,8 @@ impl Scene {
         let port = servers::free_port();
         self.world.take();
         let mut command = self.program("headroom-controller");
-        command.args(["resize", "--every", "1s", "--listen-status", &format!("127.0.0.1:{port}")]);
+        // Two passes must not end in the same second, by which they are told apart.
+        command.args(["resize", "--every", "3s", "--listen-status", &format!("127.0.0.1:{port}")]);
         let running = Running(command.stderr(Stdio::inherit()).spawn()?);
         let ended = || {
             let (_, text) = servers::request(port, "GET", "/metrics", b"").ok()?;
