@@ -9,7 +9,7 @@ use crate::owner::{WorkloadRef, workload_above};
 use crate::pod::pod_of;
 use crate::refusal::{PodRefusal, events_of};
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::{ApiKind, number, set};
+use headroom_objects::kinds::{ApiKind, items, metadata, number, set};
 
 /// The Events that are read of a namespace.
 const MAX_EVENTS: usize = 1_000;
@@ -52,6 +52,21 @@ pub fn pods(workload: &Value, cluster: &mut dyn ClusterReader) -> Vec<(u64, Valu
     let [_, present] = counts(&ApiKind::of(workload)).unwrap_or_default();
     let present = number(workload, present).unwrap_or(0);
     pod_of(workload).filter(|_| present > 0).map(|pod| (present, pod)).into_iter().collect()
+}
+
+/// The claims that a StatefulSet made for its pods, which stay when those go.
+pub fn claims(workload: &Value, cluster: &mut dyn ClusterReader) -> Vec<Value> {
+    let (name, namespace) = (metadata(workload, "name"), metadata(workload, "namespace"));
+    let templates = items(workload, "/spec/volumeClaimTemplates");
+    let prefixes: Vec<String> = templates.map(|of| format!("{}-{name}-", metadata(of, "name"))).collect();
+    if prefixes.is_empty() {
+        return Vec::new();
+    }
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    let mut claims = cluster.list(("v1", "PersistentVolumeClaim", Some(namespace))).unwrap_or_default();
+    claims
+        .retain(|of| prefixes.iter().any(|all| metadata(of, "name").strip_prefix(all.as_str()).is_some_and(is_number)));
+    claims
 }
 
 /// The listed pods of a workload that have not ended. A pod has none.

@@ -62,11 +62,15 @@ pub struct Args {
 }
 
 /// The kinds besides workloads. Those that the cluster does not have are skipped.
-const KINDS: [(&str, &str); 10] = [
+const KINDS: [(&str, &str); 14] = [
     ("v1", "Namespace"),
     TENANT_QUOTA,
     DEVICE_CLASS,
+    PRIORITY_CLASS,
+    RUNTIME_CLASS,
+    STORAGE_CLASS,
     ("resource.k8s.io/v1", "ResourceClaim"),
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"),
     ("v1", "LimitRange"),
     ("v1", "ResourceQuota"),
     (API_VERSION, KIND),
@@ -76,9 +80,12 @@ const KINDS: [(&str, &str); 10] = [
 ];
 
 const DEVICE_CLASS: (&str, &str) = ("resource.k8s.io/v1", "DeviceClass");
+const PRIORITY_CLASS: (&str, &str) = ("scheduling.k8s.io/v1", "PriorityClass");
+const RUNTIME_CLASS: (&str, &str) = ("node.k8s.io/v1", "RuntimeClass");
+const STORAGE_CLASS: (&str, &str) = ("storage.k8s.io/v1", "StorageClass");
 
 /// Kinds in no namespace that are for administrators: other users' snapshots are complete without.
-const OF_ADMINISTRATORS: [(&str, &str); 2] = [TENANT_QUOTA, DEVICE_CLASS];
+const OF_ADMINISTRATORS: [(&str, &str); 5] = [TENANT_QUOTA, DEVICE_CLASS, PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS];
 
 pub fn run(args: Args) -> anyhow::Result<Exit> {
     let form = match args.output.extension().and_then(OsStr::to_str) {

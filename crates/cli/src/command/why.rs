@@ -362,7 +362,8 @@ fn page(answers: &[Answer], paint: Paint) -> Page {
         }
         writeln!(page, "\nIf it were created now: {verdict}");
         // Why pods are blocked now is said above.
-        if decision.verdict != Verdict::PodsBlocked {
+        let is_said = findings.iter().any(|finding| finding.severity == Severity::Critical);
+        if decision.verdict != Verdict::PodsBlocked || !is_said {
             decision::add_reasons(&mut page, decision, paint);
         }
         decision::add(&mut page, decision, paint);

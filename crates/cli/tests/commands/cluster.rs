@@ -144,6 +144,7 @@ const NO_HISTORY: &str = "; usage history is in the collector's namespace: bind 
                           headroom-pool-reader there\n";
 
 const NODES: &str = "/api/v1/nodes";
+const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 
 #[test]
 fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
@@ -151,10 +152,10 @@ fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
     let is_of_pool = |path: &str| path.contains("/namespaces/headroom/");
     let live = Live::world();
     let allowing = reader.clone();
-    // The server only answers what the roles allow, so nothing else is needed. A RoleBinding grants no nodes.
+    // The server only answers what the roles allow, so nothing else is needed. A RoleBinding grants no nodes and no classes.
     live.forbid(move |path| {
         let role = if is_of_pool(path) { &pool_reader } else { &allowing };
-        path != DISCOVERY && (path == NODES || !allows(role, path))
+        path != DISCOVERY && (path == NODES || path == CLASSES || !allows(role, path))
     });
     for question in ["describe limits", "describe quota", "recommend deployment/web", "recommend"] {
         let said = live.run(question);
@@ -166,8 +167,9 @@ fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
         assert!(!path.contains("secrets"), "{path}");
         // Every authenticated user may read the version and discovery.
         let is_free = path == "/version" || path == DISCOVERY;
-        // Without TenantQuotas, changes are checked against the quotas of the namespace; without nodes, not against those.
-        let is_free = is_free || path.ends_with("/tenantquotas") || path == NODES;
+        // Without TenantQuotas, changes are checked against the quotas of the namespace; without nodes, not against those; a
+        // default class counts only where quotas ask for it.
+        let is_free = is_free || path.ends_with("/tenantquotas") || path == NODES || CLASSES.starts_with(path);
         assert!(is_free || is_of_pool(path) || path.contains("/namespaces/shop"), "{path}");
     }
 
@@ -284,7 +286,7 @@ fn manifests_are_evaluated_in_the_namespace_of_the_kubeconfig() {
     assert_eq!((said.code, said.err.as_str()), (1, ""));
     assert!(said.out.contains("rejected   pod/a    shop"), "{}", said.out);
     // Without TenantQuotas in the cluster, permissions in the one namespace are sufficient.
-    let asked = ["/version", "/api/v1/namespaces/shop/pods/a", RANGES, QUOTAS, TENANT_QUOTAS, DISCOVERY];
+    let asked = ["/version", "/api/v1/namespaces/shop/pods/a", CLASSES, RANGES, QUOTAS, TENANT_QUOTAS, DISCOVERY];
     assert_eq!(live.asked(), asked);
     let said = live.run("check -f app.yaml --context lab");
     assert!(said.out.contains("pod/a    lab"), "{}{}", said.out, said.err);

@@ -6,6 +6,7 @@
 
 mod autoscaled;
 mod claims;
+mod classes;
 mod pods;
 
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ use crate::Overlay;
 use crate::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::folder::{Identity, amount_of, identity, in_namespace};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject};
-use headroom_objects::kinds::{ApiKind, lifecycle, metadata, set, text};
+use headroom_objects::kinds::{ApiKind, lifecycle, metadata, number, set, text};
 use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET, pod_at};
 use headroom_workloads::pod_makers::{self, MadePods, PodMaker, PodTemplate, Update};
 use headroom_workloads::pod_of;
@@ -41,6 +42,8 @@ pub struct Run {
     pub pod_makers: Vec<PodMaker>,
     /// True if there are TenantQuotas; none until they were listed.
     has_tenants: Option<bool>,
+    /// The default class of each field, as far as it was asked for.
+    default_classes: HashMap<&'static str, Result<Option<String>, String>>,
     /// The manifests that this run applied.
     applied: HashMap<Identity, CompressedObject>,
 }
@@ -57,6 +60,7 @@ impl Run {
             release,
             pod_makers: Vec::new(),
             has_tenants: None,
+            default_classes: HashMap::new(),
             applied: HashMap::new(),
         }
     }
@@ -166,26 +170,29 @@ impl Run {
         if let Some(of) = PodKind::of(&kind.group, &kind.plural) {
             self.drop_unknown_fields(&mut object, &pod_at(of));
         }
-        self.add_overhead(&mut object);
         request::round_amounts(&mut object, &kind);
         let (there, note) = if there.is_some() { (there, None) } else { self.find(&kind, &object) };
-        let mut kept = Vec::new();
+        let (mut kept, mut notes) = (Vec::new(), Vec::from_iter(note));
         let request = match there {
             Some(there) => {
                 let mut there = running::with_status(there, &mut self.cluster);
-                self.add_overhead(&mut there);
+                self.set_classes(&mut there);
                 let before = self.applied.get(&identity(&object)).map(CompressedObject::value);
                 let mut applied = kubectl_apply::applied(&object, &there, before);
+                notes.extend(self.set_classes(&mut applied));
                 kept = containers_only_in(&applied, &object);
                 if kind.qualified() == "services" {
                     request::drop_node_ports(&mut applied, &there);
                 }
                 request::update(applied, there, &kind, &self.namespace)
             }
-            None => request::create(object, &kind, &self.namespace),
+            None => {
+                notes.extend(self.set_classes(&mut object));
+                request::create(object, &kind, &self.namespace)
+            }
         };
         let mut decision = self.admission.evaluate(request, &mut self.cluster);
-        decision.warnings.extend(note.map(ObjectWarning::from));
+        decision.warnings.extend(notes.into_iter().map(ObjectWarning::from));
         let stays =
             |name: &str| format!("container {name} stays: it is in the existing object, and was not applied before");
         decision.warnings.extend(kept.iter().map(|name| stays(name).into()));
@@ -266,6 +273,9 @@ impl Run {
             (refusals.chain(of_pods.warnings).collect::<Vec<ObjectWarning>>(), of_pods.pod_charges)
         };
         let (mut charged, mut warned) = (Vec::new(), Vec::new());
+        // Its status counts the pods of all templates.
+        let present =
+            old.as_ref().and_then(|old| number(old, "/status/replicas")).filter(|_| made.templates.len() == 1);
         let mark = self.cluster.mark();
         for pods in &made.templates {
             let replica_set = pod_makers::replica_set(&object, pods, pods.replicas);
@@ -279,7 +289,8 @@ impl Run {
                 (_, Some(replaced), Update::Rolls(bounds)) => rolling(replaced, bounds),
                 (None, ..) | (_, Some(_), Update::Beside) => request::create(replica_set, &kind, &self.namespace),
                 (Some((old, was)), ..) => {
-                    let was = pod_makers::replica_set(old, was, was.replicas);
+                    let count = present.map_or(was.replicas, |present| present.min(was.replicas));
+                    let was = pod_makers::replica_set(old, was, count);
                     request::update(replica_set, was, &kind, &self.namespace)
                 }
             };
@@ -327,7 +338,7 @@ impl Run {
         };
         let mut pod = pod_of(workload).or_else(&mut of_custom_resource)?;
         let kind = ApiKind::of(&pod);
-        self.add_overhead(&mut pod);
+        self.set_classes(&mut pod);
         Some(self.admission.evaluate(request::create(pod, &kind, &self.namespace), &mut self.cluster))
     }
 
@@ -371,6 +382,9 @@ impl Run {
         }
         if ApiKind::of(&object).kind == TENANT_QUOTA.1 {
             self.has_tenants = None;
+        }
+        if classes::has_default(&decision.kind.kind) {
+            self.default_classes.clear();
         }
         self.cluster.put(object).map_err(|malformed| malformed.to_string())
     }

@@ -36,12 +36,13 @@ impl Run {
         decision.warnings.extend(unread.into_iter().map(ObjectWarning::from));
         let mut charged: Vec<(ObjectCharge, u64)> = Vec::new();
         let mark = self.cluster.mark();
-        for Claims { name, count, claim } in claims {
+        for Claims { name, count, mut claim } in claims {
             let there = before.iter().find(|claims| claims.name == name).map_or(0, |claims| claims.count);
             let added = count.saturating_sub(there);
             if added == 0 {
                 continue;
             }
+            decision.warnings.extend(self.set_classes(&mut claim).into_iter().map(ObjectWarning::from));
             let kind = ApiKind::of(&claim);
             let one = self.admission.evaluate(request::create(claim, &kind, &decision.namespace), &mut self.cluster);
             if let Some(reason) = one.reasons.first() {
@@ -95,13 +96,20 @@ impl Run {
             let names =
                 items(&pods.template, "/spec/resourceClaims").map(|claim| text(claim, "/resourceClaimTemplateName"));
             for name in names.filter(|name| !name.is_empty()) {
+                let mut problem = format!("there is no ResourceClaimTemplate {name}");
                 let found = VERSIONS.iter().find_map(|version| {
-                    let list = (*version, "ResourceClaimTemplate", Some(namespace));
-                    Some((*version, self.cluster.get(list, name).ok()??))
+                    match self.cluster.get((*version, "ResourceClaimTemplate", Some(namespace)), name) {
+                        Ok(found) => Some((*version, found?)),
+                        Err(unread) => {
+                            if !unread.is_unknown_kind() {
+                                problem = unread.to_string();
+                            }
+                            None
+                        }
+                    }
                 });
                 match found.as_ref().and_then(|(version, found)| Some((*version, found.get("spec")?))) {
-                    None => unread
-                        .push(format!("its resource claims are not counted: there is no ResourceClaimTemplate {name}")),
+                    None => unread.push(format!("its resource claims are not counted: {problem}")),
                     Some((version, template)) => {
                         add(format!("ResourceClaimTemplate {name}"), [version, "ResourceClaim"], template);
                     }

@@ -13,7 +13,7 @@ use crate::evaluate::{request, validation};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, items, metadata, number, set};
-use headroom_workloads::kinds::{self, CRON_JOB, DAEMON_SET, DEPLOYMENT, REPLICA_SET, counts, pod_at};
+use headroom_workloads::kinds::{CRON_JOB, DAEMON_SET, DEPLOYMENT, REPLICA_SET, counts};
 use headroom_workloads::refusal::PodRefusal;
 use headroom_workloads::{pod_of, running};
 
@@ -100,18 +100,6 @@ impl Run {
             time(total),
             if waits { "" } else { "; until then they are refused and tried again with back-off" },
         ))
-    }
-
-    /// Adds the overhead of a pod's RuntimeClass, as the API server does when the pod is created.
-    pub(super) fn add_overhead(&mut self, object: &mut Value) {
-        let Some(kind) = kinds::of(object) else { return };
-        let Some(Value::Object(spec)) = object.pointer_mut(&format!("{}/spec", pod_at(kind))) else { return };
-        let Some(class) = spec.get("runtimeClassName").and_then(Value::as_str) else { return };
-        // OK because who may not read the class gets the answer without it.
-        let found = self.cluster.get(("node.k8s.io/v1", "RuntimeClass", None), class).ok().flatten();
-        if let Some(overhead) = found.as_ref().and_then(|class| class.pointer("/overhead/podFixed")) {
-            spec.entry("overhead").or_insert_with(|| overhead.clone());
-        }
     }
 
     /// Evaluates a request for pods alone: the warnings that stop them, and what they would add to quotas.
@@ -201,7 +189,7 @@ impl Run {
     /// says if its pods are refused as it stands.
     pub fn preview_as_new(&mut self, object: &Value) -> ObjectDecision {
         let (kind, mut object) = (ApiKind::of(object), running::with_status(object.clone(), &mut self.cluster));
-        self.add_overhead(&mut object);
+        self.set_classes(&mut object);
         let object = &object;
         let request = request::create(object.clone(), &kind, &self.namespace);
         let counted = self.admission.evaluate(request.clone(), &mut self.cluster);
@@ -214,7 +202,15 @@ impl Run {
                 drop(self.charge(&namespace, &charge.times_count(count), Quantity::minus));
             }
         }
+        for claim in running::claims(object, &mut self.cluster) {
+            self.charges_of(claim).1.iter().for_each(|charge| drop(self.charge(&namespace, charge, Quantity::minus)));
+        }
         let mut decision = self.admission.evaluate(request, &mut self.cluster);
+        let made = self.pods_of(object);
+        if !made.templates.is_empty() {
+            self.evaluate_pods(made, &mut decision);
+            decision.decide();
+        }
         self.cluster.roll_back(mark);
         let blocked = self.blocked_now(object);
         if !blocked.is_empty() && decision.is_admitted() {

@@ -1,0 +1,117 @@
+//! Sets what the API server's own plugins set before a policy or a quota sees an object: the overhead of a RuntimeClass, and the
+//! default PriorityClass and StorageClass, by which quotas choose what they count.
+
+use std::cmp::Reverse;
+
+use headroom_objects::cluster_reader::{ClusterReader, List};
+use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_workloads::kinds::{self, pod_at};
+use serde_json::{Value, json};
+
+use super::Run;
+
+/// A kind of classes with a default.
+struct Defaulted {
+    list: List<'static>,
+    field: &'static str,
+    /// A part of each quota that counts by these classes.
+    asked_by: &'static str,
+    default: fn(&[Value]) -> Option<&Value>,
+}
+
+const PRIORITY: Defaulted = Defaulted {
+    list: ("scheduling.k8s.io/v1", "PriorityClass", None),
+    field: "priorityClassName",
+    asked_by: "PriorityClass",
+    default: lowest_priority,
+};
+const STORAGE: Defaulted = Defaulted {
+    list: ("storage.k8s.io/v1", "StorageClass", None),
+    field: "storageClassName",
+    asked_by: ".storageclass.storage.k8s.io/",
+    default: newest_storage,
+};
+
+pub(super) fn has_default(kind: &str) -> bool {
+    [PRIORITY.list.1, STORAGE.list.1].contains(&kind)
+}
+
+impl Run {
+    /// Sets them in a pod, in a workload's templates of pods and claims, or in a claim. Returns what could not be read and counts
+    /// here.
+    pub(super) fn set_classes(&mut self, object: &mut Value) -> Vec<String> {
+        if ApiKind::of(object).kind == "PersistentVolumeClaim" {
+            return Vec::from_iter(self.set_storage_class(object, ""));
+        }
+        let templates = object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array).map_or(0, Vec::len);
+        let mut unread: Vec<String> = (0..templates)
+            .flat_map(|at| self.set_storage_class(object, &format!("/spec/volumeClaimTemplates/{at}")))
+            .collect();
+        let Some(spec) = kinds::of(object).map(|of| format!("{}/spec", pod_at(of))) else { return unread };
+        let class = |field: &str| Some(object.pointer(&format!("{spec}/{field}"))?.as_str()?.to_owned());
+        let (runtime, priority) = (class("runtimeClassName"), class(PRIORITY.field).unwrap_or_default());
+        if priority.is_empty() {
+            unread.extend(self.set_default(&PRIORITY, object, &spec));
+        }
+        let Some(runtime) = runtime else { return unread };
+        match self.cluster.get(("node.k8s.io/v1", "RuntimeClass", None), &runtime) {
+            Ok(class) => {
+                let overhead = class.as_ref().and_then(|class| class.pointer("/overhead/podFixed"));
+                if let Some((Value::Object(spec), overhead)) = object.pointer_mut(&spec).zip(overhead) {
+                    spec.entry("overhead").or_insert_with(|| overhead.clone());
+                }
+            }
+            Err(problem) => unread.push(format!("overhead of RuntimeClass {runtime} is not counted: {problem}")),
+        }
+        unread
+    }
+
+    fn set_storage_class(&mut self, object: &mut Value, claim: &str) -> Option<String> {
+        let at = |field: &str| object.pointer(&format!("{claim}{field}")).filter(|class| !class.is_null());
+        let class = at("/metadata/annotations/volume.beta.kubernetes.io~1storage-class")
+            .or_else(|| at("/spec/storageClassName"));
+        if class.is_some() { None } else { self.set_default(&STORAGE, object, &format!("{claim}/spec")) }
+    }
+
+    fn set_default(&mut self, of: &Defaulted, object: &mut Value, spec: &str) -> Option<String> {
+        let cluster = &mut self.cluster;
+        let read = || {
+            let classes = kinds::served(cluster.list(of.list))?.unwrap_or_default();
+            Ok((of.default)(&classes).map(|class| metadata(class, "name").to_owned()))
+        };
+        match self.default_classes.entry(of.field).or_insert_with(read) {
+            Ok(class) => {
+                if let Some((Value::Object(spec), class)) = object.pointer_mut(spec).zip(class.as_ref()) {
+                    spec.insert(of.field.to_owned(), json!(class));
+                }
+                None
+            }
+            Err(problem) => {
+                let problem =
+                    format!("charged as without a class, because the default {} is not known: {problem}", of.list.1);
+                let quotas = self.cluster.list(("v1", "ResourceQuota", Some(metadata(object, "namespace"))));
+                let asks = |quota: &Value| quota.get("spec").is_some_and(|spec| spec.to_string().contains(of.asked_by));
+                quotas.is_ok_and(|quotas| quotas.iter().any(asks)).then_some(problem)
+            }
+        }
+    }
+}
+
+/// Of several defaults, that which the API server chooses: the newest.
+fn newest_storage(classes: &[Value]) -> Option<&Value> {
+    let is_true =
+        |class: &Value, name: &str| class.pointer(&format!("/metadata/annotations/{name}")) == Some(&json!("true"));
+    let is_default = |class: &&Value| {
+        ["storageclass.kubernetes.io~1is-default-class", "storageclass.beta.kubernetes.io~1is-default-class"]
+            .iter()
+            .any(|name| is_true(class, name))
+    };
+    let defaults = classes.iter().filter(is_default);
+    defaults.min_by_key(|class| (Reverse(metadata(class, "creationTimestamp")), metadata(class, "name")))
+}
+
+/// The same: that of the lowest priority.
+fn lowest_priority(classes: &[Value]) -> Option<&Value> {
+    let defaults = classes.iter().filter(|class| class.get("globalDefault") == Some(&json!(true)));
+    defaults.min_by_key(|class| class.get("value").and_then(Value::as_i64))
+}
