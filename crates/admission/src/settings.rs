@@ -13,7 +13,7 @@ mod rule;
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::cluster::label_selector::{LabelSelector, Operator, Requirement};
+use crate::cluster::label_selector::{LabelSelector, Requirement};
 use crate::glob;
 use crate::json::{Malformed, Node};
 use crate::truncate::on_one_line;
@@ -192,6 +192,10 @@ impl<'d> Settings<'d> {
             if settings.role == Role::Validate && settings.mutate_templates {
                 reader.problem("mutateTemplates", "is set, but a policy of `role: validate` changes nothing");
             }
+            if settings.estimates.shrink_to_quota && settings.quotas.mode == Mode::Off {
+                let problem = "has no effect, because `quotas.mode` is `off`: remove one of them";
+                reader.problem("estimates.shrinkToQuota", problem);
+            }
             reader.finish();
         }
         if problems.is_empty() {
@@ -223,10 +227,7 @@ impl<'d> LimitRangeSettings<'d> {
             raise_default_limits: section.flag("raiseDefaultLimits", default.raise_default_limits),
             rules: LimitRangeRule::read_all(section, derive_defaults),
         };
-        if read.mode == Mode::Off && !read.rules.is_empty() {
-            section
-                .problem("mode", "is `off`, so `rules` would never apply: remove them or choose `enforce` or `warn`");
-        }
+        section.unused_if_off(mode, &[("rules", !read.rules.is_empty())]);
         read
     }
 }
@@ -239,6 +240,11 @@ impl<'d> Exempt<'d> {
             labels: section.section("labels", read_selector),
             namespace_labels: section.section("namespaceLabels", read_selector),
         };
+        for (name, selector) in [("labels", &read.labels), ("namespaceLabels", &read.namespace_labels)] {
+            if selector.as_ref().is_some_and(|selector| selector.requirements.is_empty()) {
+                section.problem(name, "is empty, which selects everything: name the labels to exempt, or remove it");
+            }
+        }
         for account in &read.service_accounts {
             if !account.contains('/') {
                 let problem = format!("`{account}` must be `namespace/name`, where `*` stands for any text");
@@ -255,7 +261,17 @@ impl SettingsReader<'_, '_> {
         const MODES: &[(&str, Mode)] = &[("enforce", Mode::Enforce), ("warn", Mode::Warn), ("off", Mode::Off)];
         let mode = self.choice("mode", MODES, default.0);
         let of_workloads = self.choice("workloadMode", MODES, default.1);
+        // `warn` is the default, which forms send too.
+        self.unused_if_off(mode, &[("workloadMode", of_workloads == Mode::Enforce)]);
         (mode, if mode == Mode::Off { Mode::Off } else { of_workloads })
+    }
+
+    /// Reports the settings that are made although a `mode` is off without which they do nothing.
+    fn unused_if_off(&mut self, mode: Mode, settings: &[(&str, bool)]) {
+        for (name, _) in settings.iter().filter(|(_, is_made)| *is_made && mode == Mode::Off) {
+            let problem = format!("is `off`, so `{name}` would never apply: remove it or choose `enforce` or `warn`");
+            self.problem("mode", &problem);
+        }
     }
 }
 
@@ -273,20 +289,11 @@ fn read_selector<'d>(reader: &mut SettingsReader<'_, 'd>) -> LabelSelector<'d> {
     });
     let mut requirements = labels.unwrap_or_default();
     requirements.extend(reader.sections("matchExpressions", |expression| {
-        let requirement = Requirement {
-            key: expression.string("key").unwrap_or_default(),
-            operator: expression.choice("operator", &Operator::BY_NAME, Operator::Exists),
-            values: expression.strings("values"),
-        };
-        if requirement.key.is_empty() {
+        let key = expression.string("key").unwrap_or_default();
+        if key.is_empty() {
             expression.problem("key", "is missing");
         }
-        let wants_values = matches!(requirement.operator, Operator::In | Operator::NotIn);
-        if wants_values == requirement.values.is_empty() {
-            let problem = if wants_values { "must have at least one value" } else { "must be empty" };
-            expression.problem("values", problem);
-        }
-        requirement
+        expression.requirement(key)
     }));
     LabelSelector { requirements }
 }

@@ -55,20 +55,17 @@ impl<'d> QuotaSettings<'d> {
             tenant_quotas: section.flag("tenantQuotas", default.tenant_quotas),
             limited_resources: section.sections("limitedResources", LimitedResource::read),
         };
-        if read.tenant_quotas && read.workload_mode == Mode::Off {
-            section.problem(
-                "tenantQuotas",
-                "is `true`, but pods of workloads are not checked: choose `warn` or `enforce`",
-            );
-        }
-        if read.mode == Mode::Off && !read.limited_resources.is_empty() {
-            section.problem(
-                "mode",
-                "is `off`, so `limitedResources` would never apply: remove them or choose `enforce` or `warn`",
-            );
-        }
-        if read.mode == Mode::Off && read.is_live {
-            section.problem("mode", "is `off`, so `freshness` has no effect: remove it or choose `enforce` or `warn`");
+        section.unused_if_off(
+            mode,
+            &[
+                ("tenantQuotas", read.tenant_quotas),
+                ("limitedResources", !read.limited_resources.is_empty()),
+                ("freshness", read.is_live),
+            ],
+        );
+        if read.tenant_quotas && workload_mode == Mode::Off && mode != Mode::Off {
+            section
+                .problem("tenantQuotas", "is `true`, but `workloadMode` is `off`: choose `warn` or `enforce` for it");
         }
         read
     }
@@ -94,21 +91,26 @@ impl<'d> LimitedResource<'d> {
 
 fn read_scope<'d>(section: &mut SettingsReader<'_, 'd>) -> Requirement<'d> {
     let key = section.word("scopeName", &SCOPES.map(|(scope, _)| scope));
-    let operator = Operator::from(&*section.word("operator", &Operator::BY_NAME.map(|(operator, _)| operator)));
-    let values = section.strings("values");
-    match operator {
-        Operator::In | Operator::NotIn if values.is_empty() => {
-            section.problem("values", "is missing: `In` and `NotIn` need at least one value");
-        }
-        Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
-            section.problem("values", "must be absent: `Exists` and `DoesNotExist` take none");
-        }
-        _ => {}
-    }
-    Requirement { key, operator, values }
+    section.requirement(key)
 }
 
 impl<'d> SettingsReader<'_, 'd> {
+    /// Reads a requirement whose key was read.
+    pub(super) fn requirement(&mut self, key: Cow<'d, str>) -> Requirement<'d> {
+        let operator = Operator::from(&*self.word("operator", &Operator::BY_NAME.map(|(operator, _)| operator)));
+        let values = self.strings("values");
+        match operator {
+            Operator::In | Operator::NotIn if values.is_empty() => {
+                self.problem("values", "is missing: `In` and `NotIn` need at least one value");
+            }
+            Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
+                self.problem("values", "must be absent: `Exists` and `DoesNotExist` take none");
+            }
+            _ => {}
+        }
+        Requirement { key, operator, values }
+    }
+
     /// Reads a required field with one of several words.
     fn word(&mut self, name: &'static str, words: &[&str]) -> Cow<'d, str> {
         let word = self.string(name).unwrap_or_default();

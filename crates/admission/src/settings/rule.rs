@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{SettingsReader, any_matches, read_selector};
 use crate::cluster::label_selector::LabelSelector;
-use crate::cluster::limit_range::{CONTAINER, Item, LimitRange};
+use crate::cluster::limit_range::{CLAIM, CONTAINER, Item, LimitRange};
 use crate::image::{ImageName, ImagePattern};
 use crate::json::{Malformed, Node};
 
@@ -60,6 +60,9 @@ impl<'d> LimitRangeRule<'d> {
         let selects_containers = !rule.containers.is_empty() || !rule.images.is_empty();
         if selects_containers && rule.range.items.iter().any(|item| item.kind != CONTAINER) {
             reader.problem("limits", "may have only items of type `Container` if `containers` or `images` is set");
+        }
+        if rule.pod_labels.is_some() && rule.range.items.iter().any(|item| item.kind == CLAIM) {
+            reader.problem("limits", "may have no items of type `PersistentVolumeClaim` if `podLabels` is set");
         }
         rule
     }

@@ -48,7 +48,7 @@ fn all_problems_are_reported_at_once() {
             {"name": "x", "limits": [], "images": ["a b"], "podLabels": {"matchExpressions": [{"operator": "In"}]}}
         ]},
         "mutateTemplates": "yes",
-        "exempt": {"serviceAccounts": ["web"]}
+        "exempt": {"serviceAccounts": ["web"], "labels": {"matchExpressions": [{"key": "a"}]}, "namespaceLabels": {}}
     }"#;
     assert_eq!(
         problems(text),
@@ -59,11 +59,13 @@ fn all_problems_are_reported_at_once() {
          `limitRanges.rules[1].limits[0].max` is wrong: `one` is not a quantity: expected a number such as `500m` or `1.5Gi`\n\
          `limitRanges.rules[2].limits` is missing: a rule needs at least one LimitRange item\n\
          `limitRanges.rules[2].podLabels.matchExpressions[0].key` is missing\n\
-         `limitRanges.rules[2].podLabels.matchExpressions[0].values` must have at least one value\n\
+         `limitRanges.rules[2].podLabels.matchExpressions[0].values` is missing: `In` and `NotIn` need at least one value\n\
          `limitRanges.rules[2].images` is wrong: `a b` matches no image: image names are letters, digits and `.:/_-@`, and `*` stands for any of them\n\
          `limitRanges.rules[2].name` `x` is used twice\n\
          `limitRanges.raiseDefaultLimit` is not a setting; did you mean `raiseDefaultLimits`?\n\
          `mutateTemplates` is wrong: expected true or false, found `\"yes\"`\n\
+         `exempt.labels.matchExpressions[0].operator` must be one of `In`, `NotIn`, `Exists`, `DoesNotExist`\n\
+         `exempt.namespaceLabels` is empty, which selects everything: name the labels to exempt, or remove it\n\
          `exempt.serviceAccounts` `web` must be `namespace/name`, where `*` stands for any text\n\
          `limitRange` is not a setting; did you mean `limitRanges`?"
     );
@@ -90,16 +92,29 @@ fn settings_that_would_never_apply_are_contradictions() {
     let check = |settings: &str, expected: &str| assert_eq!(problems(settings), expected, "{settings}");
     check(
         r#"{"limitRanges":{"mode":"off","rules":[{"name":"a","limits":[{"type":"Container"}]}]}}"#,
-        "`limitRanges.mode` is `off`, so `rules` would never apply: remove them or choose `enforce` or `warn`",
+        "`limitRanges.mode` is `off`, so `rules` would never apply: remove it or choose `enforce` or `warn`",
+    );
+    check(
+        r#"{"limitRanges":{"mode":"off","workloadMode":"enforce"}}"#,
+        "`limitRanges.mode` is `off`, so `workloadMode` would never apply: remove it or choose `enforce` or `warn`",
+    );
+    check(
+        r#"{"limitRanges":{"rules":[{"name":"a","podLabels":{},"limits":[{"type":"PersistentVolumeClaim","max":{"storage":"1"}}]}]}}"#,
+        "`limitRanges.rules[0].limits` may have no items of type `PersistentVolumeClaim` if `podLabels` is set",
     );
     check(
         r#"{"quotas":{"mode":"off","freshness":"live","limitedResources":[{"resource":"pods","matchContains":["cpu"]}]}}"#,
-        "`quotas.mode` is `off`, so `limitedResources` would never apply: remove them or choose `enforce` or `warn`\n\
-         `quotas.mode` is `off`, so `freshness` has no effect: remove it or choose `enforce` or `warn`",
+        "`quotas.mode` is `off`, so `limitedResources` would never apply: remove it or choose `enforce` or `warn`\n\
+         `quotas.mode` is `off`, so `freshness` would never apply: remove it or choose `enforce` or `warn`",
+    );
+    check(
+        r#"{"quotas":{"mode":"off","workloadMode":"warn","tenantQuotas":true},"estimates":{"shrinkToQuota":true}}"#,
+        "`quotas.mode` is `off`, so `tenantQuotas` would never apply: remove it or choose `enforce` or `warn`\n\
+         `estimates.shrinkToQuota` has no effect, because `quotas.mode` is `off`: remove one of them",
     );
     check(
         r#"{"quotas":{"workloadMode":"off","tenantQuotas":true}}"#,
-        "`quotas.tenantQuotas` is `true`, but pods of workloads are not checked: choose `warn` or `enforce`",
+        "`quotas.tenantQuotas` is `true`, but `workloadMode` is `off`: choose `warn` or `enforce` for it",
     );
     let check = |estimates: &str, expected: &str| {
         assert_eq!(problems(&format!(r#"{{"estimates":{{{estimates}}}}}"#)), expected, "{estimates}");
