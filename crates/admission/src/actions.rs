@@ -48,6 +48,10 @@ impl Actions {
         settings: &Settings<'_>,
     ) -> Result<Option<(Self, Option<Pod<'d>>)>, Malformed> {
         let Some(kind) = RequestKind::of(request)? else { return Ok(None) };
+        let is_exempt = exempt::object(request, settings)?;
+        if is_exempt && kind != RequestKind::Workload {
+            return Ok(None);
+        }
         let role = settings.role;
         let evaluates = role != Role::Mutate;
         let is_workload = matches!(kind, RequestKind::Workload | RequestKind::Scale);
@@ -67,7 +71,7 @@ impl Actions {
         let mut actions = Self {
             kind,
             limits,
-            quotas: if evaluates && kind.is_counted(request) { settings.quotas.mode } else { Mode::Off },
+            quotas: if evaluates && !is_exempt && kind.is_counted(request) { settings.quotas.mode } else { Mode::Off },
             pods: if has_rollout { pods } else { Mode::Off },
             rollout: rollout.filter(|_| has_rollout),
             // The API server fills in pods, too, whether this policy checks LimitRanges or not.
@@ -83,6 +87,7 @@ impl Actions {
             RequestKind::Workload => {
                 role != Role::Validate
                     && settings.mutate_templates
+                    && !is_exempt
                     && (limits != Mode::Off || !actions.is_defaulted)
                     && rollout::decides_template(request)?
             }
@@ -101,6 +106,21 @@ impl Actions {
             return Ok(None);
         }
         let pod = if kind.is_pod() || kind == RequestKind::Workload { request.pod()? } else { None };
+        if let Some(pod) = &pod
+            && exempt::pods(request, pod, settings)?
+        {
+            // The workload itself is counted nevertheless.
+            let counted = Self {
+                limits: Mode::Off,
+                pods: Mode::Off,
+                rollout: None,
+                is_defaulted: false,
+                is_estimated: false,
+                may_change: false,
+                ..actions
+            };
+            return Ok((kind == RequestKind::Workload && !counted.is_off()).then_some((counted, None)));
+        }
         // If the pod cannot use an estimate, nothing is read for one. If the ranges are read anyway, this is decided
         // later, when they are known.
         if actions.is_estimated

@@ -123,11 +123,7 @@ fn decide<'d>(
     reader: &mut PhaseReader<'_, 'd>,
 ) -> Result<Decision<'d>, Malformed> {
     let Some((actions, mut pod)) = Actions::of(request, settings)? else { return Ok(Decision::default()) };
-    let is_scale = actions.kind == RequestKind::Scale;
-    // The workload that is scaled is not known yet.
-    if exempt::by_namespace_name(request, settings)
-        || !is_scale && exempt::by_object(request, pod.as_ref(), None, settings)?
-    {
+    if exempt::by_namespace_name(request, settings) {
         return Ok(Decision::default());
     }
     if let Some(selector) = &settings.exempt.namespace_labels {
@@ -143,9 +139,9 @@ fn decide<'d>(
     if devices::needs_claims(&reader.context)? {
         reader.read(&[Lookup::ResourceClaims { namespace: &request.namespace }]);
     }
-    if is_scale {
+    if actions.kind == RequestKind::Scale {
         pod = reader.context.scaled.map_or(Ok(None), |scaled| template_at(scaled, &["spec", "template"]))?;
-        if exempt::by_object(request, pod.as_ref(), reader.context.scaled, settings)? {
+        if pod.as_ref().map_or(Ok(false), |pod| exempt::pods(request, pod, settings))? {
             return Ok(Decision::default());
         }
     }

@@ -152,7 +152,7 @@ pub struct Exempt<'d> {
     pub namespaces: Vec<Cow<'d, str>>,
     /// `namespace/name` of the pod's service account.
     pub service_accounts: Vec<Cow<'d, str>>,
-    /// Labels of the object.
+    /// Labels of pods, and of other objects.
     pub labels: Option<LabelSelector<'d>>,
     pub namespace_labels: Option<LabelSelector<'d>>,
 }

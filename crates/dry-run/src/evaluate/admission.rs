@@ -329,7 +329,9 @@ impl Policy {
         let (Ok(settings), Ok(read)) = (self.parsed.read(), document(request)) else { return false };
         let of_request = |request: Request<'_>| -> Result<bool, Malformed> {
             let by_name = exempt::by_namespace_name(&request, &settings);
-            Ok(by_name || exempt::by_object(&request, request.pod()?.as_ref(), None, &settings)?)
+            let pod = request.pod()?;
+            let by_object = || exempt::object(&request, &settings);
+            Ok(by_name || pod.map_or_else(by_object, |pod| exempt::pods(&request, &pod, &settings))?)
         };
         let is_exempt = Request::read(read.root()).and_then(of_request);
         let selector = settings.exempt.namespace_labels.as_ref();

@@ -74,9 +74,11 @@ fn workload(kind: &str, fields: &Map<String, Value>) -> Value {
     }
     let resources = spec.remove("resources").unwrap_or(resources);
     let container = spec.remove("container").unwrap_or_else(|| json!({"name": "web", "resources": resources}));
+    let labels = spec.remove("podLabels");
     let mut spec = Value::Object(spec);
     let of_job = if kind == "CronJob" { "/jobTemplate/spec" } else { "" };
-    spec.pointer_mut(of_job).unwrap()["template"] = json!({"spec": {"containers": [container]}});
+    spec.pointer_mut(of_job).unwrap()["template"] =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [container]}});
     json!({"kind": kind, "metadata": metadata, "spec": spec})
 }
 
@@ -133,11 +135,7 @@ impl Case {
             ..Quota::default()
         };
         let quotas: Vec<Value> = self.quotas.as_ref().unwrap_or(&vec![team]).iter().map(Quota::object).collect();
-        let scaled = self.scale.map(|_| {
-            let mut scaled = self.before(kind, &self.scaled);
-            scaled["metadata"]["labels"] = json!({"tier": "free"});
-            scaled
-        });
+        let scaled = self.scale.map(|_| self.before(kind, &self.scaled));
         let range = json!({"metadata": {"name": "small"}, "spec": {"limits": self.limits}});
         json!({
             "ResourceQuota": {"items": quotas}, "LimitRange": {"items": [range]}, "Scaled": scaled,
