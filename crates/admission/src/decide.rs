@@ -82,12 +82,12 @@ impl<'d> Draft<'d> {
         };
         if actions.limits != Mode::Off {
             if let Some(pod) = &pods.new {
-                warn_of_low_limits(&mut decision, pod);
                 let breaches = breaches.unwrap_or_else(|| limits::check_pod(pod, &ranges));
+                warn_of_low_limits(&mut decision, pod, &breaches);
                 add_limit_breaches(&mut decision, actions, request, breaches);
             } else if actions.kind == RequestKind::Claim {
-                let old = request.old().filter(|_| settings.server.skips_unchanged_claims());
-                let breaches = limits::check_claim(object, old, &ranges)?;
+                let skips_unchanged = settings.server.skips_unchanged_claims();
+                let breaches = limits::check_claim(object, request.old(), skips_unchanged, &ranges)?;
                 add_limit_breaches(&mut decision, actions, request, breaches);
             }
             if actions.kind == RequestKind::Workload && actions.adds_pods(request) {
@@ -195,9 +195,12 @@ fn add_limit_breaches<'d>(
     warn_of_limits(decision, would_be_rejected(is_workload), &breaches);
 }
 
-fn warn_of_low_limits(decision: &mut Decision<'_>, pod: &Pod<'_>) {
+fn warn_of_low_limits(decision: &mut Decision<'_>, pod: &Pod<'_>, breaches: &limits::Breaches<'_>) {
     for container in &pod.containers {
-        for (resource, limit, request) in defaults::limits_below_requests(container) {
+        // A request above a maximum has to be lowered instead.
+        let is_above_max = |of: &str| breaches.first.iter().any(|breach| breach.is_above_max(&container.name, of));
+        let low = defaults::limits_below_requests(container).filter(|(resource, ..)| !is_above_max(resource));
+        for (resource, limit, request) in low {
             decision.warn(|| {
                 let text = format!(
                     "container {}: the default {resource} limit of {limit} is below the request of {request}, which \

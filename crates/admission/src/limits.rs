@@ -12,7 +12,8 @@ use crate::amount::{Quantity, Requirement, ResourceList};
 use crate::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use crate::json::{Malformed, Node};
 use crate::limit_rules::Range;
-use crate::request::{Container, Object, Pod, pod_totals};
+use crate::request::{Container, Object, Pod, Role, ValueOrigin, pod_totals};
+use crate::truncate::shortened;
 
 pub use breach::{BoundTarget, Breach, Breaches, LimitFault};
 
@@ -37,15 +38,17 @@ pub fn check_pod<'d>(pod: &Pod<'d>, ranges: &[Range<'d>]) -> Breaches<'d> {
     breaches
 }
 
-/// Checks a claim's storage. A request that the claim has in `old` already is not checked.
+/// Checks a claim's storage, also what it has in `old` already unless `skips_unchanged`.
 pub fn check_claim<'d>(
     claim: &Object<'d>,
     old: Option<&Object<'d>>,
+    skips_unchanged: bool,
     ranges: &[Range<'d>],
 ) -> Result<Breaches<'d>, Malformed> {
-    let old = old.map(requests).transpose()?.unwrap_or_default();
+    let unchanged = old.filter(|_| skips_unchanged).map(requests).transpose()?.unwrap_or_default();
+    let total = BoundedTotal { old, unchanged, ..BoundedTotal::of_claim(BoundTarget::Claim, requests(claim)?) };
     let mut breaches = Breaches::default();
-    check_requests(&mut breaches, &BoundedTotal::of_claim(BoundTarget::Claim, requests(claim)?, old), ranges);
+    check_requests(&mut breaches, &total, ranges);
     Ok(breaches)
 }
 
@@ -54,8 +57,8 @@ pub fn check_claim_templates<'d>(templates: &[Object<'d>], ranges: &[Range<'d>])
     let mut breaches = Breaches::default();
     for template in templates {
         let name = template.node.at(&["metadata", "name"])?.map(Node::str).transpose()?.unwrap_or_default();
-        let (subject, old) = (BoundTarget::ClaimTemplate(name), ResourceList::default());
-        check_requests(&mut breaches, &BoundedTotal::of_claim(subject, requests(template)?, old), ranges);
+        let total = BoundedTotal::of_claim(BoundTarget::ClaimTemplate(name), requests(template)?);
+        check_requests(&mut breaches, &total, ranges);
     }
     Ok(breaches)
 }
@@ -84,6 +87,14 @@ trait Bounded<'d> {
     fn is_unchanged(&self, _resource: &str) -> bool {
         false
     }
+    /// True if a value follows another, which its author wrote alone.
+    fn is_copied(&self, _requirement: Requirement, _resource: &str) -> bool {
+        false
+    }
+    /// The amount that is taken already, so that an update cannot ask for less.
+    fn least(&self, _resource: &str) -> Option<Quantity> {
+        None
+    }
     /// The origin of a value that is not the author's, or of a total that is not the sum over the containers.
     fn origin(&self, requirement: Requirement, resource: &str) -> Option<String>;
 }
@@ -95,6 +106,10 @@ impl<'d> Bounded<'d> for Container<'d> {
 
     fn amount(&self, requirement: Requirement, resource: &str) -> Option<&Quantity> {
         self.resources.quantity(requirement, resource)
+    }
+
+    fn is_copied(&self, requirement: Requirement, resource: &str) -> bool {
+        self.resources.of(requirement).get(resource).is_some_and(|value| value.origin == ValueOrigin::AuthorsLimit)
     }
 
     fn origin(&self, requirement: Requirement, resource: &str) -> Option<String> {
@@ -110,8 +125,10 @@ struct BoundedTotal<'p, 'd> {
     pod: Option<&'p Pod<'d>>,
     requests: ResourceList<'d>,
     limits: ResourceList<'d>,
-    /// The requests that a claim had before an update.
-    old: ResourceList<'d>,
+    /// The requests that a claim had before an update, if these are not checked again.
+    unchanged: ResourceList<'d>,
+    /// The claim before an update.
+    old: Option<&'p Object<'d>>,
 }
 
 impl<'p, 'd> BoundedTotal<'p, 'd> {
@@ -123,11 +140,12 @@ impl<'p, 'd> BoundedTotal<'p, 'd> {
         };
         let total = |requirement| pod_totals::as_limit_ranges_see_it(pod, requirement, &is_bound);
         let (requests, limits) = (total(Requirement::Request), total(Requirement::Limit));
-        Self { subject: BoundTarget::Pod, pod: Some(pod), requests, limits, old: ResourceList::default() }
+        Self { pod: Some(pod), limits, ..Self::of_claim(BoundTarget::Pod, requests) }
     }
 
-    fn of_claim(subject: BoundTarget<'d>, requests: ResourceList<'d>, old: ResourceList<'d>) -> Self {
-        Self { subject, pod: None, requests, limits: ResourceList::default(), old }
+    fn of_claim(subject: BoundTarget<'d>, requests: ResourceList<'d>) -> Self {
+        let (limits, unchanged) = (ResourceList::default(), ResourceList::default());
+        Self { subject, pod: None, requests, limits, unchanged, old: None }
     }
 }
 
@@ -149,12 +167,27 @@ impl<'d> Bounded<'d> for BoundedTotal<'_, 'd> {
 
     /// A missing request does not count as unchanged.
     fn is_unchanged(&self, resource: &str) -> bool {
-        self.requests.get(resource).is_some_and(|amount| self.old.get(resource) == Some(amount))
+        self.requests.get(resource).is_some_and(|amount| self.unchanged.get(resource) == Some(amount))
+    }
+
+    fn least(&self, resource: &str) -> Option<Quantity> {
+        let amount = |list: Node<'d>| ResourceList::read(list).ok()?.get(resource).cloned();
+        // Until its volume has grown, a claim may ask for less again.
+        let of_volume = self.old?.status_at(&["capacity"]).ok()?.and_then(amount);
+        of_volume.or_else(|| self.old?.spec_at(&["resources", "requests"]).ok()?.and_then(amount))
     }
 
     fn origin(&self, requirement: Requirement, resource: &str) -> Option<String> {
-        let sum = pod_totals::of_containers(self.pod?, requirement);
-        (sum.get(resource) != self.amount(requirement, resource)).then(|| "resources of the pod as a whole".to_owned())
+        let (pod, amount) = (self.pod?, self.amount(requirement, resource));
+        if amount.is_some() && amount == pod.resources.quantity(requirement, resource) {
+            let is_sum = pod_totals::of_containers(pod, requirement).get(resource) == amount;
+            let sum = if is_sum { ", and the sum over its containers" } else { "" };
+            return Some(format!("resources of the pod as a whole{sum}"));
+        }
+        let peak = pod.containers.get(pod_totals::peak_at_start(pod, requirement, resource)?)?;
+        let is_alone = amount == peak.resources.quantity(requirement, resource);
+        let others = if is_alone { "" } else { " with the sidecars before it" };
+        Some(format!("{} {}{others}", Role::Init.noun(), shortened(&peak.name)))
     }
 }
 
@@ -169,6 +202,7 @@ fn check<'d, M: Bounded<'d>>(breaches: &mut Breaches<'d>, range: &Range<'d>, ite
                 fault,
                 subject: subject.subject(),
                 origin,
+                least: subject.least(resource),
                 range: range.name(),
             }
         });
@@ -190,10 +224,9 @@ fn below_min<'d, M: Bounded<'d>>(subject: &M, resource: &str, min: &Quantity) ->
     if subject.amount(Requirement::Request, resource).is_none() {
         return Some(LimitFault::NoRequestForMin { min: min.clone() });
     }
-    [Requirement::Request, Requirement::Limit].into_iter().find_map(|requirement| {
-        let found = subject.amount(requirement, resource)?;
-        (found < min).then(|| LimitFault::BelowMin { min: min.clone(), requirement, found: found.clone() })
-    })
+    let order = [Requirement::Request, Requirement::Limit];
+    let (requirement, found, other) = breaking(subject, resource, order, |amount| amount < min)?;
+    Some(LimitFault::BelowMin { min: min.clone(), requirement, found, other })
 }
 
 fn above_max<'d, M: Bounded<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<LimitFault> {
@@ -201,10 +234,24 @@ fn above_max<'d, M: Bounded<'d>>(subject: &M, resource: &str, max: &Quantity) ->
     if subject.amount(requirement, resource).is_none() {
         return Some(LimitFault::NoValueForMax { max: max.clone(), requirement });
     }
-    [Requirement::Limit, Requirement::Request].into_iter().find_map(|requirement| {
-        let found = subject.amount(requirement, resource)?;
-        (found > max).then(|| LimitFault::AboveMax { max: max.clone(), requirement, found: found.clone() })
-    })
+    let order = [Requirement::Limit, Requirement::Request];
+    let (requirement, found, other) = breaking(subject, resource, order, |amount| amount > max)?;
+    Some(LimitFault::AboveMax { max: max.clone(), requirement, found, other })
+}
+
+/// The first amount that breaks a bound, and the other if its author has to change it too.
+fn breaking<'d, M: Bounded<'d>>(
+    subject: &M,
+    resource: &str,
+    order: [Requirement; 2],
+    breaks: impl Fn(&Quantity) -> bool,
+) -> Option<(Requirement, Quantity, Option<Quantity>)> {
+    let amounts =
+        order.into_iter().filter_map(|requirement| Some((requirement, subject.amount(requirement, resource)?)));
+    let mut broken = amounts.filter(|(_, amount)| breaks(amount));
+    let (requirement, found) = broken.next()?;
+    let other = broken.next().filter(|(requirement, _)| !subject.is_copied(*requirement, resource));
+    Some((requirement, found.clone(), other.map(|(_, other)| other.clone())))
 }
 
 fn above_ratio<'d, M: Bounded<'d>>(subject: &M, resource: &str, ratio: &Quantity) -> Option<LimitFault> {

@@ -49,7 +49,7 @@ impl<'d> Estimates<'d> {
     pub fn reach_pod_min(&mut self, breaches: &Breaches<'d>, round: u8) -> bool {
         let mut changed = false;
         for breach in breaches.first.iter().filter(|breach| breach.subject == BoundTarget::Pod && may_shrink(round)) {
-            let LimitFault::BelowMin { min, requirement: Requirement::Request, found } = &breach.fault else {
+            let LimitFault::BelowMin { min, requirement: Requirement::Request, found, .. } = &breach.fault else {
                 continue;
             };
             let of_resource =

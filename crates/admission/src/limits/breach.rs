@@ -74,6 +74,8 @@ pub struct Breach<'d> {
     pub subject: BoundTarget<'d>,
     /// The origin of the value at fault, if the author did not write it, or if it is no sum over containers.
     pub origin: Option<String>,
+    /// The amount below which the value cannot be set any more.
+    pub least: Option<Quantity>,
     pub range: RangeName<'d>,
 }
 
@@ -86,13 +88,13 @@ pub enum BoundTarget<'d> {
     ClaimTemplate(Cow<'d, str>),
 }
 
-/// The way in which a bound of a LimitRange is broken.
+/// The way in which a bound of a LimitRange is broken. `other`: the amount of the other requirement, if it has to change too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LimitFault {
     NoRequestForMin { min: Quantity },
-    BelowMin { min: Quantity, requirement: Requirement, found: Quantity },
+    BelowMin { min: Quantity, requirement: Requirement, found: Quantity, other: Option<Quantity> },
     NoValueForMax { max: Quantity, requirement: Requirement },
-    AboveMax { max: Quantity, requirement: Requirement, found: Quantity },
+    AboveMax { max: Quantity, requirement: Requirement, found: Quantity, other: Option<Quantity> },
     NoValueForRatio { ratio: Quantity, requirement: Requirement },
     AboveRatio { ratio: Quantity, request: Quantity, limit: Quantity },
 }
@@ -116,13 +118,13 @@ impl fmt::Display for Breach<'_> {
             LimitFault::NoRequestForMin { min } => {
                 write!(f, "minimum {resource} usage per {kind} is {min}.  No request is specified")
             }
-            LimitFault::BelowMin { min, requirement, found } => {
+            LimitFault::BelowMin { min, requirement, found, .. } => {
                 write!(f, "minimum {resource} usage per {kind} is {min}, but {requirement} is {found}")
             }
             LimitFault::NoValueForMax { max, requirement } => {
                 write!(f, "maximum {resource} usage per {kind} is {max}.  No {requirement} is specified")
             }
-            LimitFault::AboveMax { max, requirement, found } => {
+            LimitFault::AboveMax { max, requirement, found, .. } => {
                 write!(f, "maximum {resource} usage per {kind} is {max}, but {requirement} is {found}")
             }
             LimitFault::NoValueForRatio { ratio, requirement } => write!(
@@ -141,21 +143,39 @@ impl fmt::Display for Breach<'_> {
 }
 
 impl Breach<'_> {
+    /// True if a container has more of a resource than it may.
+    pub fn is_above_max(&self, container: &str, resource: &str) -> bool {
+        let is_of = matches!(&self.subject, BoundTarget::Container(name) if name == container);
+        is_of && self.resource == resource && matches!(self.fault, LimitFault::AboveMax { .. })
+    }
+
     /// Says how to fix it: `set a cpu request of at least 50m (LimitRange limits)`.
     pub fn advice(&self) -> String {
-        let Self { resource, fault, subject, .. } = self;
+        let Self { resource, fault, subject, least, .. } = self;
         let is_sum = *subject == BoundTarget::Pod && self.origin.is_none();
         let (sum, plural) = if is_sum { ("sum of the ", "s") } else { ("", "") };
+        // Both, because the API server refuses a request above the limit.
+        let amounts = |requirement: Requirement, found: &Quantity, other: &Option<Quantity>| {
+            let another = if requirement == Requirement::Request { Requirement::Limit } else { Requirement::Request };
+            match other {
+                Some(other) if other == found => format!("{requirement}{plural} and {another}{plural} from {found}"),
+                Some(other) => format!("{requirement}{plural} from {found} and the {another}{plural} from {other}"),
+                None => format!("{requirement}{plural} from {found}"),
+            }
+        };
         let mut advice = match fault {
             LimitFault::NoRequestForMin { min } => format!("set a {resource} request of at least {min}"),
-            LimitFault::BelowMin { min, requirement, found } => {
-                format!("raise the {sum}{resource} {requirement}{plural} from {found} to at least {min}")
+            LimitFault::BelowMin { min, requirement, found, other } => {
+                format!("raise the {sum}{resource} {} to at least {min}", amounts(*requirement, found, other))
             }
             LimitFault::NoValueForMax { max, requirement } => {
                 format!("set a {resource} {requirement} of at most {max}")
             }
-            LimitFault::AboveMax { max, requirement, found } => {
-                format!("lower the {sum}{resource} {requirement}{plural} from {found} to at most {max}")
+            LimitFault::AboveMax { max, found, .. } if least.as_ref().is_some_and(|least| least > max) => {
+                format!("its {resource} cannot shrink to {max}: raise the maximum to at least {found}")
+            }
+            LimitFault::AboveMax { max, requirement, found, other } => {
+                format!("lower the {sum}{resource} {} to at most {max}", amounts(*requirement, found, other))
             }
             LimitFault::NoValueForRatio { requirement, .. } => format!("set a {resource} {requirement} above 0"),
             LimitFault::AboveRatio { ratio, request, limit } => format!(
@@ -193,6 +213,7 @@ mod tests {
             fault: LimitFault::NoRequestForMin { min: Quantity::ZERO },
             subject: BoundTarget::Container("web".into()),
             origin: None,
+            least: None,
             range: RangeName::Rule("small".into()),
         };
         let mut breaches = Breaches::default();

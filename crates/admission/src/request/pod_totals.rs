@@ -3,7 +3,7 @@
 //! LimitRanges and quotas start from this total, but quotas also add the pod overhead, and count a pod that is being
 //! resized by the most it may hold.
 
-use super::pod::Pod;
+use super::pod::{Pod, Role};
 use super::resize;
 use super::total::total;
 use crate::amount::{Quantity, Requirement, ResourceList};
@@ -19,6 +19,25 @@ fn of_some<'d>(pod: &Pod<'d>, requirement: Requirement, is_wanted: &dyn Fn(&str)
         let asked = container.resources.of(requirement).iter().filter(|(name, _)| is_wanted(name));
         (container.role, asked.map(|(name, value)| (name, &value.quantity)))
     }))
+}
+
+/// The place of the init container during which a pod has more of a resource than later, if there is one.
+pub fn peak_at_start(pod: &Pod<'_>, requirement: Requirement, resource: &str) -> Option<usize> {
+    let (mut later, mut sidecars) = (Quantity::ZERO, Quantity::ZERO);
+    let mut peak: Option<(usize, Quantity)> = None;
+    for (place, container) in pod.containers.iter().enumerate() {
+        let Some(amount) = container.resources.quantity(requirement, resource) else { continue };
+        let with_sidecars = sidecars.plus(amount);
+        match container.role {
+            Role::Init if peak.as_ref().is_none_or(|(_, most)| *most < with_sidecars) => {
+                peak = Some((place, with_sidecars));
+            }
+            Role::Init => continue,
+            Role::Main => later = later.plus(amount),
+            Role::Sidecar => (later, sidecars) = (later.plus(amount), with_sidecars),
+        }
+    }
+    peak.filter(|(_, most)| *most > later).map(|(place, _)| place)
 }
 
 /// The total as LimitRanges of type Pod see it: pod-level cpu and memory replace the sum. Only for the wanted names,

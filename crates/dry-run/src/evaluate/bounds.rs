@@ -91,7 +91,7 @@ pub fn of_pod(pod: &Pod<'_>, ranges: &[Range<'_>]) -> Bounds {
 
 /// Everything that a claim's storage is checked against.
 pub fn of_claim<'d>(claim: &Object<'d>, ranges: &[Range<'d>]) -> Result<Bounds, Malformed> {
-    let breaches = limits::check_claim(claim, None, ranges)?;
+    let breaches = limits::check_claim(claim, None, false, ranges)?;
     let requests = match claim.spec_at(&["resources", "requests"])? {
         Some(requests) => ResourceList::read(requests)?,
         None => ResourceList::default(),
