@@ -182,8 +182,9 @@ impl Excess<'_> {
 
     /// The same, with something to add about what is available.
     pub fn shortage(&self, more: &str) -> String {
-        let free = super::free(&self.hard, &self.used);
-        let [missing, available] = [(&self.requested.minus(&free), true), (&free, false)]
+        // What is used beyond the bound is missing too.
+        let missing = self.requested.plus(&self.used).minus(&self.hard);
+        let [missing, available] = [(&missing, true), (&super::free(&self.hard, &self.used), false)]
             .map(|(amount, is_rounded_up)| readable(&self.name, amount, is_rounded_up));
         format!("{} short by {missing} ({available} available{more})", self.name)
     }
@@ -257,7 +258,7 @@ mod tests {
         check("requests.storage", "4Gi", "2210612737", "4Gi", "about 2109Mi (about 1987Mi available)");
         check("memory", "3Gi", "1Gi", "3Gi", "1Gi (2Gi available)");
         check("memory", "200M", "0", "104857600", "about 91Mi (100Mi available)");
-        check("memory", "1Gi", "3Gi", "2Gi", "1Gi (0 available)");
+        check("memory", "1Gi", "3Gi", "2Gi", "2Gi (0 available)");
         check("count/pods", "12345678", "0", "12345670", "8 (12345670 available)");
     }
 }

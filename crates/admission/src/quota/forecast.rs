@@ -265,21 +265,23 @@ impl<'a, 'd> CountedPods<'a, 'd> {
     fn forecast(&self, bounded: &[PodsUnderBound<'_, 'd>], rollout: &Rollout, refilled: u64) -> Option<QuotaFault<'d>> {
         let stages = rollout.stages(refilled);
         let mut excesses = Vec::new();
-        let (mut fitting, mut stopped) = (rollout.wanted, None::<u64>);
+        let Rollout { wanted, noun, assumption, is_uncertain, .. } = *rollout;
+        let (mut fitting, mut stopped) = (wanted, None::<u64>);
         for bounded in bounded {
             let most = bounded.most(&stages).filter(|most| *most > bounded.room);
             let filled = bounded.old.times_count(refilled);
             let progress = bounded.follow(&stages);
+            let fits = if progress == Progress::Completes { wanted } else { bounded.fitting(rollout, &stages) };
+            let only_waits = refilled > 0 && fits == wanted && progress != Progress::Completes;
             let (requested, used) = match (most, &progress) {
                 (None, Progress::Completes) => continue,
-                (Some(most), _) if most.is_positive() && refilled == 0 => (most, bounded.used.clone()),
+                (Some(most), _) if most > filled && !only_waits => (most.minus(&filled), bounded.used.plus(&filled)),
                 // The quota is more than full, or will be filled by old pods.
                 (_, Progress::Stops { room, next, .. }) => (next.clone(), bounded.bound.hard.minus(room)),
-                (Some(most), Progress::Completes) if most > filled => (most.minus(&filled), bounded.used.plus(&filled)),
                 (Some(_), Progress::Completes) => (bounded.new.clone(), bounded.used.clone()),
             };
             if let Progress::Stops { created, .. } = progress {
-                fitting = fitting.min(bounded.fitting(rollout, &stages));
+                fitting = fitting.min(fits);
                 stopped = Some(stopped.map_or(created, |stopped| stopped.min(created)));
             }
             let (name, hard) = (bounded.bound.name.clone(), bounded.bound.hard.clone());
@@ -288,7 +290,6 @@ impl<'a, 'd> CountedPods<'a, 'd> {
         if excesses.is_empty() {
             return None;
         }
-        let Rollout { wanted, noun, assumption, is_uncertain, .. } = *rollout;
         let surge = stages.iter().filter(|stage| stage.surge < u64::MAX).map(|stage| stage.surge.min(stage.pods)).sum();
         let rollout = match stopped {
             None => RolloutForecast::Slower { surge },

@@ -5,8 +5,7 @@ use std::cell::OnceCell;
 use super::charged_names::Charged;
 use super::{ApplyingQuota, Breach, Measure, Names, QuotaFault, QuotaObject};
 use crate::amount::Requirement;
-use crate::request::Pod;
-use crate::request::pod_totals;
+use crate::request::{Pod, Role, ValueOrigin, pod_totals};
 use crate::sort;
 
 /// The values that a name of a quota may require in each container.
@@ -83,7 +82,20 @@ impl<'a, 'd> RequiredValues<'a, 'd> {
     fn origins_of(&self, index: usize) -> Names {
         let mut origins = Names::default();
         let (Some(pod), Some((requirement, resource))) = (self.pod, REQUIRED.get(index)) else { return origins };
-        for container in &pod.containers {
+        let of_pod = pod.resources.of(*requirement).get(resource);
+        if of_pod.is_some_and(|value| value.origin == ValueOrigin::Author) {
+            return origins;
+        }
+        let peak = pod_totals::peak_at_start(pod, *requirement, resource);
+        for (place, container) in pod.containers.iter().enumerate() {
+            let is_charged = match container.role {
+                Role::Init => peak == Some(place),
+                Role::Sidecar => peak.is_none_or(|peak| place < peak),
+                Role::Main => peak.is_none(),
+            };
+            if !is_charged {
+                continue;
+            }
             let Some(value) = container.resources.of(*requirement).get(resource) else { continue };
             if !value.origin.is_authored() {
                 origins.add_with(|| {

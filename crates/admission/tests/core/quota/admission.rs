@@ -18,6 +18,8 @@ fn every_claim_holds() {
 struct Case {
     /// The containers and the status of the pod.
     containers: Option<Value>,
+    /// More fields of its spec.
+    spec: Map<String, Value>,
     status: Value,
     /// Fields of the AdmissionRequest that differ from those of a new pod.
     request: Map<String, Value>,
@@ -54,7 +56,8 @@ impl Case {
         let one = || json!([{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]);
         let containers = self.containers.clone().unwrap_or_else(one);
         let metadata = json!({"name": "p", "uid": "42", "resourceVersion": "1"});
-        let pod = json!({"metadata": metadata, "spec": {"containers": containers}, "status": self.status});
+        let mut pod = json!({"metadata": metadata, "spec": self.spec, "status": self.status});
+        pod["spec"]["containers"] = containers;
         let mut request = json!({
             "uid": if self.is_audit { "42" } else { "7" }, "operation": "CREATE", "namespace": "shop",
             "resource": {"group": "", "resource": "pods"}, "object": pod,

@@ -53,7 +53,7 @@ fn some<'de, D: serde::Deserializer<'de>>(field: D) -> Result<Option<Value>, D::
 }
 
 /// A workload with these fields of its spec. Of its pods' container `web`, `cpu` is the request, `cpuAndLimit` request
-/// and limit, `resources` all that it sets, and `container` replaces it.
+/// and limit, `resources` all that it sets, and `container` replaces it. `pod` has more fields of the pods' spec.
 fn workload(kind: &str, fields: &Map<String, Value>) -> Value {
     let mut spec = fields.clone();
     let mut metadata = json!({"name": "web", "namespace": "shop", "resourceVersion": "1"});
@@ -75,10 +75,15 @@ fn workload(kind: &str, fields: &Map<String, Value>) -> Value {
     let resources = spec.remove("resources").unwrap_or(resources);
     let container = spec.remove("container").unwrap_or_else(|| json!({"name": "web", "resources": resources}));
     let labels = spec.remove("podLabels");
+    let pod = spec.remove("pod");
     let mut spec = Value::Object(spec);
     let of_job = if kind == "CronJob" { "/jobTemplate/spec" } else { "" };
     spec.pointer_mut(of_job).unwrap()["template"] =
         json!({"metadata": {"labels": labels}, "spec": {"containers": [container]}});
+    if let Some(Value::Object(pod)) = pod {
+        let spec = spec.pointer_mut(&format!("{of_job}/template/spec"));
+        spec.unwrap().as_object_mut().unwrap().extend(pod);
+    }
     json!({"kind": kind, "metadata": metadata, "spec": spec})
 }
 
