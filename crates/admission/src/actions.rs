@@ -75,20 +75,19 @@ impl Actions {
             pods: if has_rollout { pods } else { Mode::Off },
             rollout: rollout.filter(|_| has_rollout),
             // The API server fills in pods, too, whether this policy checks LimitRanges or not.
-            is_defaulted: kind != RequestKind::Claim && limits != Mode::Off
-                || has_rollout && (settings.limit_ranges.mode != Mode::Off || !settings.mutate_templates),
+            is_defaulted: kind != RequestKind::Claim && limits != Mode::Off || has_rollout,
             is_estimated: kind.makes_pods() && settings.estimates.mode != EstimateMode::Never,
             may_change: false,
             may_replace: false,
         };
         actions.may_change = match kind {
             RequestKind::Pod => role != Role::Validate,
-            // With `limitRanges` off for workloads, defaults serve only to count the pods for a quota.
+            // With `limitRanges` off for workloads alone, what is filled in serves only to count the pods for a quota.
             RequestKind::Workload => {
                 role != Role::Validate
                     && settings.mutate_templates
                     && !is_exempt
-                    && (limits != Mode::Off || !actions.is_defaulted)
+                    && (limits != Mode::Off || settings.limit_ranges.mode == Mode::Off || !has_rollout)
                     && rollout::decides_template(request)?
             }
             _ => false,

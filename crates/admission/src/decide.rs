@@ -55,6 +55,9 @@ impl<'d> Draft<'d> {
         let mut pods = FilledPods::default();
         let mut breaches = None;
         if let Some(pod) = pod {
+            if actions.may_change && actions.is_defaulted && actions.limits == Mode::Off {
+                pods.written = Some(Filling { is_defaulted: false, ..filling }.fill(pod.clone(), &targets)?.pod);
+            }
             let filled = filled(pod, &targets)?;
             report_estimates(&mut decision, actions.kind, &filled, notes, settings);
             breaches = filled.breaches;
@@ -114,7 +117,7 @@ impl<'d> Draft<'d> {
         add_quota_breaches(&mut decision, actions.quotas, request, false, of_object.breaches);
         add_quota_breaches(&mut decision, actions.pods, request, true, of_pods.breaches);
         (decision.charges, decision.pod_charges) = (of_object.charges, of_pods.charges);
-        if let Some(pod) = pods.new.filter(|_| actions.may_change) {
+        if let Some(pod) = pods.written.or(pods.new).filter(|_| actions.may_change) {
             decision.change(pod);
         }
         decision.end_warnings();

@@ -17,6 +17,8 @@ use crate::settings::Settings;
 #[derive(Debug, Default)]
 pub struct FilledPods<'d> {
     pub new: Option<Pod<'d>>,
+    /// The new pod without the defaults that only count, if there are any.
+    pub written: Option<Pod<'d>>,
     pub old: Option<Pod<'d>>,
 }
 
