@@ -212,7 +212,8 @@ impl Run {
         decision.warnings.extend(of_target.into_iter().map(ObjectWarning::from));
         let written = decision.request.get("object").unwrap_or(&object);
         let stored = decision.refused_as.as_ref().unwrap_or(&object);
-        let problems = validation::problems(stored, written, self.release, &templates);
+        let problems =
+            validation::problems(stored, written, decision.request.get("oldObject"), self.release, &templates);
         if problems.is_empty() {
             // Once LimitRanger has set the defaults of its pods, the API server may not store them.
             let pod = pod_of(&object).and_then(|_| self.preview_pod_of(&object));

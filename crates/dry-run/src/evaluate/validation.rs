@@ -4,6 +4,8 @@
 
 mod pod_level;
 
+use std::collections::BTreeSet;
+
 use headroom_admission::amount::{Quantity, is_device};
 use headroom_admission::cluster::limit_range::LimitRange;
 use headroom_admission::cluster::limit_range::validate::{container_name_problem, may_overcommit};
@@ -16,23 +18,33 @@ use headroom_admission::request::pod_totals::is_pod_level;
 use serde_json::{Map, Value};
 
 use super::object_decision::ObjectDecision;
+use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_objects::document;
-use headroom_objects::kinds::{ApiKind, items, lifecycle, metadata};
+use headroom_objects::kinds::{ApiKind, items, lifecycle, metadata, text};
 use headroom_workloads::pod_makers::PodTemplate;
 
 /// At most this many problems are named.
 const MAX: usize = 64;
 
 /// The problems of an object, for which the API server would not store it; the first one names the object. `written` is
-/// the object before admission; `release` is the minor version of the API server, the newest unless known; `templates` are
+/// the object before admission, `old` the one that is there; `release` is the minor version of the API server, the newest unless known; `templates` are
 /// the pods of a custom resource.
-pub fn problems(object: &Value, written: &Value, release: Option<u16>, templates: &[PodTemplate]) -> Vec<String> {
+pub fn problems(
+    object: &Value,
+    written: &Value,
+    old: Option<&Value>,
+    release: Option<u16>,
+    templates: &[PodTemplate],
+) -> Vec<String> {
     let kind = ApiKind::of(object);
     if let Some(unserved) = lifecycle::unserved(&kind, release) {
         return vec![unserved];
     }
     let mut problems = Problems { release, ..Problems::default() };
     problems.of_object(object, written, &kind);
+    if let Some(old) = old.filter(|old| old.is_object()) {
+        problems.of_update(object, old, &kind);
+    }
     // The API server does not look into custom resources. Their pods, which their controllers create, are Pods.
     for pods in templates {
         problems.of_template(&pods.template, &format!("{}.spec", pods.path));
@@ -50,7 +62,7 @@ pub fn problems(object: &Value, written: &Value, release: Option<u16>, templates
 /// The problems of an object as admission leaves it.
 pub fn problems_after(admission: &ObjectDecision, release: Option<u16>) -> Vec<String> {
     let outcome = admission.outcome();
-    problems(outcome, admission.request.get("object").unwrap_or(outcome), release, &[])
+    problems(outcome, admission.request.get("object").unwrap_or(outcome), None, release, &[])
 }
 
 /// True for a workload that lacks what only its base has: a selector and a container with an image.
@@ -110,6 +122,14 @@ const WITH_STATUS: [&str; 5] =
     ["horizontalpodautoscalers.autoscaling", "persistentvolumeclaims", "pods", "resourcequotas", "services"];
 
 const LIMIT_RANGE_ITEM: [&str; 6] = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min", "type"];
+
+const POD_UPDATES: &str = "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,\
+     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
+     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+const JOB_UPDATES: &str = "spec.template: Invalid value: its resources: field is immutable";
+const SMALLER_CLAIM: &str = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity";
+const UNBOUND_CLAIM: &str = "spec: Forbidden: spec is immutable after creation except resources.requests and \
+     volumeAttributesClassName for bound claims";
 
 #[derive(Default)]
 struct Problems {
@@ -175,10 +195,39 @@ impl Problems {
             }
             "jobs.batch" => self.of_job(object.get("spec"), "spec"),
             "cronjobs.batch" => self.of_job(object.pointer("/spec/jobTemplate/spec"), "spec.jobTemplate.spec"),
-            "horizontalpodautoscalers.autoscaling" => self.of_autoscaler(spec("minReplicas"), spec("maxReplicas")),
+            "horizontalpodautoscalers.autoscaling" => self.of_autoscaler(object),
             "persistentvolumeclaims" => self.of_claim(spec("resources")),
             "services" => self.of_service(spec("type"), spec("ports")),
             _ => problems_of_bounds(object).into_iter().for_each(|problem| self.add(problem)),
+        }
+    }
+
+    /// The changes that no update may make, in the fields that Headroom evaluates.
+    fn of_update(&mut self, object: &Value, old: &Value, kind: &ApiKind) {
+        let [new_pod, old_pod] = [object, old].map(|of| Some(resources_in(pod_in(of, kind)?.0?)));
+        let [storage, before] =
+            [object, old].map(|of| of.pointer("/spec/resources/requests/storage").and_then(amount_of));
+        let [scopes, were] =
+            [object, old].map(|of| items(of, "/spec/scopes").map(Value::to_string).collect::<BTreeSet<_>>());
+        match kind.qualified().as_str() {
+            "pods" if new_pod != old_pod => self.add(POD_UPDATES.to_owned()),
+            // Those of a suspended Job may change.
+            "jobs.batch" if new_pod != old_pod && old.pointer("/spec/suspend") != Some(&Value::Bool(true)) => {
+                self.add(JOB_UPDATES.to_owned());
+            }
+            "persistentvolumeclaims" if storage != before => {
+                let capacity = old.pointer("/status/capacity/storage").and_then(amount_of).or_else(|| before.clone());
+                if !matches!(text(old, "/status/phase"), "" | "Bound") {
+                    self.add(UNBOUND_CLAIM.to_owned());
+                } else if storage < before && storage <= capacity {
+                    self.add(SMALLER_CLAIM.to_owned());
+                }
+            }
+            "resourcequotas" if scopes != were => {
+                let new = object.pointer("/spec/scopes").unwrap_or(&Value::Null);
+                self.invalid("spec.scopes", new, "field is immutable");
+            }
+            _ => {}
         }
     }
 
@@ -188,9 +237,15 @@ impl Problems {
         }
     }
 
-    fn of_autoscaler(&mut self, min: Option<&Value>, max: Option<&Value>) {
+    fn of_autoscaler(&mut self, object: &Value) {
+        let [min, max] = ["min", "max"].map(|bound| object.pointer(&format!("/spec/{bound}Replicas")));
+        let mut metrics = items(object, "/spec/metrics");
         let path = "spec.maxReplicas";
-        self.of_count(min, "HorizontalPodAutoscalerSpec", "spec.minReplicas", 0);
+        let least = self.of_count(min, "HorizontalPodAutoscalerSpec", "spec.minReplicas", 0);
+        // With other metrics, a feature gate decides.
+        if least == Some(0) && !metrics.any(|metric| matches!(text(metric, "/type"), "Object" | "External")) {
+            self.invalid("spec.minReplicas", &Value::from(0), "must be greater than or equal to 1");
+        }
         let max = self.of_count(max, "HorizontalPodAutoscalerSpec", path, 1);
         if let (Some(min), Some(max)) = (min.and_then(Value::as_i64), max)
             && max < min
@@ -380,6 +435,14 @@ pub(super) fn pod_in<'o>(object: &'o Value, kind: &ApiKind) -> Option<(Option<&'
     Some((pod.filter(|pod| pod.get("spec").is_some()), path.join(".")))
 }
 
+/// The requests and limits of a pod and of its containers, which are equal where they are written alike.
+fn resources_in(pod: &Value) -> Vec<Option<&Value>> {
+    let containers = items(pod, "/spec/containers").chain(items(pod, "/spec/initContainers"));
+    let resources = containers.chain(pod.get("spec")).map(|owner| owner.get("resources"));
+    let lists = resources.flat_map(|resources| ["requests", "limits"].map(|list| resources?.get(list)));
+    lists.map(|list| list.filter(|list| list.as_object().is_some_and(|list| !list.is_empty()))).collect()
+}
+
 struct Amount<'v> {
     list: &'static str,
     name: &'v str,
@@ -478,6 +541,43 @@ mod tests {
     }
 
     #[test]
+    fn updates_are_validated_as_by_the_api_server() {
+        let check = |old: &Value, new: Value, expected: &str| {
+            let mut found = Problems::default();
+            found.of_update(&new, old, &ApiKind::of(old));
+            assert_eq!(found.texts(), Vec::from_iter(Some(expected).filter(|text| !text.is_empty())), "{new}");
+        };
+        let of_cpu = |cpu: &str| pod(json!({"requests": {"cpu": cpu}}));
+        let running = pod(json!({"requests": {"cpu": "1"}, "limits": {}}));
+        check(&running, of_cpu("1"), "");
+        check(&running, of_cpu("2"), POD_UPDATES);
+        let job = |cpu: &str, suspend: bool| {
+            object("batch/v1", "Job", json!({"suspend": suspend, "template": {"spec": of_cpu(cpu)["spec"]}}))
+        };
+        check(&job("1", false), job("1", true), "");
+        check(&job("1", true), job("2", true), "");
+        check(&job("1", false), job("2", false), JOB_UPDATES);
+        let claim = |storage: &str, status: Value| {
+            let spec = json!({"resources": {"requests": {"storage": storage}}});
+            json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec, "status": status})
+        };
+        let bound = json!({"phase": "Bound", "capacity": {"storage": "4Gi"}});
+        for (status, storage, expected) in [
+            (&bound, "9Gi", ""),
+            (&bound, "5Gi", ""),
+            (&bound, "4Gi", SMALLER_CLAIM),
+            (&json!({}), "5Gi", SMALLER_CLAIM),
+            (&json!({"phase": "Pending"}), "9Gi", UNBOUND_CLAIM),
+        ] {
+            check(&claim("8Gi", status.clone()), claim(storage, json!({})), expected);
+        }
+        let quota = |scopes: Value| object("v1", "ResourceQuota", json!({"hard": {}, "scopes": scopes}));
+        let both = quota(json!(["BestEffort", "NotTerminating"]));
+        check(&both, quota(json!(["NotTerminating", "BestEffort"])), "");
+        check(&both, quota(Value::Null), "spec.scopes: Invalid value: null: field is immutable");
+    }
+
+    #[test]
     fn a_template_is_validated_as_it_is_written() {
         let template = |resources: Value| {
             let container = json!({"name": "a", "image": "a", "resources": {"requests": {"memory": "200Mi"}}});
@@ -511,6 +611,12 @@ mod tests {
             object("autoscaling/v2", "HorizontalPodAutoscaler", json!({"minReplicas": 5, "maxReplicas": 2}));
         let less = "Invalid value: 2: must be greater than or equal to `minReplicas`";
         check(autoscaler, "spec.maxReplicas: ", &[less]);
+        let none = |metric: &str| {
+            let spec = json!({"minReplicas": 0, "maxReplicas": 2, "metrics": [{"type": metric}]});
+            object("autoscaling/v2", "HorizontalPodAutoscaler", spec)
+        };
+        check(none("Resource"), "spec.minReplicas: ", &["Invalid value: 0: must be greater than or equal to 1"]);
+        check(none("External"), "", &[]);
     }
 
     #[test]

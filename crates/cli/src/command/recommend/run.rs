@@ -220,7 +220,7 @@ fn evaluate(
             (Err(problem), Some(origin)) => {
                 // Kubernetes' own words, if its validation knows the problem too.
                 let object = entry.object.value();
-                let problems = problems(&object, &object, None, &[]);
+                let problems = problems(&object, &object, None, None, &[]);
                 let problem = if problems.is_empty() { problem } else { problems.join("; ") };
                 unreadable.push(format!("{origin}: {problem}"));
             }

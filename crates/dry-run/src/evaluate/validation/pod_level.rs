@@ -127,7 +127,7 @@ mod tests {
             let [written, admitted] = [&containers, admitted.as_ref().unwrap_or(&containers)]
                 .map(|containers| json!({"apiVersion": "v1", "kind": "Pod", "spec": spec(containers)}));
             for release in releases {
-                let found = problems(&admitted, &written, Some(release), &[]).join("; ");
+                let found = problems(&admitted, &written, None, Some(release), &[]).join("; ");
                 let found = found.trim_start_matches("Pod \"\" is invalid: ").replace("spec.resources", "");
                 assert_eq!(found, says.join("; "), "{release}: {admitted}");
             }
