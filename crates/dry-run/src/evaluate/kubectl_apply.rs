@@ -105,7 +105,8 @@ impl Merge {
             let are_amounts = are_amounts || AMOUNTS.contains(&field.as_str());
             let value = match fields.get(field) {
                 Some(have) => self.value(value, have, before.get(field).unwrap_or(&Value::Null), are_amounts),
-                None => value.clone(),
+                // Over nothing, so that `null` below it goes too.
+                None => self.value(value, &Value::Object(Map::new()), &Value::Null, are_amounts),
             };
             fields.insert(field.clone(), value);
         }

@@ -12,8 +12,21 @@ pub const UID: &str = "00000000-0000-4000-8000-000000000000";
 const USER: &str = "kubectl-headroom";
 
 /// The request to create an object; `namespace` is that of namespaced objects without one.
-pub fn create(object: Value, kind: &ApiKind, namespace: &str) -> Value {
+pub fn create(mut object: Value, kind: &ApiKind, namespace: &str) -> Value {
+    without_nulls(&mut object);
     request(completed(object, kind), None, kind, namespace)
+}
+
+/// `kubectl apply` sends nothing for a field that is `null`.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
+    }
 }
 
 /// The request for an object that is there and counted already, as Kubewarden's audit scanner sends it.
@@ -129,7 +142,8 @@ mod tests {
     fn a_limit_without_a_request_becomes_one_and_a_template_stays_as_it_is_written() {
         let resources = json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}});
         let spec = json!({"containers": [{"name": "a", "resources": resources}, {"name": "b"}]});
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "db-"}, "spec": spec});
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "db-"}, "spec": spec});
+        pod["spec"]["containers"][0]["resources"]["requests"]["memory"] = Value::Null;
         let request = create(pod, &ApiKind::new("v1", "Pod"), "shop");
         let completed = &request["object"]["spec"]["containers"][0]["resources"]["requests"];
         assert_eq!(*completed, json!({"cpu": "500m", "memory": "1Gi"}));
