@@ -35,7 +35,7 @@ Examples:
 
   # A kustomization, and the output of Helm
   kubectl headroom check -k overlays/prod
-  helm template shop charts/shop | kubectl headroom check -n shop -f -
+  helm template shop charts/shop --skip-tests | kubectl headroom check -n shop -f -
 
   # In CI, without a cluster: LimitRanges and quotas from files
   kubectl headroom check -R -f deploy/ -n shop --cluster-dir cluster/ -o github

@@ -110,7 +110,7 @@ pub enum ManifestError {
     NoKubectl { folder: PathBuf },
     #[error("`kubectl kustomize {}` failed: {said}", .folder.display())]
     Kustomize { folder: PathBuf, said: String },
-    #[error("`{}` is a Helm chart: run `helm template {} | kubectl headroom check -f -` instead", .folder.display(), quoted_path(.folder))]
+    #[error("`{}` is a Helm chart: run `helm template --skip-tests {} | kubectl headroom check -f -` instead", .folder.display(), quoted_path(.folder))]
     HelmChart { folder: PathBuf },
     #[error(transparent)]
     Malformed(#[from] Malformed),

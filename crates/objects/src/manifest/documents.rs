@@ -10,7 +10,7 @@ pub type Document = Result<(usize, Value), (usize, String)>;
 /// The begin of an expression in a Helm template.
 pub(super) const TEMPLATE: &str = "{{";
 pub(super) const UNRENDERED: &str =
-    "unrendered Helm template: run `helm template CHART | kubectl headroom check -f -` instead";
+    "unrendered Helm template: run `helm template --skip-tests CHART | kubectl headroom check -f -` instead";
 
 /// The value of a YAML document, or a problem and the lines before it.
 pub type Parsed = Result<Value, (usize, String)>;
