@@ -9,7 +9,7 @@ use headroom_admission::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use headroom_admission::json::Malformed;
 use headroom_admission::limit_rules::{self, Range};
 use headroom_admission::request::{Container, Requirement, Value};
-use headroom_admission::verdict::{Cause, ReviewWarning};
+use headroom_admission::verdict::{Cause, ReviewWarning, Violation};
 use headroom_admission::{Context, Decision, Request, Settings};
 use headroom_dry_run::quota_levels::text;
 use headroom_output::{Page, Table};
@@ -104,7 +104,7 @@ pub fn limits<'d>(
         as_kubectl: of_cluster.iter().map(|range| kubectl::limit_range(range, &request.namespace)).collect(),
         limit_ranges: of_cluster.iter().map(|range| range.name.to_string()).collect(),
         defaults: filled.map(defaults).unwrap_or_default(),
-        refused: (!decision.is_admitted()).then(|| decision.message()),
+        refused: refused(decision),
         // The table shows the estimates already.
         warnings: decision
             .warnings
@@ -115,6 +115,13 @@ pub fn limits<'d>(
         bounds: bounds.into_values().collect(),
         notes,
     })
+}
+
+/// Without what could not be read, which a note says: no policy need be there that refuses for it.
+fn refused(decision: &Decision<'_>) -> Option<String> {
+    let is_known = |violation: &&Violation<'_>| !matches!(violation, Violation::MissingContext(_));
+    let known = decision.violations.iter().filter(is_known).map(ToString::to_string).collect::<Vec<_>>();
+    (!known.is_empty()).then(|| known.join("; "))
 }
 
 fn defaults(container: &Container<'_>) -> Vec<Default> {

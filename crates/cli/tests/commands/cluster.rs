@@ -231,6 +231,10 @@ fn forbidden_kinds_are_named_with_the_role_that_allows_them() {
         live.forbid(move |path| path.ends_with(&kind.to_lowercase()));
         let said = live.run("recommend deployment/web");
         assert!(said.code == 2 && (said.out + &said.err).contains(kind), "{kind}: {}", said.code);
+    // No policy refuses because of it.
+    let said = live.run("describe limits");
+    let note = "Note: not taken into account: cannot read resourcequotas in namespace shop";
+    assert!(said.code == 0 && said.out.contains(note) && !said.out.contains("is rejected"), "{}", said.out);
     }
     live.forbid(|path| path.ends_with("/resourcequotas"));
     let said = live.run("recommend deployment/web");
