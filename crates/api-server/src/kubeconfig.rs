@@ -54,7 +54,7 @@ impl Chosen {
     }
 
     fn read(&self) -> Result<Kubeconfig, KubeconfigError> {
-        self.kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from)
+        self.kubeconfig.as_ref().map_or_else(of_environment, Kubeconfig::read_from)
     }
 
     /// As kubectl takes it, in a shell. The context is always named, because the current one may be another later.
@@ -67,6 +67,21 @@ impl Chosen {
         let named = [("--context", self.context_name()), ("--kubeconfig", file), ("--as", self.user.clone())];
         named.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
+}
+
+/// As kubectl merges the files of $KUBECONFIG, unlike kube: one that does not exist is skipped, and an empty name of a context is
+/// none.
+fn of_environment() -> Result<Kubeconfig, KubeconfigError> {
+    let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let mut files = std::env::split_paths(&listed).filter(|file| file.exists()).peekable();
+    if files.peek().is_none() {
+        return Kubeconfig::read();
+    }
+    files.try_fold(Kubeconfig::default(), |merged, file| {
+        let mut next = Kubeconfig::read_from(file)?;
+        next.current_context.take_if(|name| name.is_empty());
+        merged.merge(next)
+    })
 }
 
 /// A client of the cluster. The text of an error says what was looked for.
