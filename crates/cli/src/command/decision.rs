@@ -1,10 +1,11 @@
 //! A decision at a terminal: where each value comes from, the bounds that apply, and what is taken from quotas.
 
 use headroom_dry_run::evaluate::{
-    ChargedAmount, CheckedBound, ContainerValues, ObjectDecision, ResourceValue, Verdict,
+    ChargedAmount, CheckedBound, ContainerValues, ObjectDecision, Operation, ResourceValue, Verdict,
 };
 
 use headroom_output::{Page, Paint, Table, people};
+use headroom_workloads::kinds::DAEMON_SET;
 
 /// Adds what is below the line that names the object and its verdict.
 pub fn add_reasons(page: &mut Page, decision: &ObjectDecision, paint: Paint) {
@@ -40,7 +41,11 @@ pub fn add(page: &mut Page, decision: &ObjectDecision, paint: Paint) {
     }
     let mut charged = decision.charged().peekable();
     if charged.peek().is_some() {
-        let noun = if decision.is_of_pods { "all its pods" } else { "this object" };
+        let noun = match (decision.is_of_pods, decision.kind.kind == DAEMON_SET.kind, decision.operation) {
+            (false, ..) => "this object",
+            (_, true, Operation::Create) => "one of its pods (the number of nodes is not known yet)",
+            _ => "all its pods",
+        };
         let mut table = Table::new(&["QUOTA", "RESOURCE", "USED", "CHANGE", "AFTER", "HARD", "AVAILABLE"])
             .right(&["USED", "CHANGE", "AFTER", "HARD", "AVAILABLE"])
             .spare(&["USED", "CHANGE"]);
