@@ -92,7 +92,7 @@ impl ApiKind {
             version: version.to_owned(),
             kind: kind.to_owned(),
             plural: plural(kind),
-            is_namespaced: !CLUSTER_WIDE.contains(&kind),
+            is_namespaced: !CLUSTER_WIDE.contains(&kind) && (api_version, kind) != SNAPSHOT,
         }
     }
 
