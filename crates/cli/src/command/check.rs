@@ -18,11 +18,12 @@ use headroom_dry_run::evaluate::admission::Description;
 use headroom_dry_run::evaluate::{Admission, ObjectDecision, Topic, Verdict, in_order};
 use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::kinds::{ApiKind, labels_of, metadata, text};
-use headroom_objects::manifest::{Manifest, Origin};
+use headroom_objects::manifest::Manifest;
 use headroom_output::progress::Progress;
 use headroom_output::{Exit, LONGEST_TEXT, Page, Paint, complain, github, junit, sarif};
 use headroom_workloads::kinds::CRON_JOB;
 use headroom_workloads::pod_makers::PodMaker;
+use serde_json::Value;
 
 use super::cluster_args::{About, OfflineFlag, Opened, TargetArgs, add_admission};
 use super::manifests::{self, Manifests, unreadable};
@@ -159,7 +160,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     }
     let mut opened = args.target.open()?;
     let cluster_wide: Vec<String> = read.iter().flatten().filter_map(defined_cluster_wide).collect();
-    let sets_no_namespace = |object: &serde_json::Value| sets_no_namespace(object, &cluster_wide);
+    let sets_no_namespace = |object: &Value| sets_no_namespace(object, &cluster_wide);
     let without = read.iter().flatten().filter(|manifest| sets_no_namespace(&manifest.object)).count() as u64;
     let warning = without_bounds(read.iter().flatten(), without, &mut opened, &args.target);
     if let Some(warning) = &warning {
@@ -171,7 +172,9 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let progress = Progress::for_people();
     progress.begin(read.len() as u64, "Checking");
     let mut run = opened.into_run();
-    run.pod_makers = args.pods_at.into_iter().flatten().collect();
+    run.pod_makers = args.pods_at.iter().flatten().cloned().collect();
+    // All or nothing is explained.
+    let are_read = read.iter().all(Result::is_ok);
     let mut took = Vec::new();
     let entry = |read: Result<Manifest, _>| {
         progress.advance(1);
@@ -181,7 +184,7 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         };
         let mut decision = run.evaluate(&object);
         name_earlier(&mut decision, &mut took);
-        let why = Some(why(&args.manifests, &args.target, &origin, &decision));
+        let why = why(&args, &decision).filter(|_| are_read);
         let entry = CheckedObject { decision, origin, why };
         if is_misplaced && sets_no_namespace(&object) { entry.unless_admitted() } else { entry }
     };
@@ -223,16 +226,23 @@ fn page(entries: &[CheckedObject], admission: &Description, format: CheckFormat)
     })
 }
 
-fn why(manifests: &Manifests, target: &TargetArgs, origin: &Origin, decision: &ObjectDecision) -> ShellCommand {
-    let object = (!decision.name.is_empty()).then_some(&decision.object);
-    let is_built = |folder: &&PathBuf| origin.file.parent() == Some(folder) || origin.file == **folder;
-    let file = match manifests.kustomizations.iter().find(is_built) {
-        Some(folder) => ["-k".to_owned(), folder.display().to_string()],
-        None => ["-f".to_owned(), origin.file.display().to_string()],
+/// The command that explains a decision, which depends on all that was decided before it; none if `why` would not read the same
+/// again, or could not name the object.
+fn why(args: &Args, decision: &ObjectDecision) -> Option<ShellCommand> {
+    let Manifests { of_files, kustomizations } = &args.manifests;
+    let is_named = !text(decision.request.get("object")?, "/metadata/name").is_empty();
+    let is_same = is_named && args.selector.is_none() && args.pods_at.is_empty();
+    if !is_same || !of_files.files.iter().all(|path| path.is_file() || path.is_dir()) {
+        return None;
+    }
+    let paths = |flag: &'static str, paths: &[PathBuf]| {
+        paths.iter().flat_map(|path| [flag.to_owned(), path.display().to_string()]).collect::<Vec<_>>()
     };
-    let namespace = target.namespaces.first().map(|name| ["-n", name]);
-    let command = ShellCommand::of("kubectl headroom").words(["why"]).words(object).words(file);
-    command.words(namespace.into_iter().flatten()).ending(&target.suffixes().headroom)
+    let namespace = args.target.namespaces.first().map(|name| ["-n", name]);
+    let command = ShellCommand::of("kubectl headroom").words(["why", &decision.object]);
+    let command = command.words(of_files.recursive.then_some("-R"));
+    let command = command.words(paths("-f", &of_files.files)).words(paths("-k", kustomizations));
+    Some(command.words(namespace.into_iter().flatten()).ending(&args.target.suffixes().headroom))
 }
 
 /// Names the objects of this run that took room in the same quotas, where pods of another one lack it.
@@ -276,7 +286,7 @@ fn without_bounds<'m>(
     if target.cluster_dir.is_empty() || target.wants_cluster() {
         return None;
     }
-    let is_bound = |object: &&serde_json::Value| BOUNDS.contains(&text(object, "/kind"));
+    let is_bound = |object: &&Value| BOUNDS.contains(&text(object, "/kind"));
     let of_files =
         manifests.map(|manifest| &manifest.object).filter(is_bound).map(|object| match metadata(object, "namespace") {
             "" => opened.namespace.clone(),
@@ -301,7 +311,7 @@ fn without_bounds<'m>(
     ))
 }
 
-fn sets_no_namespace(object: &serde_json::Value, cluster_wide: &[String]) -> bool {
+fn sets_no_namespace(object: &Value, cluster_wide: &[String]) -> bool {
     let kind = ApiKind::of(object);
     let is_defined = || cluster_wide.contains(&format!("{}.{}", kind.kind, kind.group));
     kind.is_namespaced && metadata(object, "namespace").is_empty() && !is_defined()
@@ -309,7 +319,7 @@ fn sets_no_namespace(object: &serde_json::Value, cluster_wide: &[String]) -> boo
 
 /// The `KIND.GROUP` that a CustomResourceDefinition of the manifests has in no namespace.
 fn defined_cluster_wide(manifest: &Manifest) -> Option<String> {
-    let text = |path: &str| manifest.object.pointer(path).and_then(serde_json::Value::as_str);
+    let text = |path: &str| manifest.object.pointer(path).and_then(Value::as_str);
     let is_it = text("/kind") == Some("CustomResourceDefinition") && text("/spec/scope") == Some("Cluster");
     is_it.then(|| Some(format!("{}.{}", text("/spec/names/kind")?, text("/spec/group")?)))?
 }

@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         |manifest| Some(&manifest.object),
         |Manifest { origin, object }| {
             let decision = run.evaluate(&object);
-            let why = Some(super::why(&args.manifests, &args.target, &origin, &decision));
+            let why = super::why(args, &decision);
             CheckedObject { decision, origin, why }
         },
     );
