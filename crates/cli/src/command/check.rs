@@ -7,11 +7,12 @@ mod render;
 mod against_running;
 
 use headroom_admission::cluster::label_selector::LabelSelector;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 use clap::{ArgGroup, ValueEnum};
+use headroom_admission::nearest::nearest;
 use headroom_admission::truncate::count_of;
 use headroom_api_server::shell::ShellCommand;
 use headroom_dry_run::evaluate::admission::Description;
@@ -163,9 +164,11 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let sets_no_namespace = |object: &Value| sets_no_namespace(object, &cluster_wide);
     let without = read.iter().flatten().filter(|manifest| sets_no_namespace(&manifest.object)).count() as u64;
     let warning = without_bounds(read.iter().flatten(), without, &mut opened, &args.target);
-    if let Some(warning) = &warning {
-        complain!("warning: {warning}");
-    }
+    let gone = match args.target.wants_cluster() {
+        true => gone(read.iter().flatten().map(|manifest| &manifest.object), sets_no_namespace, &mut opened),
+        false => BTreeMap::new(),
+    };
+    warning.iter().chain(gone.values()).for_each(|warning| complain!("warning: {warning}"));
     let admission = opened.admission.describe();
     let is_known = !args.target.namespaces.is_empty() && opened.cluster.namespaces().contains(&opened.namespace);
     let is_misplaced = warning.is_some() && !is_known;
@@ -185,14 +188,16 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
         let mut decision = run.evaluate(&object);
         name_earlier(&mut decision, &mut took);
         let why = why(&args, &decision).filter(|_| are_read);
+        let is_lost = gone.contains_key(&decision.namespace) || is_misplaced && sets_no_namespace(&object);
         let entry = CheckedObject { decision, origin, why };
-        if is_misplaced && sets_no_namespace(&object) { entry.unless_admitted() } else { entry }
+        if is_lost { entry.unless_admitted() } else { entry }
     };
     let entries = in_order(read, |read| read.as_ref().ok().map(|manifest| &manifest.object), entry);
     progress.end();
     headroom_output::print(&page(&entries, &admission, args.output)?)?;
-    let least = if is_misplaced { FailOn::PodsBlocked } else { FailOn::Warning };
-    let of_warning = if warning.is_some() && args.fail_on >= least { Exit::Refused } else { Exit::Ok };
+    let least = if is_misplaced || !gone.is_empty() { FailOn::PodsBlocked } else { FailOn::Warning };
+    let is_warned = warning.is_some() || !gone.is_empty();
+    let of_warning = if is_warned && args.fail_on >= least { Exit::Refused } else { Exit::Ok };
     Ok(entries.iter().map(|entry| exit(entry, args.fail_on)).max().unwrap_or(Exit::Ok).max(of_warning))
 }
 
@@ -309,6 +314,35 @@ fn without_bounds<'m>(
         count_of(count, "object"),
         opened.namespace
     ))
+}
+
+/// The namespaces of these objects in which the API server creates nothing, each with the reason.
+fn gone<'m>(
+    objects: impl Iterator<Item = &'m Value> + Clone,
+    sets_no_namespace: impl Fn(&Value) -> bool,
+    opened: &mut Opened,
+) -> BTreeMap<String, String> {
+    let Opened { cluster, namespace, .. } = opened;
+    let own = |object| if sets_no_namespace(object) { &**namespace } else { metadata(object, "namespace") };
+    let created = objects.clone().filter(|object| text(object, "/kind") == "Namespace");
+    let created: BTreeSet<&str> = created.map(|object| metadata(object, "name")).chain([""]).collect();
+    let namespaces: BTreeSet<&str> = objects.map(own).filter(|name| !created.contains(name)).collect();
+    let of = |namespace: &str| {
+        // OK because whoever may not read it is told nothing of it.
+        let reason = match cluster.get(("v1", "Namespace", None), namespace).ok()? {
+            Some(found) if metadata(&found, "deletionTimestamp").is_empty() => return None,
+            Some(_) => format!("namespace \"{namespace}\" is being deleted: nothing can be created in it"),
+            None => {
+                let known = cluster.namespaces();
+                let meant = nearest(namespace, known.iter().map(String::as_str));
+                let advice = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+                // Files may have something in it.
+                (!known.contains(namespace)).then(|| format!("there is no namespace \"{namespace}\"{advice}"))?
+            }
+        };
+        Some((namespace.to_owned(), reason))
+    };
+    namespaces.into_iter().filter_map(of).collect()
 }
 
 fn sets_no_namespace(object: &Value, cluster_wide: &[String]) -> bool {

@@ -40,6 +40,10 @@ fn limits() -> Value {
             "defaultRequest": {"memory": "1Gi"}}]}})
 }
 
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
 /// A quota for three Pods.
 fn team(used: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "shop"},
@@ -53,6 +57,7 @@ fn documents(path: &str) -> Vec<Value> {
 impl Live {
     pub fn new(objects: impl IntoIterator<Item = Value>) -> Self {
         let server = ApiServer::new();
+        ["shop", "lab"].into_iter().for_each(|name| server.put(namespace(name)));
         objects.into_iter().for_each(|object| server.put(object));
         let url = server.listen();
         let folder = folder(&[
@@ -226,15 +231,15 @@ fn forbidden_kinds_are_named_with_the_role_that_allows_them() {
     let said = live.run("describe quota");
     assert_eq!(said.code, 2);
     assert!(said.err.ends_with("; bind this account to the ClusterRole headroom-reader\n"), "{}", said.err);
+    // No policy refuses because of it.
+    let said = live.run("describe limits");
+    let note = "Note: not taken into account: cannot read resourcequotas in namespace shop";
+    assert!(said.code == 0 && said.out.contains(note) && !said.out.contains("is rejected"), "{}", said.out);
     // A recommendation that knows no bounds or autoscalers is not the one that was asked for.
     for kind in ["HorizontalPodAutoscalers", "limitranges"] {
         live.forbid(move |path| path.ends_with(&kind.to_lowercase()));
         let said = live.run("recommend deployment/web");
         assert!(said.code == 2 && (said.out + &said.err).contains(kind), "{kind}: {}", said.code);
-    // No policy refuses because of it.
-    let said = live.run("describe limits");
-    let note = "Note: not taken into account: cannot read resourcequotas in namespace shop";
-    assert!(said.code == 0 && said.out.contains(note) && !said.out.contains("is rejected"), "{}", said.out);
     }
     live.forbid(|path| path.ends_with("/resourcequotas"));
     let said = live.run("recommend deployment/web");
@@ -290,8 +295,8 @@ fn manifests_are_evaluated_in_the_namespace_of_the_kubeconfig() {
     assert_eq!((said.code, said.err.as_str()), (1, ""));
     assert!(said.out.contains("rejected   pod/a    shop"), "{}", said.out);
     // Without TenantQuotas in the cluster, permissions in the one namespace are sufficient.
-    let asked = ["/version", "/api/v1/namespaces/shop/pods/a", CLASSES, RANGES, QUOTAS, TENANT_QUOTAS, DISCOVERY];
-    assert_eq!(live.asked(), asked);
+    let [shop, pod] = ["/api/v1/namespaces/shop", "/api/v1/namespaces/shop/pods/a"];
+    assert_eq!(live.asked(), ["/version", shop, pod, CLASSES, RANGES, QUOTAS, TENANT_QUOTAS, DISCOVERY]);
     let said = live.run("check -f app.yaml --context lab");
     assert!(said.out.contains("pod/a    lab"), "{}{}", said.out, said.err);
 }
@@ -473,12 +478,13 @@ fn a_live_check_uses_the_release_of_the_cluster() {
 
 #[test]
 fn wrong_names_are_answered_with_the_nearest() {
-    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    let live = Live::new([namespace("shop"), namespace("lab")]);
+    let mut old = namespace("old");
+    old["metadata"]["deletionTimestamp"] = json!("2026-12-01T00:00:00Z");
+    let live = Live::new([old]);
     let mut text = String::new();
-    for command in
-        ["describe quota -n shp", "why web -n shp", "why web", "why web --context gone", "recommend -A", CHECK_LEDGERS]
-    {
+    let commands = "check app.yaml -n shp; check app.yaml -n old; describe quota -n shp; why web -n shp; why web; \
+                    why web --context gone; recommend -A";
+    for command in commands.split("; ").chain([CHECK_LEDGERS]) {
         let Said { code, out, err } = live.run(command);
         let name = if command == CHECK_LEDGERS { "headroom-controller" } else { "kubectl headroom" };
         writeln!(text, "$ {name} {command}\n{err}{out}exit code {code}\n").unwrap();
