@@ -27,8 +27,8 @@ use headroom_workloads::pod_makers::PodTemplate;
 const MAX: usize = 64;
 
 /// The problems of an object, for which the API server would not store it; the first one names the object. `written` is
-/// the object before admission, `old` the one that is there; `release` is the minor version of the API server, the newest unless known; `templates` are
-/// the pods of a custom resource.
+/// the object before admission, `old` the one that is there; `release` is the minor version of the API server, the newest
+/// unless known; `templates` are the pods of a custom resource.
 pub fn problems(
     object: &Value,
     written: &Value,
@@ -42,7 +42,9 @@ pub fn problems(
     }
     let mut problems = Problems { release, ..Problems::default() };
     problems.of_object(object, written, &kind);
-    if let Some(old) = old.filter(|old| old.is_object()) {
+    let annotations = object.pointer("/metadata/annotations");
+    let is_recreated = annotations.is_some_and(|of| RECREATED.iter().any(|name| of.get(name).is_some()));
+    if let Some(old) = old.filter(|old| old.is_object() && !is_recreated) {
         problems.of_update(object, old, &kind);
     }
     // The API server does not look into custom resources. Their pods, which their controllers create, are Pods.
@@ -122,6 +124,9 @@ const WITH_STATUS: [&str; 5] =
     ["horizontalpodautoscalers.autoscaling", "persistentvolumeclaims", "pods", "resourcequotas", "services"];
 
 const LIMIT_RANGE_ITEM: [&str; 6] = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min", "type"];
+
+/// The annotations of objects that a tool deletes before it applies them again.
+const RECREATED: [&str; 3] = ["argocd.argoproj.io/hook", "helm.sh/hook", "kustomize.toolkit.fluxcd.io/force"];
 
 const POD_UPDATES: &str = "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,\
      `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
