@@ -2,7 +2,8 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -72,8 +73,15 @@ fn state_folder() -> Option<PathBuf> {
     env::var_os("XDG_STATE_HOME").map(PathBuf::from).or_else(home)
 }
 
+/// Listens at an address. `[::]` is all addresses, also of a system without IPv6.
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))
+    let bound = match TcpListener::bind(address).await {
+        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && error.kind() != ErrorKind::AddrInUse => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
+        }
+        bound => bound,
+    };
+    bound.with_context(|| format!("cannot listen at {address}"))
 }
 
 /// Runs a program for a cluster. What still blocks a thread at its end is left.
@@ -105,4 +113,18 @@ pub fn answered(answer: anyhow::Result<Exit>) -> ExitCode {
         Exit::Error
     });
     ExitCode::from(exit as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_addresses_include_those_of_ipv4_with_and_without_ipv6() {
+        let listener = listen((Ipv6Addr::UNSPECIFIED, 0).into()).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        let error = listen((Ipv6Addr::UNSPECIFIED, port).into()).await.unwrap_err();
+        assert!(format!("{error:#}").starts_with(&format!("cannot listen at [::]:{port}: Address already in use")));
+    }
 }

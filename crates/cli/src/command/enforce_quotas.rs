@@ -29,10 +29,10 @@ pub struct Args {
     #[arg(long, default_value = "headroom", env = "HEADROOM_NAMESPACE")]
     namespace: String,
     /// Address for admission reviews
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8443")]
+    #[arg(long, value_name = "ADDRESS", default_value = "[::]:8443")]
     listen: SocketAddr,
     /// Address for /healthz, /readyz and /metrics
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    #[arg(long, value_name = "ADDRESS", default_value = "[::]:8080")]
     listen_status: SocketAddr,
     /// Service in front of the replicas, in the same namespace; or an https:// URL by which API servers reach them
     #[arg(long, value_name = "NAME | URL", default_value = "headroom-ledger")]

@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(long, default_value = "headroom", env = "HEADROOM_NAMESPACE")]
     namespace: String,
     /// Address for /healthz, /readyz and /metrics
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    #[arg(long, value_name = "ADDRESS", default_value = "[::]:8080")]
     listen_status: SocketAddr,
     /// The mode for pods that no headroom.dev/resize label or annotation applies to
     #[arg(long, value_enum, default_value_t = Word::Observe)]

@@ -186,7 +186,7 @@ spec:
         {{- end }}
         {{- if not $isPeriodic }}
         - --every={{ $collector.every }}
-        - --listen=0.0.0.0:8080
+        - "--listen=[::]:8080"
         {{- if $collector.events }}
         - --events{{ if include "headroom.omitsAnnotations" . }}=templates{{ end }}
         {{- end }}
