@@ -176,7 +176,7 @@ pub fn advice(
 ) -> anyhow::Result<(Advice, Vec<WorkloadEntry>, bool)> {
     let (advised, problem) =
         recommend::recommend_what_is_known(opened, inventory, target, usage, &Progress::for_people())?;
-    let Recommended { report, entries, past, is_of_store } = advised;
+    let Recommended { report, entries, past, is_of_store, .. } = advised;
     let unknown = problem.map(|problem| format!("{problem:#}"));
     Ok((Advice { advice: summary::of(report).map(Arc::new), past, unknown, ..Advice::default() }, entries, is_of_store))
 }

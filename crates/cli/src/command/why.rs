@@ -283,9 +283,9 @@ fn of_usage(
     }
     inventory.renumber();
     let named = usage.names_store()?.then(|| usage.recent());
-    let Recommended { report, is_of_store, .. } =
+    let Recommended { report, is_of_store, refusal, .. } =
         recommend::recommend_inventory(opened, inventory, target, named.as_ref(), &Progress::for_people())?;
-    let unmeasured = unmeasured(&report, is_of_store, &this);
+    let unmeasured = unmeasured(&report, is_of_store, refusal, &this);
     let found = report.risks.into_iter().map(|risk| WorkloadProblem {
         severity: if risk.risk == RiskKind::NoRequest { Severity::Note } else { Severity::Warning },
         problem: format!("container {}: {}", risk.container, risk.text),
@@ -297,7 +297,12 @@ fn of_usage(
 }
 
 /// A note on what was not looked at, because nobody has measured it.
-fn unmeasured(report: &Recommendations, is_of_store: bool, this: &WorkloadRef) -> Option<WorkloadProblem> {
+fn unmeasured(
+    report: &Recommendations,
+    is_of_store: bool,
+    refusal: Option<String>,
+    this: &WorkloadRef,
+) -> Option<WorkloadProblem> {
     let unmeasured = report.containers().filter(|(_, of)| of.evidence.is_none() && !of.runs_at_start);
     let names: Vec<&str> = unmeasured.map(|(_, of)| of.name.as_str()).collect();
     let of =
@@ -306,11 +311,19 @@ fn unmeasured(report: &Recommendations, is_of_store: bool, this: &WorkloadRef) -
         (true, true) => return None,
         (true, false) => "throttling was not looked at: UsageProfiles do not tell of it".to_owned(),
         (false, true) => format!("{NOT_LOOKED_AT}{of} are not known: {} has no usage of it", report.source.name),
-        (false, false) => format!("{NOT_LOOKED_AT}{of} were not looked at: there are no UsageProfiles of its images"),
+        (false, false) => {
+            let reason = if refusal.is_some() {
+                "UsageProfiles may not be read"
+            } else {
+                "there are no UsageProfiles of its images"
+            };
+            format!("{NOT_LOOKED_AT}{of} were not looked at: {reason}")
+        }
     };
     let words = ["why", &this.to_string(), "-n", &this.namespace, "--prometheus", "NAMESPACE/SERVICE:PORT"];
     let command = if is_of_store { ShellCommand::default() } else { ShellCommand::of("kubectl headroom").words(words) };
-    Some(WorkloadProblem { severity: Severity::Note, problem, details: Vec::new(), since: None, command })
+    let details = refusal.into_iter().collect();
+    Some(WorkloadProblem { severity: Severity::Note, problem, details, since: None, command })
 }
 
 fn has_pods(object: &Value) -> bool {

@@ -182,6 +182,9 @@ fn the_role_for_one_namespace_is_sufficient_and_no_secret_is_read() {
     live.forbid(move |path| path != DISCOVERY && (!allows(&reader, path) || is_of_pool(path)));
     let said = live.run("recommend deployment/web");
     assert!(said.code == 2 && said.out.contains("not taken into account: cannot read"), "{}{}", said.out, said.err);
+    let said = live.run("why deployment/web");
+    let note = "were not looked at: UsageProfiles may not be read\n  not taken into account: cannot read";
+    assert!(said.out.contains(note) && said.out.contains(NO_HISTORY), "{}{}", said.out, said.err);
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub struct Recommended {
     pub past: Vec<Past>,
     /// False if usage was read from UsageProfiles.
     pub is_of_store: bool,
+    /// The reason why UsageProfiles may not be read, if so.
+    pub refusal: Option<String>,
 }
 
 impl Recommended {
@@ -172,12 +174,15 @@ pub fn recommend(
     notes.extend(histories.as_ref().and_then(|_| unmeasured(&workloads)));
     notes.extend(without_advice(&workloads, histories.as_ref()).filter(|_| names_skipped));
     notes.extend(inventory.notes);
+    let is_refusal =
+        |error: &&ReadError| matches!(error, ReadError::Forbidden { resource, .. } if resource == "usageprofiles");
+    let refusal = unread.iter().find(is_refusal).map(|error| advised(error.clone(), false));
     notes.extend(unread.into_iter().map(|error| advised(error, opened.scope.is_all())));
     let prices = usage.and_then(|usage| usage.price.clone()).unwrap_or_default();
     let source = (source, rule::of(&settings, histories.is_some()));
     let mut report = Recommendations::new(source, workloads, notes, prices, order);
     report.cluster.clone_from(&opened.context);
-    Ok(Recommended { report, entries: inventory.entries, past, is_of_store: histories.is_some() })
+    Ok(Recommended { report, entries: inventory.entries, past, is_of_store: histories.is_some(), refusal })
 }
 
 /// The policy's settings with the namespace of UsageProfiles: recommendations read history even if the policy reads none.
