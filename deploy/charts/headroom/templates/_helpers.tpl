@@ -7,19 +7,18 @@
   "app.kubernetes.io/instance" .Release.Name
   "app.kubernetes.io/version" .Chart.AppVersion
   "app.kubernetes.io/managed-by" .Release.Service -}}
-{{- merge $labels .Values.commonLabels | toYaml -}}
+{{- merge $labels (.Values.commonLabels | default dict) | toYaml -}}
 {{- end }}
 
 {{/* The labels of the objects of a program, from a list of the root and its name. */}}
 {{- define "headroom.programLabels" -}}
-app.kubernetes.io/name: headroom-{{ last . }}
-{{ include "headroom.labels" (first .) }}
+{{- merge (dict "app.kubernetes.io/name" (last . | printf "headroom-%s")) (include "headroom.labels" (first .) | fromYaml) | toYaml -}}
 {{- end }}
 
 {{/* The metadata of an object of a program in the release's namespace, from such a list. */}}
 {{- define "headroom.programMetadata" -}}
 name: headroom-{{ last . }}
-namespace: {{ (first .).Release.Namespace }}
+namespace: {{ (first .).Release.Namespace | quote }}
 labels: {{- include "headroom.programLabels" . | nindent 2 }}
 {{- end }}
 
@@ -43,7 +42,7 @@ helm.sh/resource-policy: keep
 {{- $policies := .root.Values.policies -}}
 module: registry://{{ include "headroom.reference" (dict "place" $policies.module "appVersion" .root.Chart.AppVersion) }}
 mode: {{ $policies.mode }}
-policyServer: {{ $policies.policyServer }}
+policyServer: {{ $policies.policyServer | quote }}
 failurePolicy: {{ $policies.failurePolicy | default (or (eq .role "mutate") (eq $policies.mode "monitor") | ternary "Ignore" "Fail") }}
 timeoutSeconds: {{ $policies.timeoutSeconds }}
 timeoutEvalSeconds: {{ $policies.timeoutEvalSeconds }}
@@ -122,17 +121,17 @@ the values of the program, and the template with what only this program has.
 {{- $pod := .template.spec }}
 {{- $container := first $pod.containers }}
 {{- $labels := include "headroom.programLabels" (list $root .name) | fromYaml }}
-{{- $_ := set $metadata "labels" (merge $labels $values.podLabels) }}
-{{- $_ := set $metadata "annotations" (merge dict $values.podAnnotations $metadata.annotations) }}
+{{- $_ := set $metadata "labels" (merge $labels ($values.podLabels | default dict)) }}
+{{- $_ := set $metadata "annotations" (merge dict ($values.podAnnotations | default dict) $metadata.annotations) }}
 {{- $_ := set $pod "serviceAccountName" (printf "headroom-%s" .name) }}
 {{- $_ := set $pod "securityContext" $root.Values.podSecurityContext }}
 {{- with $root.Values.imagePullSecrets }}{{ $_ := set $pod "imagePullSecrets" . }}{{ end }}
 {{- range $field := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "priorityClassName" }}
 {{- with get $values $field }}{{ $_ := set $pod $field . }}{{ end }}
 {{- end }}
-{{- with concat ($pod.volumes | default list) $values.volumes }}{{ $_ := set $pod "volumes" . }}{{ end }}
+{{- with concat ($pod.volumes | default list) ($values.volumes | default list) }}{{ $_ := set $pod "volumes" . }}{{ end }}
 {{- range $field := list "env" "volumeMounts" }}
-{{- with concat (get $container $field | default list) (get $values $field) }}{{ $_ := set $container $field . }}{{ end }}
+{{- with concat (get $container $field | default list) (get $values $field | default list) }}{{ $_ := set $container $field . }}{{ end }}
 {{- end }}
 {{- $image := $root.Values.image }}
 {{- $_ := set $container "image" (include "headroom.reference" (dict "place" $image "appVersion" $root.Chart.AppVersion)) }}
@@ -173,10 +172,8 @@ spec:
       args:
         - collect
         - {{ $source.type }}
-        {{- if include "headroom.collector.service" . }}
-        - {{ $source.service }}
-        {{- else if has $source.type (list "prometheus" "influxdb") }}
-        - {{ $source.url | quote }}
+        {{- with include "headroom.collector.address" . }}
+        - {{ . | quote }}
         {{- end }}
         {{- if $source.config }}
         - --source=/etc/headroom/source.yaml
@@ -221,7 +218,7 @@ spec:
   volumes:
     - name: store
       persistentVolumeClaim:
-        claimName: {{ $collector.store.existingClaim | default "headroom-collector" }}
+        claimName: {{ $collector.store.existingClaim | default "headroom-collector" | quote }}
     {{- if $source.config }}
     # The file of `--source`, and the secrets that it names.
     - name: source
@@ -231,7 +228,7 @@ spec:
               name: headroom-collector-source
           {{- with $collector.credentialsSecret }}
           - secret:
-              name: {{ . }}
+              name: {{ . | quote }}
           {{- end }}
     {{- end }}
 {{- end }}
@@ -239,4 +236,34 @@ spec:
 {{/* The service by which Prometheus is reached through the API server, if it is. */}}
 {{- define "headroom.collector.service" -}}
 {{- if eq .Values.collector.source.type "prometheus" -}}{{ .Values.collector.source.service }}{{- end -}}
+{{- end }}
+
+{{/* The store that the program is told, if it is not the file of `--source` that names one. */}}
+{{- define "headroom.collector.address" -}}
+{{- $source := .Values.collector.source -}}
+{{- if ne $source.type "metrics-api" -}}
+{{- $address := include "headroom.collector.service" . | default $source.url -}}
+{{- $config := $source.config | default dict -}}
+{{- if $config.service -}}
+{{- fail "collector.source.config.service: say collector.source.service instead, for which the chart grants the rights" -}}
+{{- else if and $config.url $address -}}
+{{- fail (printf "collector.source.config.url: the collector would read %s instead, which collector.source.url (it has a default) or service names: set these to \"\"" $address) -}}
+{{- else if not (or $config.url $address) -}}
+{{- fail "collector.source.url is empty, and neither collector.source.service nor collector.source.config.url names a store" -}}
+{{- end -}}
+{{- $address -}}
+{{- end -}}
+{{- end }}
+
+{{/* The URL of the store, of the values or of the file, if it has one. */}}
+{{- define "headroom.collector.url" -}}
+{{- with .Values.collector.source -}}
+{{- if ne .type "metrics-api" -}}{{ .url | default (.config | default dict).url }}{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* "true" if a port is forwarded to the service: the API server's proxy passes no credentials on, and checks no certificate. */}}
+{{- define "headroom.collector.forwardsPort" -}}
+{{- $config := .Values.collector.source.config | default dict -}}
+{{- if or $config.tokenFile $config.user $config.identity $config.caFile $config.insecureSkipTlsVerify -}}true{{- end -}}
 {{- end }}
