@@ -7,7 +7,7 @@ use std::time::Duration;
 use headroom_api_server::api_client::{ApiError, revision_of};
 use headroom_api_server::lease::{Holder, Lease, Observation, Timing, Turn};
 use headroom_api_server::metric_registry::set;
-use headroom_api_server::parts::BRIEF;
+use headroom_api_server::parts::{BRIEF, locked};
 use headroom_quota_protocol::ledger::OpenLedger;
 use headroom_quota_protocol::spare::USABLE;
 use headroom_quota_protocol::state::ObjectKey;
@@ -60,6 +60,7 @@ pub async fn lead(replica: Arc<Replica>) {
                     _ = part.await;
                 }
                 replica.counter.resign();
+                *locked(&replica.are_resource_quotas_ours) = None;
                 replica.metrics.leads.set(0);
                 replica.metrics.set_quotas(Vec::new());
                 tracing::info!("no longer leading");

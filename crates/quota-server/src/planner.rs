@@ -87,12 +87,7 @@ async fn revise(replica: &Arc<Replica>, settled: &mut Settled) -> bool {
     let present: BTreeMap<&str, &Plan> = of_trees.map(|view| (view.ledger.as_str(), view.plan.as_ref())).collect();
     let period = replica.options.request_lifetime + LATE;
     let mut plans = placement::plans(&trees, &present, &|ledger, tree| settled.has_charged(ledger, tree, period));
-    if replica.enforces_resource_quotas() == Some(true) {
-        let quotas = replica.tenants.resource_quotas();
-        plans.extend(quotas.iter().map(|(namespace, quotas)| {
-            (objects::ledger_of_namespace(namespace), Plan::of_namespace(namespace, quotas))
-        }));
-    }
+    plans.extend(replica.plans_of_resource_quotas());
     let kinds: BTreeSet<String> = plans.values().flat_map(Plan::watched_kinds).collect();
     replica.counter.follow(&replica.api, &kinds).await;
     let broken = replica.ledgers.broken();

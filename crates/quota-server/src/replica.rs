@@ -1,5 +1,6 @@
 //! A replica: its options, and what all its tasks share.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use headroom_api_server::event::Recorder;
 use headroom_api_server::parts::{Parts, locked};
 use headroom_api_server::watch::OLD;
 use headroom_api_server::{clock, random};
+use headroom_quota_protocol::Plan;
 use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,8 +19,9 @@ use crate::devices;
 use crate::ledger_cache::LedgerCache;
 use crate::metrics::QuotaServerMetrics;
 use crate::object_counter::{COUNTED, Counter};
+use crate::objects::{ledger_of_namespace, namespace_of};
 use crate::spares::Spares;
-use crate::tenants::Tenants;
+use crate::tenants::{Kind, Tenants};
 use crate::tls::Certificate;
 use crate::writer::{Tasks, Writers};
 
@@ -87,7 +90,7 @@ pub struct Replica {
     pub writers: Arc<Writers>,
     pub certificate: Arc<Certificate>,
     pub metrics: Arc<QuotaServerMetrics>,
-    /// True if the ledger enforces ResourceQuotas; none until the API server was probed.
+    /// True if the API server was found not to enforce ResourceQuotas; none until it was probed in this term.
     pub are_resource_quotas_ours: Mutex<Option<bool>>,
     pub device_reads: devices::Turns,
     pub parts: Parts,
@@ -155,9 +158,26 @@ impl Replica {
         time
     }
 
-    /// True if the ledger enforces ResourceQuotas; none until the API server was probed.
+    /// True if the ledger enforces ResourceQuotas; none until the API server was probed and they are listed.
     pub fn enforces_resource_quotas(&self) -> Option<bool> {
-        *locked(&self.are_resource_quotas_ours)
+        let probed = if self.options.resource_quotas { *locked(&self.are_resource_quotas_ours) } else { Some(false) };
+        probed.filter(|is_ours| !is_ours || self.tenants.has_listed(Kind::ResourceQuota))
+    }
+
+    /// The plans for ResourceQuotas, by ledger. Those in force stay until it is known who enforces them: each new leader probes
+    /// the API server, and without a ledger nothing bounds a namespace.
+    pub fn plans_of_resource_quotas(&self) -> BTreeMap<String, Plan> {
+        let plan_of = |(namespace, quotas): (String, Vec<_>)| {
+            (ledger_of_namespace(&namespace), Plan::of_namespace(&namespace, &quotas))
+        };
+        match self.enforces_resource_quotas() {
+            Some(true) => self.tenants.resource_quotas().into_iter().map(plan_of).collect(),
+            Some(false) => BTreeMap::new(),
+            None => {
+                let views = self.ledgers.views().into_iter().filter(|view| namespace_of(&view.ledger).is_some());
+                views.map(|view| (view.ledger, Plan::clone(&view.plan))).collect()
+            }
+        }
     }
 
     /// Returns why the replica cannot answer reviews; none if it can.

@@ -93,8 +93,11 @@ impl Tenants {
     }
 
     pub fn is_listed(&self) -> bool {
-        let inner = locked(&self.inner);
-        [Kind::TenantQuota, Kind::Namespace].iter().all(|kind| inner.listed.contains(kind))
+        [Kind::TenantQuota, Kind::Namespace].into_iter().all(|kind| self.has_listed(kind))
+    }
+
+    pub fn has_listed(&self, kind: Kind) -> bool {
+        locked(&self.inner).listed.contains(&kind)
     }
 
     pub fn is_exempt(&self, namespace: &str) -> bool {

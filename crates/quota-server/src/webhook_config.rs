@@ -7,7 +7,6 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use headroom_admission::cluster::label_selector::Requirement;
-use headroom_admission::cluster::resource_quota::ResourceQuota;
 use headroom_admission::cluster::tenant_quota::TenantQuota;
 use headroom_admission::quota::{ChargedKind, Measure};
 use headroom_objects::kinds::set;
@@ -50,6 +49,7 @@ pub async fn configure(replica: Arc<Replica>) {
     loop {
         if let Some(webhook) = &replica.options.webhook
             && replica.tenants.is_listed()
+            && replica.ledgers.is_listed()
             && let Err(failure) = configure_once(&replica, webhook, version.matches(&replica).await).await
             && failure.to_string() != logged
         {
@@ -72,9 +72,8 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
         set(&mut client, "caBundle", json!(STANDARD.encode(authority)));
     }
     let quotas = replica.tenants.quotas();
-    let is_ours = replica.enforces_resource_quotas() == Some(true);
-    let plain = if is_ours { replica.tenants.resource_quotas() } else { BTreeMap::new() };
-    let webhooks = Value::Array(entries(&quotas, &plain, &replica.tenants, matches, &client));
+    let plain = replica.plans_of_resource_quotas();
+    let webhooks = Value::Array(entries(&quotas, plain, &replica.tenants, matches, &client));
     let path = CONFIGURATIONS.at(CONFIGURATION);
     let object = |existing: Option<&Value>| {
         json!({
@@ -159,13 +158,13 @@ fn knows_matches(version: &Value) -> bool {
 /// only in charged namespaces.
 fn entries(
     quotas: &[Arc<TenantQuota<'static>>],
-    plain: &BTreeMap<String, Vec<Arc<ResourceQuota<'static>>>>,
+    plain: BTreeMap<String, Plan>,
     tenants: &Tenants,
     matches: bool,
     client: &Value,
 ) -> Vec<Value> {
     // Namespaces by name.
-    let mut names: BTreeSet<&str> = BTreeSet::new();
+    let mut names: BTreeSet<String> = BTreeSet::new();
     let (mut selectors, mut nodes) = (BTreeMap::new(), Vec::new());
     let not_exempt = json!({"key": NAME_LABEL, "operator": "NotIn", "values": tenants.exempt});
     let expression = |Requirement { key, operator, values }: &Requirement<'_>| json!({"key": key, "operator": operator.name(), "values": values});
@@ -174,7 +173,7 @@ fn entries(
             if !tree.refuses(at) {
                 continue;
             }
-            names.extend(quota.names.iter().map(AsRef::as_ref).filter(|name: &&str| !tenants.is_exempt(name)));
+            names.extend(quota.names.iter().filter(|name| !tenants.is_exempt(name)).map(ToString::to_string));
             if let Some(selector) = &quota.selector {
                 let expressions = selector.requirements.iter().map(expression).chain([not_exempt.clone()]);
                 let selector = json!({"matchExpressions": expressions.collect::<Vec<_>>()});
@@ -183,9 +182,9 @@ fn entries(
         }
         nodes.extend(Plan::of_tree(&tree, &[]).nodes);
     }
-    for (namespace, quotas) in plain {
-        names.insert(namespace);
-        nodes.extend(Plan::of_namespace(namespace, quotas).nodes);
+    for (_, plan) in plain {
+        names.extend(plan.namespaces.into_keys());
+        nodes.extend(plan.nodes);
     }
     nodes.retain(|node| !node.is_suspended);
     let rules = rules(nodes);
@@ -338,12 +337,10 @@ mod tests {
     /// The entries for TenantQuotas, and for namespaces with a ResourceQuota.
     fn entries(quotas: &[Value], plain: &[&str], matches: bool) -> Vec<Value> {
         let quotas: Vec<_> = quotas.iter().map(|quota| Arc::new(read_quota(quota).unwrap())).collect();
-        let mut quota = ResourceQuota::default();
-        quota.spec_hard.set("services".into(), headroom_admission::amount::Quantity::from_units(1));
-        let quota = Arc::new(quota);
-        let plain = plain.iter().map(|namespace| ((*namespace).to_owned(), vec![Arc::clone(&quota)])).collect();
+        let plan = |namespace: &&str| Plan::read(1, &["q 0 - services=1"], &[format!("{namespace} 0")]).unwrap();
+        let plain = plain.iter().map(|namespace| (format!("ns.{namespace}"), plan(namespace))).collect();
         let client = json!({"url": "https://here/review"});
-        super::entries(&quotas, &plain, &Tenants::new("headroom", &[]), matches, &client)
+        super::entries(&quotas, plain, &Tenants::new("headroom", &[]), matches, &client)
     }
 
     #[test]

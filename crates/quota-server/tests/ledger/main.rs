@@ -10,3 +10,4 @@ mod devices;
 mod nights;
 mod reviews;
 mod schedules;
+mod terms;
