@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_admission::amount::{Quantity, ResourceList};
-use headroom_admission::cluster::tenant_quota::TenantQuota;
 use headroom_api_server::event::EventType;
 use headroom_quota_protocol::plan::PlanNode;
 use headroom_quota_protocol::tree::{ParentProblem, trees};
@@ -25,6 +24,8 @@ use crate::tenants::ParsedQuota;
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// The least time between two writes of a status of which only usage has changed.
 const USAGE_INTERVAL: Duration = Duration::from_secs(5);
+/// The time within which changed bounds are usually in force.
+const LATE: Duration = Duration::from_secs(5);
 const OF_USAGE: [&str; 6] = ["used", "reserved", "namespaces", "children", "request", "limit"];
 /// The maximum number of listed namespaces and of children. What the API server needs for a status grows with it, to 10 ms.
 const MAX_LISTED: usize = 50;
@@ -32,15 +33,25 @@ const MAX_LISTED: usize = 50;
 const LISTED_FOR_EACH: usize = 10;
 
 pub async fn report(replica: Arc<Replica>) {
-    // The last failure, so that it is logged only once, and when each status was written, by quota.
-    let (mut logged, mut written) = (String::new(), HashMap::new());
+    // The last failure, so that it is logged only once.
+    let mut logged = String::new();
+    let mut times = Times::default();
     loop {
         let next = Instant::now() + REPORT_INTERVAL;
         if replica.tenants.is_listed() && replica.ledgers.is_listed() {
-            report_once(&replica, &mut logged, &mut written).await;
+            report_once(&replica, &mut logged, &mut times).await;
         }
         tokio::time::sleep_until(next).await;
     }
+}
+
+/// By quota.
+#[derive(Default)]
+struct Times {
+    /// When the status was last written.
+    written: HashMap<String, Instant>,
+    /// Since when the ledger has had bounds of another generation.
+    differs: HashMap<String, Instant>,
 }
 
 /// Used and reserved amounts, by node.
@@ -55,8 +66,8 @@ struct ChargedNode<'c> {
     node: &'c PlanNode,
 }
 
-async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashMap<String, Instant>) {
-    written.retain(|_, at| at.elapsed() < USAGE_INTERVAL);
+async fn report_once(replica: &Replica, logged: &mut String, times: &mut Times) {
+    times.written.retain(|_, at| at.elapsed() < USAGE_INTERVAL);
     let quotas = replica.tenants.quotas();
     let parents: HashMap<&str, ParentProblem> = trees(&quotas).1.into_iter().collect();
     let mut views = replica.ledgers.views();
@@ -69,7 +80,9 @@ async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashM
         nodes.map(move |(at, node)| (node.quota.as_str(), ChargedNode { view, usage, at, node }))
     });
     let places: HashMap<&str, ChargedNode> = places.collect();
-    for (name, ParsedQuota { object, quota }) in replica.tenants.known_quotas() {
+    let known_quotas = replica.tenants.known_quotas();
+    times.differs.retain(|name, _| known_quotas.contains_key(name));
+    for (name, ParsedQuota { object, quota }) in known_quotas {
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
         let problem = match &quota {
             Ok(quota) => {
@@ -80,17 +93,25 @@ async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashM
             Err(problem) => problem.clone(),
         };
         let charged = places.get(name.as_str()).copied();
+        let in_force = charged.map(|place| place.node.generation);
+        let differs = in_force.zip(quota.as_ref().ok()).is_some_and(|(in_force, quota)| in_force != quota.generation);
+        if !differs {
+            times.differs.remove(&name);
+        } else if times.differs.entry(name.clone()).or_insert_with(Instant::now).elapsed() < LATE {
+            // Until then the status names the generation that is in force.
+            continue;
+        }
         let mut status = match (&quota, charged) {
-            (Ok(quota), Some(place)) => amounts(replica, quota, place),
+            (Ok(_), Some(place)) => amounts(replica, place),
             _ => TenantQuotaStatus::default(),
         };
-        status.observed_generation = generation;
+        status.observed_generation = in_force.and_then(|in_force| in_force.try_into().ok()).or(generation);
         let known = object.pointer("/status/conditions").cloned().unwrap_or_default();
         // Conditions that somebody else wrote in another form are replaced.
         let known: Vec<Condition> = serde_json::from_value(known).unwrap_or_default();
         // The kinds of the quota that cannot be counted. Other quotas of the ledger are of other tenants.
         let lost = charged.map(|place| replica.counter.lost(&place.node.watched_kinds().collect())).unwrap_or_default();
-        let conditions = conditions(generation, charged, &lost, &problem, &known);
+        let conditions = conditions([generation, status.observed_generation], charged, &lost, &problem, &known);
         let news = news(&known, &conditions);
         status.conditions = Some(conditions);
         let before = object.get("status").cloned().unwrap_or_default();
@@ -98,7 +119,8 @@ async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashM
         if let Value::Object(fields) = &mut after {
             fields.retain(|_, value| !value.is_null());
         }
-        if let Some(patch) = patch(&before, &after).filter(|patch| !is_of_usage(patch) || !written.contains_key(&name))
+        if let Some(patch) =
+            patch(&before, &after).filter(|patch| !is_of_usage(patch) || !times.written.contains_key(&name))
         {
             let path = TENANT_QUOTAS.at(&name).at("status");
             if let Err(failure) = replica.api.merge(&path, &json!({"status": patch})).await {
@@ -108,7 +130,7 @@ async fn report_once(replica: &Replica, logged: &mut String, written: &mut HashM
                 }
                 continue;
             }
-            written.insert(name, Instant::now());
+            times.written.insert(name, Instant::now());
             for (kind, reason, message) in news {
                 replica.events.record((API_VERSION, "TenantQuota", &object), kind, &reason, &message).await;
             }
@@ -144,14 +166,15 @@ fn samples(ledgers: &[(&View, Usage)]) -> Vec<(QuotaLabels, Quantity)> {
     samples
 }
 
-fn amounts(replica: &Replica, quota: &TenantQuota<'static>, place: ChargedNode) -> TenantQuotaStatus {
-    let ChargedNode { view, usage, at, .. } = place;
+/// The amounts by the bounds in force.
+fn amounts(replica: &Replica, place: ChargedNode) -> TenantQuotaStatus {
+    let ChargedNode { view, usage, at, node } = place;
     let empty = (ResourceList::default(), ResourceList::default());
     let (used, reserved) = usage.get(at).unwrap_or(&empty);
     let namespaces = replica.counter.namespaces(&view.plan, at);
     let count = namespaces.len();
     let consumer = |name: &str, used| Consumer { name: name.to_owned(), used: to_amounts(used) };
-    let namespaces = largest(namespaces, &quota.quota.spec_hard);
+    let namespaces = largest(namespaces, &node.hard);
     let namespaces = namespaces.iter().map(|(name, used)| consumer(name, used));
     let children = view.plan.nodes.iter().zip(usage).filter(|(child, _)| child.parent == Some(at)).take(MAX_LISTED);
     let children = children.map(|(child, (used, _))| consumer(&child.quota, used));
@@ -160,13 +183,13 @@ fn amounts(replica: &Replica, quota: &TenantQuota<'static>, place: ChargedNode) 
         used.get(name).map_or("unknown".to_owned(), |used| used.plus(&reserved).to_string())
     };
     let column = |is_limit: bool| {
-        let names = quota.quota.spec_hard.iter().filter(|(name, _)| name.starts_with("limits.") == is_limit);
+        let names = node.hard.iter().filter(|(name, _)| name.starts_with("limits.") == is_limit);
         let parts: Vec<String> = names.map(|(name, hard)| format!("{name}: {}/{hard}", held(name))).collect();
         // Old API servers treat an empty string as absent, and refuse that.
         Some(parts.join(", ")).filter(|text| !text.is_empty())
     };
     TenantQuotaStatus {
-        hard: (!quota.is_suspended).then(|| to_amounts(&quota.quota.spec_hard)),
+        hard: (!node.is_suspended).then(|| to_amounts(&node.hard)),
         used: Some(to_amounts(used)),
         reserved: Some(to_amounts(reserved)),
         exempt_namespaces: Some(replica.tenants.exempt.iter().cloned().collect()),
@@ -208,7 +231,7 @@ fn weight(used: &ResourceList<'static>, hard: &ResourceList<'static>) -> u64 {
 }
 
 fn conditions(
-    generation: Option<i64>,
+    [generation, in_force]: [Option<i64>; 2],
     charged: Option<ChargedNode>,
     lost: &BTreeMap<String, String>,
     problem: &str,
@@ -217,6 +240,10 @@ fn conditions(
     let over = charged.map(over).unwrap_or_default();
     let ready = if charged.is_none() {
         (false, "NotInForce", "no ledger charges this quota yet".to_owned())
+    } else if generation != in_force {
+        let [new, old] = [generation, in_force].map(Option::unwrap_or_default);
+        let problem = format!("the bounds of generation {new} are not in force yet, but those of generation {old}");
+        (false, "NotInForce", problem)
     } else if !lost.is_empty() {
         let lost: Vec<String> = lost.iter().map(|(kind, problem)| format!("{kind}: {problem}")).collect();
         (false, "NotCounted", format!("cannot count {}", lost.join("; ")))
@@ -233,7 +260,7 @@ fn conditions(
         true => (true, "WithinBounds", "used is within hard".to_owned()),
         false => (false, "AboveBounds", format!("used exceeds hard: {}; only growth is rejected", over.join(", "))),
     };
-    let condition = |kind: &str, (is, reason, message): (bool, &str, String)| {
+    let condition = |kind: &str, generation, (is, reason, message): (bool, &str, String)| {
         let state = if is { "True" } else { "False" };
         let same = before.iter().find(|known| known.r#type == kind).filter(|known| known.status == state);
         let since = same.map(|same| same.last_transition_time.clone()).filter(|since| !since.is_empty());
@@ -246,7 +273,11 @@ fn conditions(
             observed_generation: generation,
         }
     };
-    vec![condition("Ready", ready), condition("WithinBounds", within), condition("Valid", valid)]
+    vec![
+        condition("Ready", generation, ready),
+        condition("WithinBounds", in_force, within),
+        condition("Valid", generation, valid),
+    ]
 }
 
 fn over(ChargedNode { view, at, node, .. }: ChargedNode) -> Vec<String> {

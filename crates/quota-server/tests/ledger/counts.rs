@@ -24,6 +24,40 @@ async fn the_status_lists_the_namespaces_that_are_never_charged() {
     until(|| quota_status(&server, "team"), |status| status["exemptNamespaces"] == exempt).await;
 }
 
+/// The status shows the bounds that are in force, and tells of a change that is late.
+#[tokio::test(start_paused = true)]
+async fn the_status_has_no_bounds_that_are_not_in_force() {
+    let (server, _replica) = with_replica(HARD).await;
+    let shown = || {
+        let status = quota_status(&server, "team");
+        let conditions = [0, 1].map(|at| &status["conditions"][at]);
+        json!([
+            status["hard"]["pods"],
+            status["observedGeneration"],
+            conditions[0]["reason"],
+            conditions.map(|condition| &condition["observedGeneration"])
+        ])
+    };
+    let change = |generation: u64, pods: &str| {
+        let team = json!({"metadata": {"generation": generation}, "spec": {"quota": {"hard": {"pods": pods}}}});
+        server.edit("/apis/headroom.dev/v1alpha1/tenantquotas/team", &team);
+    };
+    until(shown, |shown| *shown == json!(["6", 1, "InForce", [1, 1]])).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    server.take_requests();
+    change(2, "5");
+    until(shown, |shown| *shown == json!(["5", 2, "InForce", [2, 2]])).await;
+    server.on_request(|request| (request.path == LEDGERS && request.method == "POST").then(|| status(500, "no room")));
+    change(3, "2");
+    until(shown, |shown| *shown != json!(["5", 2, "InForce", [2, 2]])).await;
+    assert_eq!(shown(), json!(["5", 2, "NotInForce", [3, 2]]));
+    server.on_request(|_| Outcome::Serve);
+    until(shown, |shown| *shown == json!(["2", 3, "InForce", [3, 3]])).await;
+    let events = server.requests().into_iter().filter(|request| request.path.ends_with("/events"));
+    let reasons: Vec<String> = events.map(|event| event.body["reason"].to_string()).collect();
+    assert_eq!(reasons, ["\"NotInForce\"", "\"InForce\""]);
+}
+
 /// A tenant may make his pods as large as etcd takes them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_objects_are_listed_in_small_pages() {
