@@ -108,12 +108,13 @@ fn metadata(name: &str, existing: Option<&Value>, annotations: &[(&str, Option<S
     json!({"name": name, "resourceVersion": had("resourceVersion"), "labels": had("labels"), "annotations": all})
 }
 
-/// Returns true if all wanted fields are there. The API server adds defaults.
+/// Returns true if all wanted fields are there. The API server adds defaults; what is added to a selector takes objects out.
 fn is_within(wanted: &Value, existing: &Value) -> bool {
     match (wanted, existing) {
-        (Value::Object(wanted), Value::Object(existing)) => {
-            wanted.iter().all(|(name, value)| is_within(value, existing.get(name).unwrap_or(&Value::Null)))
-        }
+        (Value::Object(wanted), Value::Object(existing)) => wanted.iter().all(|(name, value)| {
+            let existing = existing.get(name).unwrap_or(&Value::Null);
+            if name.ends_with("Selector") { value == existing } else { is_within(value, existing) }
+        }),
         (Value::Array(wanted), Value::Array(existing)) => {
             wanted.len() == existing.len()
                 && wanted.iter().zip(existing).all(|(wanted, existing)| is_within(wanted, existing))
@@ -167,7 +168,11 @@ fn entries(
     let mut names: BTreeSet<String> = BTreeSet::new();
     let (mut selectors, mut nodes) = (BTreeMap::new(), Vec::new());
     let not_exempt = json!({"key": NAME_LABEL, "operator": "NotIn", "values": tenants.exempt});
-    let expression = |Requirement { key, operator, values }: &Requirement<'_>| json!({"key": key, "operator": operator.name(), "values": values});
+    // The API server drops an empty list.
+    let expression = |Requirement { key, operator, values }: &Requirement<'_>| match values.is_empty() {
+        true => json!({"key": key, "operator": operator.name()}),
+        false => json!({"key": key, "operator": operator.name(), "values": values}),
+    };
     for tree in trees(quotas).0 {
         for (at, (quota, _)) in tree.quotas.iter().enumerate() {
             if !tree.refuses(at) {
@@ -191,7 +196,7 @@ fn entries(
     let entry = |name: &str, rules: &[Value], policy: &str, selector: Value| {
         json!({
             "name": name, "clientConfig": client, "rules": rules, "failurePolicy": policy, "matchPolicy": "Equivalent",
-            "namespaceSelector": selector, "sideEffects": "NoneOnDryRun", "timeoutSeconds": 10,
+            "namespaceSelector": selector, "objectSelector": {}, "sideEffects": "NoneOnDryRun", "timeoutSeconds": 10,
             "admissionReviewVersions": ["v1"],
         })
     };
@@ -438,5 +443,18 @@ mod tests {
         assert!(is_within(&wanted, &json!([{"name": "a", "rules": [{"resources": ["pods"], "scope": "*"}], "x": 1}])));
         assert!(!is_within(&wanted, &json!([{"name": "a", "rules": [{"resources": ["pods", "services"]}]}])));
         assert!(!is_within(&wanted, &json!([])));
+        let labelled = json!({"metadata": {"name": "a"}, "spec": {"quota": {"hard": {"pods": "1"}},
+            "namespaces": {"selector": {"matchExpressions": [{"key": "team", "operator": "Exists"}]}}}});
+        let selector = &entries(&[labelled], &[], false)[0]["namespaceSelector"]["matchExpressions"][0];
+        assert_eq!(*selector, json!({"key": "team", "operator": "Exists"}), "as the API server stores it");
+        // Whoever adds to a selector takes namespaces or objects out.
+        let entries = entries(&[], &["shop"], false);
+        let (wanted, mut stored) = (json!(entries), json!(entries));
+        assert!(is_within(&wanted, &stored));
+        for selector in ["namespaceSelector", "objectSelector"] {
+            stored[0][selector]["matchLabels"] = json!({"not": "there"});
+            assert!(!is_within(&wanted, &stored), "{selector}");
+            stored = json!(entries);
+        }
     }
 }
