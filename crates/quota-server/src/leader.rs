@@ -61,8 +61,7 @@ pub async fn lead(replica: Arc<Replica>) {
                 }
                 replica.counter.resign();
                 *locked(&replica.are_resource_quotas_ours) = None;
-                replica.metrics.leads.set(0);
-                replica.metrics.set_quotas(Vec::new());
+                replica.metrics.resign();
                 tracing::info!("no longer leading");
                 if replica.stop.is_cancelled() {
                     lease.release().await;

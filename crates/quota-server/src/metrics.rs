@@ -98,6 +98,14 @@ impl QuotaServerMetrics {
         }
     }
 
+    /// Forgets what only the leader knows.
+    pub fn resign(&self) {
+        [&self.leads, &self.claims, &self.claim_age_seconds, &self.objects]
+            .into_iter()
+            .for_each(|gauge| _ = gauge.set(0));
+        self.set_quotas(Vec::new());
+    }
+
     /// Sets the amounts of all TenantQuotas. A concurrent scrape misses none that stays.
     pub fn set_quotas(&self, amounts: Vec<(QuotaLabels, Quantity)>) {
         let mut shown = locked(&self.shown);

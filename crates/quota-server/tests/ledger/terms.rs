@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_fixtures::api_server::{ApiServer, Outcome, Request};
+use headroom_fixtures::api_server::{ApiServer, Outcome, Request, status};
 use headroom_quota_server::Options;
 use headroom_quota_server::replica::Webhook;
 use serde_json::json;
@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use crate::cluster::*;
 
+const QUOTA: &str = "/api/v1/namespaces/shop/resourcequotas/small";
 const OF_SHOP: &str = "/apis/headroom.dev/v1alpha1/namespaces/headroom/quotaledgers/ns.shop";
 const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/headroom-ledger";
 
@@ -59,4 +60,32 @@ async fn resource_quotas_stay_in_force_under_the_next_leader() {
     let is_change =
         |request: &&Request| request.method == "DELETE" || request.path == CONFIGURATION && request.method != "GET";
     assert_eq!(requests.iter().filter(is_change).map(ToString::to_string).collect::<Vec<_>>(), [""; 0]);
+}
+
+/// What another leader wrote in between is not foreign, and what this one counted is not known any more.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_leads_again_knows_nothing_of_its_last_term() {
+    let (server, first) = enforced().await;
+    let second = Running::start_with(&server, plain());
+    let mut leader = (&first, &second);
+    for (turn, (name, used)) in [("one", "1"), ("two", "2"), ("three", "3")].into_iter().enumerate() {
+        server.put(pod("shop", name));
+        let shown = || server.get(QUOTA).unwrap()["status"]["used"]["pods"].clone();
+        until(shown, |pods| *pods == used).await;
+        let (leading, other) = leader;
+        until(|| json!(leading.metrics.objects.get()), |objects| *objects == turn + 1).await;
+        // Its next renewals fail.
+        let name = leading.identity.clone();
+        server.on_request(move |request| match request.body["spec"]["holderIdentity"] == *name {
+            true => status(500, "no renewal").into(),
+            false => probed(request),
+        });
+        until(|| json!(other.metrics.leads.get()), |leads| *leads == 1).await;
+        let gauges = || json!([leading.metrics.leads.get(), leading.metrics.objects.get()]);
+        until(gauges, |gauges| *gauges == json!([0, 0])).await;
+        leader = (other, leading);
+    }
+    for replica in [&first, &second] {
+        assert_eq!(replica.metrics.foreign_statuses.get(), 0);
+    }
 }
