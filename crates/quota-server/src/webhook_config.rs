@@ -275,22 +275,25 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
     let namespace = &replica.options.namespace;
     let path = secrets(namespace);
     let existing = replica.api.find(&path.at(SECRET)).await?;
-    let since = |name: &str| -> Option<i64> {
-        let moment = existing.as_ref()?.pointer("/metadata/annotations")?.get(name)?.as_str()?;
-        moment.parse().ok()
-    };
+    let annotation = |name: &str| existing.as_ref()?.pointer("/metadata/annotations")?.get(name)?.as_str();
+    let since = |name: &str| -> Option<i64> { annotation(name)?.parse().ok() };
     let now = replica.now().await;
     let get = |name: &str| existing.as_ref().and_then(|secret| field(secret, name));
-    // The host names that API servers connect to.
+    // The host names that API servers connect to. A URL has an IPv6 address in brackets.
     let host = webhook.url.as_deref().and_then(|url| url.parse::<http::Uri>().ok()?.host().map(str::to_owned));
+    let host = host.map(|host| host.trim_matches(['[', ']']).to_owned());
     let names: Vec<String> = host.into_iter().chain([format!("{}.{namespace}.svc", webhook.service)]).collect();
     let make = || {
         tls::make(&names, now, DAYS).map_err(|error| ApiError::Other(format!("cannot make a certificate: {error:#}")))
     };
     const MADE: &str = "headroom.dev/made-at";
     const NEXT: &str = "headroom.dev/next-made-at";
-    // Nobody accepts one that has expired, or that was made by a clock which was wrong: it need not wait for its successor.
-    let is_valid = since(MADE).is_none_or(|made| (-DAY..DAYS * DAY).contains(&(now - made)));
+    const NAMES: &str = "headroom.dev/names";
+    let for_names = names.join(",");
+    // Nobody accepts one that has expired, that has other names, or that was made by a clock which was wrong: it need not
+    // wait for its successor.
+    let is_valid = annotation(NAMES) == Some(for_names.as_str())
+        && since(MADE).is_none_or(|made| (-DAY..DAYS * DAY).contains(&(now - made)));
     let current = get("tls.crt").filter(|_| is_valid);
     let (data, made_at, next_at) = match (get("ca.crt"), current, since(NEXT)) {
         // First publish the new authority; its certificate is used once API servers trust the authority.
@@ -322,7 +325,8 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
             (data, now, None)
         }
     };
-    let annotations = [(MADE, Some(made_at.to_string())), (NEXT, next_at.map(|next| next.to_string()))];
+    let next_at = next_at.map(|next| next.to_string());
+    let annotations = [(MADE, Some(made_at.to_string())), (NEXT, next_at), (NAMES, Some(for_names))];
     let object = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": data,
         "metadata": metadata(SECRET, existing.as_ref(), &annotations),

@@ -130,7 +130,7 @@ async fn a_certificate_is_made_by_the_api_server_s_clock_and_at_once_where_nobod
     const DAY: i64 = 86_400;
     let server = bounded(&json!({"pods": "9"}));
     server.set_date("Tue, 01 Dec 2026 00:00:00 GMT");
-    let url = Some("https://127.0.0.1:1".to_owned());
+    let url = Some("https://[::1]:1".to_owned());
     let webhook = Some(Webhook { service: "ledger".to_owned(), url, makes_certificate: true });
     let options = Options { webhook, clock: || NOW + 400 * DAY, ..Options::new("headroom") };
     let _replica = Running::start_with(&server, options);
@@ -140,6 +140,11 @@ async fn a_certificate_is_made_by_the_api_server_s_clock_and_at_once_where_nobod
         made.as_str().and_then(|at| at.parse().ok()).is_some_and(|at: i64| (NOW..NOW + 7 * 60).contains(&at))
     };
     until(secret, is_now).await;
+    let names = |secret: &serde_json::Value| secret["metadata"]["annotations"]["headroom.dev/names"].clone();
+    assert_eq!(names(&secret()), "::1,ledger.headroom.svc");
+    server.edit(SECRET, &json!({"metadata": {"annotations": {"headroom.dev/names": "ledger.other.svc"}}}));
+    let other = secret()["data"]["tls.crt"].clone();
+    until(secret, |secret| names(secret) == "::1,ledger.headroom.svc" && secret["data"]["tls.crt"] != other).await;
     // By a clock that was ahead, a cluster that was off for months, and a successor by a clock that was ahead.
     for (made, next) in [(400 * DAY, None), (-91 * DAY, None), (-61 * DAY, Some(400 * DAY))] {
         let [made, next] = [Some(made), next].map(|of| of.map(|of| (NOW + of).to_string()));
