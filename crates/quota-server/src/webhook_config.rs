@@ -270,6 +270,13 @@ pub async fn use_certificate(replica: &Replica) -> ApiResult<bool> {
     used.map(|()| true).map_err(|error| ApiError::Other(format!("secret {SECRET}: {error:#}")))
 }
 
+/// Only the last of the trusted authorities is still in use.
+fn last_of(authorities: &[u8]) -> String {
+    let authorities = String::from_utf8_lossy(authorities);
+    let last = authorities.rfind("-----BEGIN CERTIFICATE-----").and_then(|begin| authorities.get(begin..));
+    last.unwrap_or_default().to_owned()
+}
+
 /// Makes a certificate if there is none, and renews it in time. Returns the authorities to trust.
 async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec<u8>> {
     let namespace = &replica.options.namespace;
@@ -299,10 +306,7 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
         // First publish the new authority; its certificate is used once API servers trust the authority.
         (Some(authorities), Some(_), None) if now - since(MADE).unwrap_or_default() > RENEWED_AFTER => {
             let ServingCertificate { authority, certificate, key } = make()?;
-            // Only the last of the trusted authorities is still in use.
-            let authorities = String::from_utf8_lossy(&authorities);
-            let begin = authorities.rfind("-----BEGIN CERTIFICATE-----").unwrap_or_default();
-            let last = authorities.get(begin..).unwrap_or_default();
+            let last = last_of(&authorities);
             let keep = |name: &str| STANDARD.encode(get(name).unwrap_or_default());
             let data = json!({
                 "ca.crt": STANDARD.encode(format!("{last}{authority}")), "tls.crt": keep("tls.crt"),
@@ -320,7 +324,12 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
         (Some(authorities), Some(_), _) => return Ok(authorities),
         _ => {
             let ServingCertificate { authority, certificate, key } = make()?;
-            let data = json!({"ca.crt": STANDARD.encode(authority), "tls.crt": STANDARD.encode(certificate),
+            // Until they read the Secret again, replicas use a certificate that was deleted.
+            let configured = replica.api.find(&CONFIGURATIONS.at(CONFIGURATION)).await?;
+            let trusted = configured.as_ref().and_then(|it| it.pointer("/webhooks/0/clientConfig/caBundle")?.as_str());
+            let trusted = trusted.and_then(|trusted| STANDARD.decode(trusted).ok()).unwrap_or_default();
+            let authorities = format!("{}{authority}", last_of(&trusted));
+            let data = json!({"ca.crt": STANDARD.encode(authorities), "tls.crt": STANDARD.encode(certificate),
                 "tls.key": STANDARD.encode(key)});
             (data, now, None)
         }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use headroom_fixtures::api_server::{Outcome, Request, status};
 use headroom_quota_server::Options;
 use headroom_quota_server::replica::Webhook;
@@ -152,6 +154,18 @@ async fn a_certificate_is_made_by_the_api_server_s_clock_and_at_once_where_nobod
         server.edit(SECRET, &json!({"metadata": {"annotations": times}}));
         until(secret, is_now).await;
     }
+    // Replicas use one that was deleted until they read the Secret again.
+    let authorities = || {
+        let text = STANDARD.decode(secret()["data"]["ca.crt"].as_str().unwrap()).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    sleep(Duration::from_secs(5)).await;
+    let former = authorities();
+    server.remove(SECRET);
+    until(secret, is_now).await;
+    let all = authorities();
+    let (kept, made) = all.split_at(all.rfind("-----BEGIN").unwrap());
+    assert!(kept.starts_with("-----BEGIN") && former.ends_with(kept) && !former.contains(made), "{former}\n{all}");
     // One that is old, but valid, is used until its successor is trusted.
     let made = (NOW - 61 * DAY).to_string();
     server.edit(SECRET, &json!({"metadata": {"annotations": {"headroom.dev/made-at": made}}}));
