@@ -250,11 +250,17 @@ impl LedgerCache {
     /// Reads a ledger from etcd. An error is a message.
     pub async fn load(&self, ledger: &str) -> Result<View, String> {
         let path = objects::ledgers(&self.namespace);
+        let known = self.view(ledger).map(|view| view.revision);
         let object = self.api.get(&path.at(ledger)).await.map_err(|failure| failure.to_string())?;
         let LedgerContent::State { revision, state } = objects::read_value(&object)? else {
             return Err("the object is a plan, not a ledger's state".to_owned());
         };
         let number = state.plan;
+        if known.is_some_and(|known| revision < known) {
+            // Only an etcd that was restored from a backup is behind what was known before it was asked.
+            tracing::warn!(ledger, revision, known, "a ledger has gone back");
+            locked(&self.inner).remove(ledger);
+        }
         if let Some(view) = self.add_state(ledger, revision, state.clone()) {
             return Ok(view);
         }

@@ -114,6 +114,17 @@ async fn a_known_state_is_not_read_again() {
     assert!(cache.view("acme").is_none());
 }
 
+/// Otherwise no write would succeed until the revisions have caught up.
+#[tokio::test]
+async fn a_ledger_that_was_restored_from_a_backup_is_read_again() {
+    let (server, replica) = with_replica(HARD).await;
+    let view = replica.ledgers.load("trees.1").await.unwrap();
+    replica.ledgers.add_state("trees.1", view.revision + 1_000_000, State::clone(&view.state));
+    assert_eq!(replica.create(&pod("shop", "one")).await["allowed"], true);
+    assert!(store_pod(&server, pod("shop", "one"), 1));
+    until_counted(&server, "pods=1").await;
+}
+
 /// An API server that refuses watches is not asked five times a second for ever.
 #[tokio::test]
 async fn a_refused_watch_is_tried_again_ever_more_rarely() {
