@@ -1,5 +1,6 @@
 //! The leader's count: every charged kind is watched, and objects are reduced to keys, versions and shapes.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -52,6 +53,8 @@ struct CounterState {
     /// By ledger.
     counts: BTreeMap<String, PlanCount>,
     released: BTreeSet<String>,
+    /// By ledger: revisions of a count that was not made in this cluster.
+    elsewhere: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 /// The turn of the last change in each namespace.
@@ -288,11 +291,15 @@ impl Counter {
         if !inner.is_leading || !plan.watched_kinds().iter().all(|kind| inner.is_known(kind)) {
             return None;
         }
+        let mut state = Cow::Borrowed(state);
+        if inner.elsewhere.get(ledger) == Some(&state.counted_at) {
+            state.to_mut().counted_at.clear();
+        }
         let made = inner.count(ledger, plan);
-        let settled = recount(plan, state, &inner.cache, &made.count, &inner.released);
+        let settled = recount(plan, &state, &inner.cache, &made.count, &inner.released);
         inner.counts.insert(ledger.to_owned(), made);
         match settled {
-            Ok(settled) => Some((settled.unwrap_or_else(|| state.clone()), inner.turn)),
+            Ok(settled) => Some((settled.unwrap_or_else(|| state.into_owned()), inner.turn)),
             Err(behind) => {
                 tracing::debug!(ledger, %behind, "not settled");
                 None
@@ -332,6 +339,7 @@ impl Counter {
         inner.released.retain(has_entry);
         inner.settled.retain(|ledger, _| has_ledger(ledger));
         inner.counts.retain(|ledger, _| has_ledger(ledger));
+        inner.elsewhere.retain(|ledger, _| has_ledger(ledger));
     }
 
     /// The uid and version of an object in the watch's cache; none if its kind is not counted.
@@ -344,6 +352,18 @@ impl Counter {
 
     pub fn has_seen(&self, kind: &str, revision: u64) -> bool {
         locked(&self.inner).cache.revision(kind).is_some_and(|seen| seen >= revision)
+    }
+
+    /// The objects of a kind that was listed, but not up to a revision.
+    pub fn behind(&self, kind: &str, revision: u64) -> Option<Collection> {
+        let inner = locked(&self.inner);
+        inner.cache.revision(kind).filter(|seen| *seen < revision)?;
+        Some(inner.kinds.get(kind)?.watch.as_ref()?.1.clone())
+    }
+
+    /// Counts a ledger without regard to these revisions, as long as it has them: this cluster has not reached them.
+    pub fn disregard(&self, ledger: &str, counted_at: &BTreeMap<String, u64>) {
+        locked(&self.inner).elsewhere.insert(ledger.to_owned(), counted_at.clone());
     }
 
     pub fn release(&self, token: String) {

@@ -38,6 +38,7 @@ pub async fn plan(replica: Arc<Replica>) {
         ledgers.mark_unchanged();
         let mut deadline = Instant::now() + AGAIN;
         if replica.tenants.is_listed() && replica.ledgers.is_listed() {
+            find_counted_elsewhere(&replica).await;
             let is_done = revise(&replica, &mut settled).await;
             remove_stale(&replica, &mut replaced).await;
             pause = if is_done { RETRY } else { AGAIN.min(2 * pause) };
@@ -49,6 +50,23 @@ pub async fn plan(replica: Arc<Replica>) {
             () = tokio::time::sleep_until(deadline) => {}
         }
         tokio::time::sleep(DEBOUNCE).await;
+    }
+}
+
+/// Finds ledgers whose count is ahead of the cluster, such as those from the backup of another one: no replica has seen as much.
+/// A list is never behind a count that was read before.
+async fn find_counted_elsewhere(replica: &Replica) {
+    let views = replica.ledgers.views();
+    let counted = views.iter().flat_map(|view| &view.state.counted_at);
+    let behind = counted.filter_map(|(kind, at)| Some((kind, replica.counter.behind(kind, *at)?)));
+    for (kind, collection) in behind.collect::<BTreeMap<_, _>>() {
+        let Ok(newest) = replica.api.revision(&collection.all()).await else { continue };
+        for View { ledger, state, .. } in &views {
+            if let Some(counted) = state.counted_at.get(kind).filter(|counted| **counted > newest) {
+                tracing::warn!(ledger, kind, counted, newest, "the count is of another cluster, and made again");
+                replica.counter.disregard(ledger, &state.counted_at);
+            }
+        }
     }
 }
 

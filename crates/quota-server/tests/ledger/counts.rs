@@ -125,6 +125,19 @@ async fn a_ledger_that_was_restored_from_a_backup_is_read_again() {
     until_counted(&server, "pods=1").await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_ledger_from_the_backup_of_another_cluster_is_counted_again() {
+    let (server, replica) = with_replica(HARD).await;
+    server.edit(LEDGER, &json!({"used": ["pods=5"], "countedAt": ["pods 1000000"]}));
+    until_counted(&server, "pods=0").await;
+    // Where usage is the same, too.
+    server.edit(LEDGER, &json!({"countedAt": ["pods 1000000"]}));
+    until(|| ledger(&server), |ledger| ledger["countedAt"][0] != "pods 1000000").await;
+    assert_eq!(replica.create(&pod("shop", "one")).await["allowed"], true);
+    assert!(store_pod(&server, pod("shop", "one"), 1));
+    until_counted(&server, "pods=1").await;
+}
+
 /// An API server that refuses watches is not asked five times a second for ever.
 #[tokio::test]
 async fn a_refused_watch_is_tried_again_ever_more_rarely() {
