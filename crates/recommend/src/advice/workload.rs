@@ -439,7 +439,7 @@ impl Workload {
             container: &container.name,
             resource: advice.resource.name(),
             before: advice.request.as_ref().filter(|_| !advice.lacks_request()).map(|request| request.value.clone()),
-            after: advice.recommended.clone(),
+            after: advice.to_write().cloned(),
         })
         .collect()
     }
