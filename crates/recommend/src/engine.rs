@@ -158,7 +158,7 @@ impl Engine<'_> {
         let before = entry.exists.then_some(as_it_runs.charges.as_slice());
         let effects = quota_effect::between(pods, before, &after.charges);
         let running = entry.running.pods.max(pods);
-        let requested = Workload::requested(&containers);
+        let requested = Workload::requested(&containers, &pod_level);
         let autoscalers = autoscaler::effects(&entry.key, self.autoscalers, &requested, running);
         of_workload.extend(kept_targets.iter().map(ToString::to_string));
         of_workload.extend(containers.iter().flat_map(ContainerAdvice::told_in_words));

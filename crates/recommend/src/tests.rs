@@ -153,7 +153,7 @@ fn the_pods_that_run_are_sized_and_what_others_decide_is_not_patched() {
         format!("{} {}: saves {saved}; {}", of.with_deciders(), container.name, container.flag_text())
     };
     let mut lines: Vec<String> = report.containers().map(row).collect();
-    lines.extend(report.risks.iter().map(ToString::to_string));
+    lines.extend(report.risks.iter().map(ToString::to_string).chain(report.scaled()));
     lines.extend(report.left_out().into_iter().chain(report.beside_changes()).chain(report.all_notes()));
     let Total { cpu, cost_a_month, .. } = &report.total;
     let cost = cost_a_month.map(|cost| cost.to_string());

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{ApiKind, items, metadata, number, text};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kinds::{DEPLOYMENT, served};
 use crate::owner::{Owner, WorkloadRef};
@@ -17,6 +17,11 @@ pub const SCALED_OBJECT: &str = "ScaledObject";
 
 /// The versions of a HorizontalPodAutoscaler with several metrics, newest first.
 const VERSIONS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
+
+/// The field of the first version, which knows the CPU of all of the pod alone.
+pub const FIRST_VERSION_TARGET: &str = "targetCPUUtilizationPercentage";
+/// The share of the CPU request that the API server sets if an autoscaler names no metric.
+const PERCENT_IF_UNSET: u64 = 80;
 
 /// The most pods that KEDA scales to if nothing says so.
 const MOST_OF_KEDA: u64 = 100;
@@ -80,7 +85,8 @@ impl HorizontalAutoscaler {
 
     fn of_object(object: &Value) -> Self {
         let measured: Vec<_> = items(object, "/status/currentMetrics").filter_map(measured_metric).collect();
-        let targets = items(object, "/spec/metrics").enumerate();
+        let metrics = metrics_of(object);
+        let targets = metrics.as_array().into_iter().flatten().enumerate();
         let tolerance = |direction: &str| {
             let tolerance = object.pointer(&format!("/spec/behavior/{direction}/tolerance"));
             tolerance.and_then(amount_of).map_or(TOLERANCE, |tolerance| tolerance.milli_value().unsigned_abs())
@@ -97,7 +103,7 @@ impl HorizontalAutoscaler {
             current: number(object, "/status/currentReplicas"),
             wanted: number(object, "/status/desiredReplicas"),
             by_utilization: targets.filter_map(|(place, of)| UtilizationTarget::of(place, of, &measured)).collect(),
-            metrics: object.pointer("/spec/metrics").cloned().unwrap_or_default(),
+            metrics,
             tolerance: [tolerance("scaleUp"), tolerance("scaleDown")],
             problems: items(object, "/status/conditions").filter_map(ScalingProblem::of).collect(),
         }
@@ -150,6 +156,18 @@ impl UtilizationTarget {
     /// True if it depends on the request of this container.
     pub fn is_about(&self, container: &str, resource: &str) -> bool {
         self.resource == resource && self.container.as_ref().is_none_or(|name| name == container)
+    }
+}
+
+/// The metrics of a HorizontalPodAutoscaler as its second version has them: without any, the API server sets one.
+fn metrics_of(object: &Value) -> Value {
+    let percent = number(object, &format!("/spec/{FIRST_VERSION_TARGET}"));
+    let written = object.pointer("/spec/metrics").filter(|of| of.as_array().is_some_and(|of| !of.is_empty()));
+    match (written, object.pointer("/metadata/annotations/autoscaling.alpha.kubernetes.io~1metrics")) {
+        (Some(written), _) => written.clone(),
+        (None, Some(_)) if percent.is_none() => Value::Null,
+        (None, _) => json!([{"type": "Resource", "resource": {"name": "cpu",
+            "target": {"type": "Utilization", "averageUtilization": percent.unwrap_or(PERCENT_IF_UNSET)}}}]),
     }
 }
 

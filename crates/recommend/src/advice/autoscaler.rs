@@ -37,9 +37,10 @@ pub struct Scaled {
     pub place: usize,
 }
 
-/// The request of a running container, now and as recommended.
+/// The request of a running container, or of the pod as a whole, now and as recommended.
 #[derive(Debug, Clone)]
 pub struct Requested<'c> {
+    /// Empty for the pod as a whole.
     pub container: &'c str,
     pub resource: &'static str,
     pub before: Option<Quantity>,
@@ -207,6 +208,10 @@ mod tests {
             "target": {"type": "Utilization", "averageUtilization": 70}}});
         let both = [container("a", Some("500m"), Some("200m")), container("b", Some("100m"), Some("100m"))];
         check(autoscaler(by_cpu.clone(), json!({})), &both, Some((140, 8)));
+        let mut first_version = autoscaler(json!({}), json!({}));
+        first_version["spec"] = json!({"scaleTargetRef": {"kind": "Deployment", "name": "web"}, "minReplicas": 2,
+            "maxReplicas": 10, "targetCPUUtilizationPercentage": 70});
+        check(first_version, &both, Some((140, 8)));
         // The utilization that it measured itself counts, and its bounds do.
         let measured = |percent: u64| {
             json!({"currentReplicas": 4, "currentMetrics": [{"type": "Resource",

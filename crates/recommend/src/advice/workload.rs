@@ -431,17 +431,24 @@ impl ContainerAdvice {
 }
 
 impl Workload {
-    /// The requests of containers that run, for autoscalers that scale by them.
-    pub fn requested(containers: &[ContainerAdvice]) -> Vec<Requested<'_>> {
-        let running = containers.iter().filter(|container| !container.is_init);
+    /// The requests that autoscalers scale by, now and with what patches write: of the pod as a whole, or of containers that run.
+    pub fn requested<'c>(containers: &'c [ContainerAdvice], pod_level: &[PodLevel]) -> Vec<Requested<'c>> {
+        let of_pod = pod_level.iter().map(|PodLevel { resource, from, to }| Requested {
+            container: "",
+            resource: resource.name(),
+            before: Some(from.clone()),
+            after: Some(to.clone()),
+        });
+        let running = containers.iter().filter(|container| !container.runs_at_start);
         let all = running.flat_map(|container| container.resources.iter().map(move |advice| (container, advice)));
-        all.map(|(container, advice)| Requested {
+        let all = all.filter(|(_, advice)| !pod_level.iter().any(|of| of.resource == advice.resource));
+        let of_containers = all.map(|(container, advice)| Requested {
             container: &container.name,
             resource: advice.resource.name(),
             before: advice.request.as_ref().filter(|_| !advice.lacks_request()).map(|request| request.value.clone()),
-            after: advice.to_write().cloned(),
-        })
-        .collect()
+            after: advice.to_write().filter(|_| container.injected.is_none()).cloned(),
+        });
+        of_pod.chain(of_containers).collect()
     }
 
     /// The flags of a container with all that is recommended.

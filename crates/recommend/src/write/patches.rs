@@ -20,7 +20,7 @@ use crate::advice::workload::{ContainerAdvice, Workload};
 use crate::report::Recommendations;
 use crate::write::edit::{Edit, EditPlace, TargetEdit, are_in_values};
 use headroom_workloads::WorkloadRef;
-use headroom_workloads::autoscaler::HORIZONTAL;
+use headroom_workloads::autoscaler::{FIRST_VERSION_TARGET, HORIZONTAL};
 
 /// A workload with the amounts to set in its containers.
 #[derive(Debug, Clone)]
@@ -290,7 +290,11 @@ fn with_targets(patch: Patch, autoscalers: &[Scaled]) -> Vec<Patch> {
                 target.into_iter().for_each(|target| *target = (*target_to_keep).into());
             }
         }
-        let body = json!({"spec": {"metrics": metrics}});
+        // The first version has the one target, and takes no metrics.
+        let body = match api_version.as_str() {
+            "autoscaling/v1" => json!({"spec": {FIRST_VERSION_TARGET: targets.first().map(|of| of.target_to_keep)}}),
+            _ => json!({"spec": {"metrics": metrics}}),
+        };
         let is_lowered = targets.iter().all(|of| of.target_to_keep < of.target_percent);
         let of_autoscaler = Patch::new(api_version, HORIZONTAL, &patch.namespace, name, body);
         if is_lowered { &mut patches } else { &mut after }.push(of_autoscaler);
@@ -480,5 +484,8 @@ mod tests {
         let (workload, autoscaler) = ("shop deployment/web", "shop horizontalpodautoscaler/web");
         check(70, 140, [workload, autoscaler]);
         check(70, 35, [autoscaler, workload]);
+        let of_first_version = Scaled { api_version: "autoscaling/v1".to_owned(), ..scaled(70, 140) };
+        let patches = with_targets(patch(), &[of_first_version]);
+        assert_eq!(patches[1].body["spec"], json!({"targetCPUUtilizationPercentage": 140}));
     }
 }

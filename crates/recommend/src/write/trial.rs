@@ -228,8 +228,10 @@ impl AdviceTrial<'_> {
             let key = (patch.kind.api_version(), patch.kind.kind.as_str());
             let found = self.run.cluster.get((&key.0, key.1, Some(&patch.namespace)), &patch.name);
             let Ok(Some(mut autoscaler)) = found else { continue };
-            if let Some(Value::Object(spec)) = autoscaler.get_mut("spec") {
-                spec.insert("metrics".to_owned(), patch.body.pointer("/spec/metrics").cloned().unwrap_or_default());
+            if let Some((Value::Object(spec), Value::Object(put))) =
+                autoscaler.get_mut("spec").zip(patch.body.get("spec"))
+            {
+                spec.extend(put.clone());
             }
             let warnings = self.run.preview(&autoscaler).warnings;
             notes.extend(warnings.iter().map(|warning| format!("HorizontalPodAutoscaler {}: {warning}", patch.name)));

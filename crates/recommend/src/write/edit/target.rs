@@ -1,6 +1,7 @@
 //! Sets targets of a HorizontalPodAutoscaler where they stand, and leaves every other byte alone.
 
 use headroom_workloads::WorkloadRef;
+use headroom_workloads::autoscaler::FIRST_VERSION_TARGET;
 use serde_json::Value;
 
 use super::yaml_spans::{self, Content, YamlNode};
@@ -16,9 +17,6 @@ pub struct TargetEdit {
     pub container: Option<String>,
     pub percent: u64,
 }
-
-/// The field of the first version of the kind, which knows CPU alone.
-const FIRST_VERSION: &str = "targetCPUUtilizationPercentage";
 
 /// The text with the targets in it; none if it says all that already.
 pub fn set_targets(text: &str, targets: &[TargetEdit]) -> Result<Option<String>, EditError> {
@@ -49,8 +47,8 @@ impl TargetEdit {
             Ok(child)
         };
         let spec = child(object, "spec")?;
-        if self.is_of_first_version() && spec.get(FIRST_VERSION).is_some() {
-            return child(spec, FIRST_VERSION);
+        if self.is_of_first_version() && spec.get(FIRST_VERSION_TARGET).is_some() {
+            return child(spec, FIRST_VERSION_TARGET);
         }
         let (kind, source) = self.source();
         let text = |node: &YamlNode, key: &str| node.get(key).and_then(YamlNode::text).map(str::to_owned);
@@ -68,7 +66,7 @@ impl TargetEdit {
     fn put(&self, object: &mut Value) {
         let (kind, source) = self.source();
         if self.is_of_first_version()
-            && let Some(percent) = object.pointer_mut(&format!("/spec/{FIRST_VERSION}"))
+            && let Some(percent) = object.pointer_mut(&format!("/spec/{FIRST_VERSION_TARGET}"))
         {
             *percent = self.percent.into();
             return;
