@@ -174,6 +174,11 @@ fn single_pods(days: &BTreeMap<u32, Observed>, resource: Resource) -> Option<Sin
         let count = day.pods.count().saturating_sub(pods.iter().filter(|pod| is_high(pod)).count() as u64);
         let most = pods.iter().filter(|pod| !is_high(pod)).filter_map(|pod| levels.get(pod)).max();
         let is_known = count == 0 || most.is_some() && is_whole(day, resource);
+        // Beside one that is no run, those that ended within minutes are no others: they may have been evicted.
+        let busiest = day.busy_pods.busiest().iter().filter(|of| is_high(&of.pod) && of.seconds >= LEAST_SECONDS);
+        let rest =
+            busiest.map(|of| of.seconds).reduce(|sum, of| sum + of).map(|of| day.cpu.seconds().saturating_sub(of));
+        let count = rest.map_or(count, |rest| count.min(rest / LEAST_SECONDS));
         (if is_known { most.copied().unwrap_or(0) } else { u64::MAX }, count)
     };
     let of_pod = |pod: u32| days.iter().filter(move |(_, day)| known(day).contains(&pod));
@@ -185,8 +190,10 @@ fn single_pods(days: &BTreeMap<u32, Observed>, resource: Resource) -> Option<Sin
     let beyond: Vec<&(u64, u32)> = highest.iter().filter(is_beyond).collect();
     let (amount, _) = **beyond.first()?;
     let pods: BTreeSet<u32> = beyond.iter().map(|(_, pod)| *pod).collect();
-    let weekdays: BTreeSet<u32> = pods.iter().flat_map(|pod| of_pod(*pod).map(|(age, _)| age % 7)).collect();
-    let is_weekly = pods.len() > 1 && weekdays.len() == 1;
+    // A run may last over midnight.
+    let first_weekday = |pod: &u32| of_pod(*pod).last().filter(|_| of_pod(*pod).count() <= 2).map(|(age, _)| age % 7);
+    let weekdays: BTreeSet<Option<u32>> = pods.iter().map(first_weekday).collect();
+    let is_weekly = pods.len() > 1 && weekdays.len() == 1 && !weekdays.contains(&None);
     (!is_weekly).then_some(SinglePods { resource, amount, pods })
 }
 
@@ -278,17 +285,19 @@ mod tests {
 
     /// Days of pods that use so many millicores and mebibytes, told by pod and age.
     fn days(pods: u32, ages: u32, used: impl Fn(u32, u32) -> (u64, u64)) -> BTreeMap<u32, Observed> {
-        let mut days: BTreeMap<u32, Observed> = BTreeMap::new();
-        for (age, pod) in (0..ages).flat_map(|age| (0..pods).map(move |pod| (age, pod))) {
-            let ((cpu, memory), day) = (used(pod, age), days.entry(age).or_default());
-            let mut of_pod = Observed::default();
-            of_pod.add(Resource::Cpu, i64::from(100 - age) * DAY, cpu * 1_000_000, DAY as u64);
-            of_pod.add(Resource::Memory, i64::from(100 - age) * DAY, memory << 20, DAY as u64);
-            of_pod.pods.add(pod);
-            of_pod.busy_pods.add(pod, &of_pod.cpu, of_pod.memory.peak());
-            day.merge(&of_pod);
-        }
+        let mut days = BTreeMap::new();
+        let each = (0..ages).flat_map(|age| (0..pods).map(move |pod| (age, pod)));
+        each.for_each(|(age, pod)| add(&mut days, age, pod, used(pod, age), DAY as u64));
         days
+    }
+
+    fn add(days: &mut BTreeMap<u32, Observed>, age: u32, pod: u32, (cpu, memory): (u64, u64), seconds: u64) {
+        let mut of_pod = Observed::default();
+        of_pod.add(Resource::Cpu, i64::from(100 - age) * DAY, cpu * 1_000_000, seconds);
+        of_pod.add(Resource::Memory, i64::from(100 - age) * DAY, memory << 20, seconds);
+        of_pod.pods.add(pod);
+        of_pod.busy_pods.add(pod, &of_pod.cpu, of_pod.memory.peak());
+        days.entry(age).or_default().merge(&of_pod);
     }
 
     /// The CPU of each pod in millicores, the peak of memory in mebibytes, and the same of what was left out.
@@ -357,5 +366,27 @@ mod tests {
         check(days(8, 14, |pod, _| if pod < 2 { (900, 8_192) } else { (200, 1_024) }), [900, 8_192, 0, 0]);
         // One that leads on a day of its own.
         check(days(5, 14, |pod, age| if age % 5 == pod { (900, 900) } else { (200, 300) }), [900, 900, 0, 0]);
+    }
+    #[test]
+    fn a_pod_beside_evicted_ones_and_weekly_runs_are_covered() {
+        let mut days = days(1, 14, |_, age| (400, if age < 2 { 1_300 } else { 6_144 }));
+        (2..11).for_each(|pod| add(&mut days, 2, pod, (200, 200), 240));
+        // Its successor.
+        for age in 0..2 {
+            days.remove(&age);
+            add(&mut days, age, 1, (400, 1_300), DAY as u64);
+        }
+        check(days, [400, 6_144, 0, 0]);
+        let runs = |large: &[(u32, u32)]| {
+            let mut days = BTreeMap::new();
+            // They are told by hashes.
+            let all = (0..360).map(|hour: u32| (hour / 24, hour.wrapping_mul(0x9e37_79b9)));
+            all.for_each(|(age, pod)| add(&mut days, age, pod, (300, 400), 600));
+            large.iter().for_each(|(age, pod)| add(&mut days, *age, *pod, (300, 6_144), 3_600));
+            days
+        };
+        // Over midnight.
+        check(runs(&[(12, 1_000), (11, 1_000), (5, 1_001), (4, 1_001)]), [300, 6_144, 0, 0]);
+        check(runs(&[(12, 1_000), (11, 1_000), (6, 1_001), (5, 1_001)]), [300, 400, 0, 6_144]);
     }
 }
