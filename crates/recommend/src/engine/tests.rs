@@ -466,11 +466,12 @@ fn a_memory_limit_falls_only_if_asked_and_while_peaks_do_not_rise() {
 #[test]
 fn what_is_enough_is_counted_in_time_or_in_runs() {
     let check = |kind: &str, pods: u32, minutes: u64, text: &str, expected: bool| {
+        // Two are two weeks apart.
+        let days_between = if kind == "CronJob" { 1 } else { 13 * u32::from(pods == 2) };
         let entry = entry_of(kind, json!([{"name": "a", "image": "example.com/a:1"}]));
         let mut histories = Histories::default();
         for pod in 0..pods {
-            let age = if kind == "CronJob" { pod } else { 0 };
-            histories.observe_pod(0, "a", age, pod, &usage(pod, NOW, [100, 400], minutes * 60));
+            histories.observe_pod(0, "a", pod * days_between, pod, &usage(pod, NOW, [100, 400], minutes * 60));
         }
         let container = advised_from(Some(&histories), false, &entry, &mut around(&[])).containers.remove(0);
         let evidence = container.evidence.unwrap().to_string();
@@ -478,6 +479,7 @@ fn what_is_enough_is_counted_in_time_or_in_runs() {
     };
     check("Deployment", 12, 20, "20min, 12 pods", false);
     check("Deployment", 12, 180, "3h, 12 pods, Sun", true);
+    check("Deployment", 2, 90, "3h, 2 pods, Mon to Sun", true);
     check("CronJob", 14, 2, "13d, 14 runs", true);
     check("CronJob", 4, 2, "48h, 4 runs, Thu to Sun", true);
     check("CronJob", 1, 2, "2min, 1 run", false);

@@ -104,7 +104,8 @@ impl Course {
         }
     }
 
-    /// The time from the first sample of the workload to the last, however many pods it had.
+    /// The time from the first sample of the workload to the last, however many pods it had. Nothing is known of the time between
+    /// two days alone.
     pub fn seconds(&self) -> u64 {
         let (Some((last, newest)), Some((first, oldest))) = (self.days.first_key_value(), self.days.last_key_value())
         else {
@@ -112,7 +113,10 @@ impl Course {
         };
         match first - last {
             0 => oldest.seconds,
-            days => oldest.seconds + newest.seconds + u64::from(days - 1) * DAY as u64,
+            days => {
+                let between = if self.days.len() > 2 { days - 1 } else { 0 };
+                oldest.seconds + newest.seconds + u64::from(between) * DAY as u64
+            }
         }
     }
 
