@@ -137,6 +137,7 @@ impl Engine<'_> {
             kept: kept.as_ref(),
         };
         let pod_level = evaluator.at_pod_level(cluster)?;
+        let pod_limit = evaluator.pod_limit();
         let Advised { advice, after, limits_refused, lower_limits } = evaluator.advise(&pod_level, cluster)?;
         let as_it_runs = evaluator.as_it_runs(cluster)?;
         let Evaluated { mut containers, notes: mut of_workload, missing, .. } = advice;
@@ -177,6 +178,7 @@ impl Engine<'_> {
             pods,
             requested: as_it_runs.requests,
             pod_level,
+            pod_limit,
             qos: now.admitted.qos,
             qos_after: after.qos,
             autoscalers,
@@ -386,7 +388,7 @@ impl Evaluator<'_> {
     /// the LimitRanges refuse that. Nothing is evaluated twice.
     fn advise(&self, pod_level: &[PodLevel], cluster: &mut dyn ClusterReader) -> Result<Advised, String> {
         let recommended_amount = |advice: &ResourceAdvice| advice.recommended.clone();
-        let (now, with_authors) = (self.now, self.recommended(self.object, cluster)?);
+        let (now, mut with_authors) = (self.now, self.recommended(self.object, cluster)?);
         let (limits, lower_limits) = self.new_limits(&with_authors.containers, cluster)?;
         let mut limits_refused = None;
         if limits.iter().any(Option::is_some) {
@@ -405,8 +407,13 @@ impl Evaluator<'_> {
             }
             let after = self.admit_with(&limited, &advice.containers, recommended_amount, pod_level, cluster)?;
             limits_refused = after.new_breach(&now.admitted);
-            if limits_refused.is_none() {
+            let Some(breach) = &limits_refused else {
                 return Ok(Advised { advice, after, limits_refused, lower_limits });
+            };
+            for (container, refused) in with_authors.containers.iter_mut().zip(&advice.containers) {
+                let limit = refused.resource(Resource::Memory).and_then(|memory| memory.recommended_limit.as_ref());
+                let raise = |limit| format!("raise the memory limit to {limit}, and first what refuses that: {breach}");
+                container.refused_limit = limit.map(raise);
             }
         }
         // There are no new limits, or the LimitRanges refuse them, so the author's stay.
@@ -454,6 +461,17 @@ impl Evaluator<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// The memory limit of the pod as a whole, and one that leaves room above what its containers used and were killed at.
+    fn pod_limit(&self) -> Option<PodLevel> {
+        let from = amount_of(self.object.pointer(&in_pod(&self.now.path, "spec/resources/limits/memory"))?)?;
+        let containers = self.now.containers.iter();
+        let peaks =
+            containers.clone().filter_map(|of| Some(bytes(of.resource(Resource::Memory)?.used.as_ref()?.peak())));
+        let kills = containers.clone().map(|of| of.oom_kills).sum();
+        let to = memory_limit::of_usage(peaks.sum(), Some(bytes(&from)), kills);
+        Some(PodLevel { resource: Resource::Memory, from, to })
     }
 
     /// A memory limit for each container whose author has one and that used something: at least what the container should
@@ -747,11 +765,14 @@ fn turns(containers: &[ContainerAdvice]) -> Vec<usize> {
 /// of one that fills it with page cache stays.
 fn limit_of_usage(container: &ContainerAdvice) -> Option<Quantity> {
     let written = written_memory_limit(container).filter(|_| !container.stays_at_limit())?;
-    let bytes = |amount: &Quantity| u64::try_from(amount.value()).unwrap_or(0);
     let peak = container.resource(Resource::Memory)?.used.as_ref()?.peak();
     let killed_at = container.killed_at.as_ref().map(bytes);
     let limit = memory_limit::of_usage(bytes(peak), killed_at, container.oom_kills);
     Some(if container.oom_kills > 0 { limit.max(written.clone()) } else { limit })
+}
+
+fn bytes(amount: &Quantity) -> u64 {
+    u64::try_from(amount.value()).unwrap_or(0)
 }
 
 fn written_memory_limit(container: &ContainerAdvice) -> Option<&Quantity> {

@@ -8,6 +8,7 @@ use headroom_admission::recommend::NoRecommendation;
 use serde::Serialize;
 
 use crate::advice::flag::Flag;
+use crate::advice::pod_request::PodLevel;
 use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Severity, Workload};
 use crate::history::distribution;
 use headroom_workloads::WorkloadRef;
@@ -78,7 +79,7 @@ fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
         let resource = resource.map(Resource::name);
         risks.push((weight, Risk { workload, container, resource, risk: kind, severity, text, fix }));
     };
-    if let Some(texts) = killed(container) {
+    if let Some(texts) = killed(of, container) {
         add(RiskKind::OomKilled, Some(Resource::Memory), container.oom_kills, texts);
     }
     if let Some(percent) = container.much_throttled() {
@@ -105,13 +106,23 @@ fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
         };
         add(RiskKind::AboveRequest, Some(advice.resource), over, (text, to));
     }
+    // A request of the pod as a whole counts as one of its first container.
+    let is_first = of.containers.iter().find(|of| !of.runs_at_start).is_some_and(|first| first.name == container.name);
+    for PodLevel { resource, from, to } in of.pod_level.iter().filter(|of_pod| is_first && of_pod.to > of_pod.from) {
+        let (name, usual) = (resource.name(), of.mostly_runs_at(*resource));
+        if usual > *from {
+            let text = format!("with the rest of its pod above the {name} request of the pod most of the time");
+            let fix = format!("raise {name} in spec.resources.requests of the pod to {to}");
+            add(RiskKind::AboveRequest, Some(*resource), in_percent(&usual, from), (text, fix));
+        }
+    }
     let missing: Vec<&ResourceAdvice> = container
         .resources
         .iter()
         .filter(|advice| advice.lacks_request() && advice.resource != Resource::EphemeralStorage)
         .filter(|advice| advice.unknown != Some(NoRecommendation::PodLevelResources))
         .collect();
-    if !missing.is_empty() && !container.is_init {
+    if !missing.is_empty() && !container.runs_at_start {
         let names = missing.iter().map(|advice| advice.resource.name()).collect::<Vec<_>>().join(" or ");
         let set = missing
             .iter()
@@ -124,18 +135,24 @@ fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
 }
 
 /// The kill and its fix; none if nothing was killed, or the limit was raised since.
-fn killed(container: &ContainerAdvice) -> Option<(String, String)> {
+fn killed(of: &Workload, container: &ContainerAdvice) -> Option<(String, String)> {
     if container.oom_kills == 0 {
         return None;
     }
     let memory = container.resource(Resource::Memory)?;
-    let at = container.killed_at.as_ref();
+    let of_pod = of.pod_limit.as_ref().filter(|_| memory.limit.is_none());
+    let at = of_pod.map(|of_pod| &of_pod.from).or(container.killed_at.as_ref());
     let fix = match (&memory.recommended_limit, &memory.limit, &memory.recommended) {
         (Some(limit), ..) => format!("raise the memory limit to {limit}"),
         (None, Some(limit), _) if at.is_some_and(|at| *limit > *at) => return None,
-        (None, Some(limit), _) => format!("raise the memory limit above {limit}"),
-        (None, None, Some(request)) => format!("request {request} of memory"),
-        (None, None, None) => "set a memory request".to_owned(),
+        (None, Some(limit), _) => {
+            container.refused_limit.clone().unwrap_or_else(|| format!("raise the memory limit above {limit}"))
+        }
+        (None, None, of_container) => match (of_pod, of_container) {
+            (Some(PodLevel { to, .. }), _) => format!("raise memory in spec.resources.limits of the pod to {to}"),
+            (None, Some(request)) => format!("request {request} of memory"),
+            (None, None) => "set a memory request".to_owned(),
+        },
     };
     let times = match container.oom_kills {
         1 => "once".to_owned(),
@@ -180,6 +197,10 @@ fn above_request(advice: &ResourceAdvice, are_runs: bool) -> Option<(&ResourceAd
         }
         None => return None,
     };
+    Some((advice, in_percent(used, request), to))
+}
+
+fn in_percent(used: &Quantity, request: &Quantity) -> u64 {
     let (used, request) = (used.milli_value().max(0) as u64, request.milli_value().max(1) as u64);
-    Some((advice, used.saturating_mul(100) / request, to))
+    used.saturating_mul(100) / request
 }

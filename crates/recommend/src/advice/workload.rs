@@ -56,6 +56,9 @@ pub struct Workload {
     /// The changes of the requests of a pod as a whole, if the template sets those.
     #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
     pub pod_level: Vec<PodLevel>,
+    /// The memory limit of a pod as a whole, if the template sets one, and one that would do after kills.
+    #[serde(skip)]
+    pub pod_limit: Option<PodLevel>,
     #[serde(rename = "qosClass")]
     pub qos: &'static str,
     #[serde(rename = "qosClassAfter")]
@@ -121,6 +124,9 @@ pub struct ContainerAdvice {
     /// The memory at which it was last killed: its limit then, as far as it is known.
     #[serde(serialize_with = "some_text", skip_serializing_if = "Option::is_none")]
     pub killed_at: Option<Quantity>,
+    /// The way to a higher memory limit, if the LimitRanges refuse that.
+    #[serde(skip)]
+    pub refused_limit: Option<String>,
     /// Percent of CFS periods that were throttled; none without a CPU limit, or if the source does not count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_percent: Option<u64>,
@@ -574,6 +580,13 @@ impl Workload {
             PodPart { is_init: of.is_init, runs_at_start: of.runs_at_start, now, then }
         });
         parts.collect()
+    }
+
+    /// The medians of its containers together.
+    pub fn mostly_runs_at(&self, resource: Resource) -> Quantity {
+        let running = self.containers.iter().filter(|of| !of.runs_at_start);
+        let medians = running.filter_map(|of| of.resource(resource)?.used.as_ref()?.percentile(500));
+        medians.fold(Quantity::ZERO, |sum, median| sum.plus(median))
     }
 
     fn place_of(&self, container: &ContainerAdvice) -> Option<usize> {

@@ -95,6 +95,7 @@ impl Evaluated {
         let containers = found.pod.containers.iter().enumerate();
         let admitted = &found.admitted;
         let requests = pod_totals::as_quotas_see_it(admitted, Requirement::Request).map_err(worded)?;
+        let breaches = limits::check_pod(admitted, &found.ranges);
         Ok(Some(Self {
             containers: containers.map(|(place, container)| of_container(place, container, &wanted, &found)).collect(),
             notes: found.recommendation.estimates.notes.clone(),
@@ -105,7 +106,7 @@ impl Evaluated {
                 qos: qos(admitted),
                 requests: CPU_AND_MEMORY.map(|of| requests.get(of.name()).cloned().unwrap_or(Quantity::ZERO)),
                 charges: quota_effect::charges(&request.namespace, admitted, &found.context).map_err(worded)?,
-                breaches: limits::check_pod(admitted, &found.ranges).first.iter().map(ToString::to_string).collect(),
+                breaches: breaches.first.iter().map(|breach| format!("{breach} ({})", breach.range)).collect(),
             },
             missing,
         }))

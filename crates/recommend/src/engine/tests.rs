@@ -402,7 +402,7 @@ fn pods_that_run_but_would_be_rejected_are_named() {
         row.notes,
         [
             "container a: cpu estimate dropped: maximum cpu usage per Container is 1, but limit is 2 (LimitRange limits)",
-            "its pods would be rejected if they were created again: minimum cpu usage per Container is 200m, but request is 100m; \
+            "its pods would be rejected if they were created again: minimum cpu usage per Container is 200m, but request is 100m (LimitRange limits); \
           and 1 more"
         ]
     );
@@ -576,11 +576,11 @@ fn limits_that_a_limit_range_refuses_are_left_as_they_are() {
     let used = [("a", observed(100, 500, Some(512)))];
     let mut around = around(&[limits(json!({"type": "Container", "max": {"memory": "512Mi"}}))]);
     let row = advised(&workload, &used, &mut around);
+    let breach = "maximum memory usage per Container is 512Mi, but limit is 615Mi (LimitRange limits)";
     assert_eq!(memory_of(&row.containers[0]), [Some("512Mi".to_owned()), None]);
-    assert_eq!(
-        row.notes,
-        ["memory limits are left as they are: maximum memory usage per Container is 512Mi, but limit is 615Mi"]
-    );
+    assert_eq!(row.notes, [format!("memory limits are left as they are: {breach}")]);
+    let raise = format!("raise the memory limit to 615Mi, and first what refuses that: {breach}");
+    assert_eq!(risk::of_all(&[row])[0].fix, raise);
 }
 
 #[test]
