@@ -209,7 +209,9 @@ impl Simulation {
 fn look(subject: &Subject, admission: &Admission, cluster: &mut Overlay) -> Looked {
     let kind = ApiKind::of(&subject.object);
     // As an object that is already counted, so that no quota refuses it: quotas are reported as a sum.
-    let evaluation = admission.evaluate(request::audit(subject.object.clone(), &kind), cluster);
+    let mut evaluation = admission.evaluate(request::audit(subject.object.clone(), &kind), cluster);
+    // A default of a LimitRange may be below the request, or above that of the pod as a whole.
+    evaluation.validate(cluster.release());
     let adds = charged(&subject.object, &subject.key.namespace, admission, cluster);
     Looked { evaluation, adds }
 }
@@ -253,13 +255,14 @@ pub fn charged(
 impl Effect {
     fn of(subject: &Subject, now: &ObjectDecision, then: &ObjectDecision) -> Self {
         let values = value_changes(now, then);
-        let change = match (now.verdict, then.verdict) {
-            (Verdict::Error, _) | (_, Verdict::Error) => EffectKind::NotEvaluated,
-            (Verdict::Rejected, Verdict::Rejected) => EffectKind::StillRejected,
-            (_, Verdict::Rejected) => EffectKind::NewlyRejected,
-            (Verdict::Rejected, _) => EffectKind::NoLongerRejected,
-            _ if values.is_empty() => EffectKind::Same,
-            _ => EffectKind::Changed,
+        let is_refused = |of: &ObjectDecision| matches!(of.verdict, Verdict::Rejected | Verdict::Invalid);
+        let change = match (is_refused(now), is_refused(then)) {
+            _ if [now, then].iter().any(|of| of.verdict == Verdict::Error) => EffectKind::NotEvaluated,
+            (true, true) => EffectKind::StillRejected,
+            (false, true) => EffectKind::NewlyRejected,
+            (true, false) => EffectKind::NoLongerRejected,
+            (false, false) if values.is_empty() => EffectKind::Same,
+            (false, false) => EffectKind::Changed,
         };
         let reasons = match change {
             EffectKind::NotEvaluated if now.verdict == Verdict::Error => &now.reasons,
