@@ -18,10 +18,12 @@ use headroom_collector::metrics::CollectorMetrics;
 use headroom_collector::profile::{self, Collected, Pooling};
 use headroom_collector::read_limits::Pace;
 use headroom_collector::store::Store;
+use headroom_dry_run::evaluate::{Topic, request};
 use headroom_dry_run::settings::ParsedSettings;
 use headroom_metrics_stores::prometheus::Prometheus;
 use headroom_objects::cluster_reader::ClusterReader as _;
 use headroom_objects::document;
+use headroom_objects::kinds::ApiKind;
 use headroom_output::progress::Progress;
 use headroom_output::{Exit, Page, Table, complain};
 use headroom_recommend::bounds::manifest::{self, Reasons};
@@ -81,6 +83,9 @@ pub fn run(args: ImageArgs) -> anyhow::Result<Exit> {
             "run `headroom-controller collect`, and `kubectl headroom doctor` if it finds nothing".to_owned()
         });
         bail!("no usage history of such images in {}: {advice}", opened.scope);
+    }
+    if !opened.scope.is_all() {
+        rows.iter().for_each(|row| warn_of_refusals(row, &mut opened));
     }
     headroom_output::print(&match args.bounds.output {
         BoundsFormat::Table => page(&rows, node.as_ref()),
@@ -151,6 +156,18 @@ fn rows(profiles: &[Value], mut reader: ProfileReader<'_>) -> anyhow::Result<Vec
     let (rows, problems) = reader.finish();
     problems.iter().for_each(|problem| complain!("warning: {problem}"));
     Ok(rows)
+}
+
+/// Names the bounds of LimitRanges that refuse a pod of such a size in its namespace.
+fn warn_of_refusals(row: &ImageRow, opened: &mut Opened) {
+    let (Some(namespace), Some(size)) = (&row.namespace, &row.size) else { return };
+    let container = json!({"name": "next", "image": row.image, "resources": size.resources});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "next", "namespace": namespace},
+        "spec": {"containers": [container]}});
+    let asked = request::create(pod, &ApiKind::new("v1", "Pod"), namespace);
+    let reasons = opened.admission.evaluate(asked, &mut opened.cluster).reasons;
+    let of_limits = reasons.iter().filter(|reason| reason.topic == Topic::Limits);
+    of_limits.for_each(|reason| complain!("warning: in {namespace}, a pod of this size is rejected: {reason}"));
 }
 
 /// The node in the middle of all by memory. Without one nothing is said of what fits.
