@@ -14,7 +14,7 @@ use headroom_api_server::parts::locked;
 use headroom_objects::kinds::{items, metadata, text};
 use serde_json::Value;
 
-use crate::observed::{amount, amounts, at};
+use crate::observed::{amount, amounts, at, size};
 use crate::round::{self, V1};
 
 /// A node's room is read again after this time, and after each change that fits.
@@ -40,9 +40,14 @@ impl Rooms {
         let (namespace, version) = (metadata(pod, "namespace"), metadata(pod, "resourceVersion"));
         let path = V1.collection(Some(namespace), "pods").at(&change.pod).at("resize");
         match api.resize(&path.dry_run(), &round::patch(&change.uid, version, &change.containers)).await {
-            Ok(_) => {
+            Ok(answer) => {
                 locked(&self.0).remove(node);
-                Ok(())
+                let before = |name: &str| items(pod, "/spec/containers").find(|of| text(of, "/name") == name);
+                let wanted = |name: &str| match change.containers.iter().find(|of| of.name == name) {
+                    Some(of) => Some(of.to),
+                    None => size(before(name)?).ok(),
+                };
+                round::altered(&answer, wanted).map_or(Ok(()), |why| Err(Unfit::Refused(why)))
             }
             Err(ApiError::Conflict { .. }) => Err(Unfit::Changed),
             Err(error) => Err(Unfit::Refused(error.to_string())),

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::decision::{Amounts, ComputeResource, Event, Fits, Note, Record, Resized, Rules, Time, decide, undo};
+use crate::decision::{
+    Amounts, ComputeResource, ContainerSize, Event, Fits, Note, Record, Resized, Rules, Time, decide, undo,
+};
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use headroom_api_server::api_path::ApiPath;
 use headroom_api_server::derived_name::derived_name;
-use headroom_objects::kinds::set;
+use headroom_objects::kinds::{items, set, text};
 use headroom_workloads::WorkloadRef;
 use serde_json::{Map, Value, json};
 
-use crate::observed::at;
+use crate::observed::{at, size};
 
 pub const V1: ApiPath = ApiPath::new("/api/v1");
 
@@ -118,27 +120,29 @@ impl Round<'_> {
         let path = V1.collection(Some(&self.workload.namespace), "pods");
         for resize in &decision.resizes {
             let patch = patch(&resize.uid, &resize.version, &resize.containers);
-            match self.api.resize(&path.at(&resize.pod).at("resize"), &patch).await {
-                Ok(_) => {}
+            let wanted = |name: &str| Some(resize.containers.iter().find(|of| of.name == name)?.to);
+            let refusal = match self.api.resize(&path.at(&resize.pod).at("resize"), &patch).await {
+                Ok(answer) => altered(&answer, wanted),
                 Err(ApiError::NotFound(Missing::Kind)) => return Err(RoundError::NoResize),
                 Err(ApiError::Conflict { .. }) => {
                     notes.retain(|note| note.pod != resize.pod || !matches!(note.event, Event::Begun { .. }));
                     notes.push(Note { pod: resize.pod.clone(), event: Event::Later });
+                    None
                 }
                 Err(
                     ApiError::Refused { message } | ApiError::Invalid { message } | ApiError::Forbidden { message },
-                ) => {
-                    let is_over = record.refuse(&resize.uid, &resize.version, &message, self.now, self.rules);
-                    let event = if is_over == Some(true) { Event::GivenUp(message) } else { Event::Refused(message) };
-                    notes.extend(is_over.map(|_| Note { pod: resize.pod.clone(), event }));
-                    let object = self.store(&name, stored.as_ref(), &record).await?;
-                    let Some(object) = object else { return Ok(RoundOutcome::Overtaken) };
-                    stored = Some(object);
-                }
+                ) => Some(message),
                 Err(error) if undoes => return Err(RoundError::of("take a resize back")(error)),
                 // The next round finds whether it was made.
-                Err(_) => {}
-            }
+                Err(_) => None,
+            };
+            let Some(why) = refusal else { continue };
+            let is_over = record.refuse(&resize.uid, &resize.version, &why, self.now, self.rules);
+            let event = if is_over == Some(true) { Event::GivenUp(why) } else { Event::Refused(why) };
+            notes.extend(is_over.map(|_| Note { pod: resize.pod.clone(), event }));
+            let object = self.store(&name, stored.as_ref(), &record).await?;
+            let Some(object) = object else { return Ok(RoundOutcome::Overtaken) };
+            stored = Some(object);
         }
         Ok(RoundOutcome::Done { notes, under_way: record.under_way() })
     }
@@ -213,6 +217,21 @@ fn record_in(stored: &Value) -> Result<Record, serde_json::Error> {
 
 fn text_in<'s>(stored: &'s Value, key: &str) -> Option<&'s str> {
     at(stored, "/data").get(key)?.as_str()
+}
+
+/// Returns how admission changes a resize by the API server's answer; none if its containers have the wanted sizes.
+pub fn altered(answer: &Value, wanted: impl Fn(&str) -> Option<ContainerSize>) -> Option<String> {
+    items(answer, "/spec/containers").find_map(|container| {
+        let name = text(container, "/name").to_owned();
+        let (from, to) = (wanted(&name)?, size(container));
+        let (restarts, stalled_percent) = (0, None);
+        let change = match to {
+            Ok(to) if to == from => return None,
+            Ok(to) => Resized { name: name.clone(), from, to, restarts, stalled_percent }.to_string(),
+            Err(error) => error,
+        };
+        Some(format!("admission changes it: {name} ({change})"))
+    })
 }
 
 /// A strategic merge patch that is only made to this version of the pod. What does not change stays as it was written.

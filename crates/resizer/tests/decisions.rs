@@ -259,7 +259,7 @@ fn harm(later: impl Fn(&mut Workload)) -> String {
 #[test]
 fn what_gets_worse_is_taken_back() {
     type Change = fn(&mut ObservedPod);
-    let rows: [(Change, &str); 8] = [
+    let rows: [(Change, &str); 9] = [
         (|_| {}, ""),
         (|pod| pod.containers[0].killed = Some(NOW + 20), "a container was killed for memory"),
         (|pod| pod.containers[0].restarts = 1, "a container restarted"),
@@ -270,6 +270,7 @@ fn what_gets_worse_is_taken_back() {
             |pod| used(&mut pod.containers[0]).stalled_percent = Some(12),
             "a container is throttled or waits for CPU more than before",
         ),
+        (|pod| pod.kubelet = Kubelet::InProgress, ""),
         (|pod| pod.kubelet = Kubelet::Infeasible, "the kubelet cannot make the resize"),
     ];
     for (change, expected) in rows {
@@ -290,6 +291,51 @@ fn a_decrease_settles_once_its_pod_is_heard_of() {
         assert_eq!((decision.record.changes.is_empty(), decision.resizes), (settles, Vec::new()));
         assert_eq!(decision.notes.iter().any(|note| note.event == Event::Settled), settles);
     }
+}
+
+/// The node has the room later, or the error of the runtime ends; or not.
+#[test]
+fn a_decrease_that_the_kubelet_does_not_make_is_taken_back() {
+    let (mut workload, record) = lowered();
+    workload.pods[0].kubelet = Kubelet::InProgress;
+    let stuck = NOW + 10 + Rules::default().kubelet_is_stuck_after;
+    assert_eq!(decided(&workload, &record, stuck - 1).resizes, []);
+    let back = decided(&workload, &record, stuck);
+    assert_eq!(back.resizes[0].containers[0].to, container().size);
+    assert_eq!(back.record.left_alone[0].harm.to_string(), "the kubelet cannot make the resize");
+}
+
+/// The request that takes a deferred raise back is lost, and the kubelet makes the raise.
+#[test]
+fn a_memory_limit_in_force_is_not_lowered() {
+    let mut workload = workload(vec![pod(ObservedContainer { killed: Some(NOW - 10), ..container() })]);
+    let raised = decided(&workload, &Record::default(), NOW);
+    let pod = &mut workload.pods[0];
+    (pod.version, pod.containers[0].size, pod.kubelet) =
+        ("8".to_owned(), raised.resizes[0].containers[0].to, Kubelet::Deferred);
+    let watched = decided(&workload, &raised.record, NOW + 10);
+    let back = decided(&workload, &watched.record, NOW + 20);
+    assert_eq!(back.resizes[0].containers[0].to, container().size);
+    for kubelet in [Kubelet::InProgress, Kubelet::Done] {
+        workload.pods[0].kubelet = kubelet;
+        let made = decided(&workload, &back.record, NOW + 30);
+        assert_eq!((made.resizes, made.record.changes[0].phase.clone()), (vec![], Phase::Watched { since: NOW + 30 }));
+        assert_eq!(undo(&workload, &back.record, NOW + 30, &Rules::default()).resizes, []);
+    }
+}
+
+/// Admission rounds the resize, or sets limits beside it: it counts, and is not made again today.
+#[test]
+fn a_resize_that_admission_changes_is_remembered() {
+    let (mut workload, begun) = (smaller(), decided(&smaller(), &Record::default(), NOW));
+    let pod = &mut workload.pods[0];
+    (pod.version, pod.containers[0].size) = ("8".to_owned(), begun.resizes[0].containers[0].to);
+    pod.containers[0].size.limits.cpu = Some(500);
+    let after = decided(&workload, &begun.record, NOW + 10);
+    assert_eq!((after.resizes, after.record.changes.len()), (vec![], 0));
+    assert_eq!((after.record.past, after.record.left_alone[0].until), (begun.record.past, NOW + 10 + DAY));
+    let told = "the resize is over: somebody else, or admission, has given the pod another size";
+    assert_eq!(after.notes[0].event.to_string(), told);
 }
 
 /// Pods that no eviction ends, as of a DaemonSet, stay on a node that never comes back.

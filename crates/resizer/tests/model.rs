@@ -43,6 +43,7 @@ fn scenarios() -> Vec<Scenario> {
         Scenario { name: "suffers", needs: 7, left: two, ..calm() },
         Scenario { name: "suffers again", needs: 7, left: Left { days: 2, ..two }, leaders: 1, ..calm() },
         Scenario { name: "deferred", pods: vec![(4, 12), (4, 12)], rises: vec![5], left: deferred, ..calm() },
+        Scenario { name: "deferred after a kill", pods: vec![(4, 6)], rises: vec![7], left: deferred, ..calm() },
         Scenario { name: "always deferred", pods: vec![(4, 12)], rises: vec![5], left: always_deferred, ..calm() },
         Scenario { name: "refused", pods: vec![(8, 12)], rises: vec![7, 10], left: refused, ..calm() },
         Scenario { name: "undone", pods: vec![(8, 12)], left: Left { undos: 2, ..day }, ..calm() },

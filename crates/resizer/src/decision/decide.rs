@@ -92,6 +92,9 @@ impl DecisionStep<'_> {
             change.phase = Phase::Watched { since: self.now };
             self.note_new_limits(&change, pod);
         } else if !change.may_still_be_made(pod) {
+            if pod.left_alone.is_none() && !change.is_at(pod, |of| of.from) && !change.is_replaced(pod) {
+                return self.interfered(&change, pod);
+            }
             self.record.forget(&change);
             return self.note(pod, Event::Dropped("the pod has changed since"));
         } else if is_withheld || !self.is_still_right(&change, pod) {
@@ -111,9 +114,15 @@ impl DecisionStep<'_> {
     /// Goes on with a change that was made: watches it, or sees to it that it is taken back.
     fn advance_made(&mut self, mut change: PodChange, pod: &ObservedPod) {
         let (is_old, is_new) = (change.is_at(pod, |of| of.from), change.is_at(pod, |of| of.to));
+        let is_in_force = change.limit_is_in_force(pod);
         match &mut change.phase {
             _ if pod.left_alone.is_some() => {
                 self.note(pod, Event::Dropped("the pod ends, or is somebody else's now"));
+            }
+            // The kubelet has made it after all.
+            Phase::TakenBack { .. } if is_new && is_in_force => {
+                change.phase = Phase::Watched { since: self.now };
+                self.record.changes.push(change);
             }
             Phase::TakenBack { version, .. } if is_new => {
                 version.clone_from(&pod.version);
@@ -128,11 +137,14 @@ impl DecisionStep<'_> {
                 }
                 None => self.watch(change, pod),
             },
-            _ => {
-                self.record.strike(&change, &Harm::Interference, self.now, self.rules);
-                self.note(pod, Event::Dropped("somebody else has resized the pod"));
-            }
+            _ => self.interfered(&change, pod),
         }
+    }
+
+    /// Ends a change whose pod has neither its old nor its new size. It stays among those that were begun.
+    fn interfered(&mut self, change: &PodChange, pod: &ObservedPod) {
+        self.record.strike(change, &Harm::Interference, self.now, self.rules);
+        self.note(pod, Event::Dropped("somebody else, or admission, has given the pod another size"));
     }
 
     fn take_back(&mut self, mut change: PodChange, pod: &ObservedPod, harm: Harm) {
@@ -159,7 +171,7 @@ impl DecisionStep<'_> {
         let (is_old, is_new) = (change.is_at(pod, |of| of.from), change.is_at(pod, |of| of.to));
         let refusal = match (&pod.left_alone, &change.phase) {
             (Some(why), _) => Some(why.as_str()),
-            (None, Phase::TakenBack { .. }) if is_new => None,
+            (None, Phase::TakenBack { .. }) if is_new && !change.limit_is_in_force(pod) => None,
             _ if is_new => change.raises_limit().then_some("a memory limit is never lowered in place"),
             (None, Phase::Asked { .. }) => None,
             _ if is_old => Some("the pod has the size from before"),
@@ -272,9 +284,12 @@ impl DecisionStep<'_> {
             }
         }
         // A node that stays away is no moment's silence, and nothing else ends such a change: some pods are never evicted.
-        let is_lost = pod.readiness == Readiness::NotHeardOf && self.now - since >= self.rules.kubelet_is_stuck_after;
-        if pod.readiness == Readiness::NotReady || is_lost {
-            return Some(Harm::NotReady);
+        let is_late = self.now - since >= self.rules.kubelet_is_stuck_after;
+        match (pod.readiness, pod.kubelet) {
+            (Readiness::NotReady, _) => return Some(Harm::NotReady),
+            (Readiness::NotHeardOf, _) if is_late => return Some(Harm::NotReady),
+            (_, Kubelet::InProgress) if is_late => return Some(Harm::Infeasible),
+            _ => {}
         }
         (self.workload.objective_is_met == Some(false)).then_some(Harm::Objective)
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::decision::rules::DAY;
-use crate::decision::{ContainerSize, ObservedPod, Rules, Time, Workload};
+use crate::decision::{ComputeResource, ContainerSize, Kubelet, ObservedPod, Rules, Time, Workload};
 
 /// The state of a workload, in one small object that is changed by compare-and-swap.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -272,6 +272,21 @@ impl PodChange {
     /// Returns true if taking it back would lower a memory limit.
     pub(crate) fn raises_limit(&self) -> bool {
         self.containers.iter().any(|of| of.from.limits.memory < of.to.limits.memory)
+    }
+
+    /// Returns true if it raises a memory limit, and the kubelet has set that or is about to.
+    pub(crate) fn limit_is_in_force(&self, pod: &ObservedPod) -> bool {
+        self.raises_limit() && matches!(pod.kubelet, Kubelet::Done | Kubelet::InProgress)
+    }
+
+    /// Returns true if it is a raise that took the place of a decrease, which was made by a late request.
+    pub(crate) fn is_replaced(&self, pod: &ObservedPod) -> bool {
+        let is_smaller = |of: &Resized| {
+            let Some(container) = pod.container(&of.name) else { return false };
+            let is_less = |name| container.size.requests.of(name) < of.from.requests.of(name);
+            ComputeResource::ALL.into_iter().any(is_less)
+        };
+        self.direction == Direction::Up && self.containers.iter().any(is_smaller)
     }
 
     /// Returns true if the spec of the pod has the size from before the change, or after it.

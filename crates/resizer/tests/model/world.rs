@@ -399,7 +399,7 @@ impl Model<'_> {
         }
         let is_undone =
             change.is_some_and(|change| matches!(change.phase, Phase::TakenBack { harm: Harm::Undone, .. }));
-        if limit < pod.limit && (!is_back || is_undone) {
+        if limit < pod.limit && (!is_back || pod.kubelet != Kubelet::Deferred) {
             world.violated = Some("LIMIT: a memory limit is lowered");
         }
         if limit > pod.limit && !self.scenario.scales && pod.killed.is_none() {
@@ -447,6 +447,12 @@ impl Model<'_> {
             step("uses more", &|after| {
                 after.rises += 1;
                 use_memory(after, place, *level);
+            });
+        }
+        if world.pods[place].kubelet == Kubelet::Deferred {
+            step("gets its deferred resize", &|after| {
+                let pod = &mut after.pods[place];
+                (pod.kubelet, pod.version) = (Kubelet::Done, pod.version + 1);
             });
         }
         if world.pods[place].is_away {

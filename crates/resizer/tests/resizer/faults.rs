@@ -148,6 +148,24 @@ async fn a_refused_resize_is_not_tried_again_today() {
     assert_eq!(sent(), 1);
 }
 
+/// A policy gives every resize the size of before: it is sent once.
+#[tokio::test(start_paused = true)]
+async fn a_resize_that_admission_undoes_is_not_sent_again() {
+    let (server, api) = alone();
+    let stored = Arc::clone(&server);
+    server.on_request(move |request| match request.path.ends_with("/resize") {
+        true => Outcome::Answer(200, stored.get(&path(0)).unwrap()),
+        false => Outcome::Serve,
+    });
+    let RoundOutcome::Done { notes, .. } = round(&api, NOW).await.unwrap() else { panic!() };
+    let told = "refuses the resize: admission changes it: app (cpu request 670m -> 1, memory request 603Mi -> 900Mi)";
+    assert!(notes[1].event.to_string().ends_with(told), "{notes:?}");
+    for later in 1..20 {
+        round(&api, NOW + later * 30).await.unwrap();
+    }
+    assert_eq!(server.take_requests().iter().filter(|request| request.path.ends_with("/resize")).count(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_pods_resize_the_round_says_so() {
     let (server, api) = alone();
