@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::decision::{Decision, Event, Note, ObservedPod, PodChange, Record, Rules, Time, Unfit, decide};
+use crate::decision::{Decision, Event, Note, PodChange, Record, Rules, Time, Unfit, decide};
 use headroom_admission::json::Node;
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, value};
 use headroom_api_server::api_path::ApiPath;
@@ -254,7 +254,9 @@ impl Resizer {
         let measured = self.runtime.block_on(self.api.list(&path, ListOptions::WHOLE, value));
         let measured = measured.inspect_err(|error| tracing::debug!(namespace = name, %error, "no recent usage"));
         let mut usage = running::usage(&measured.map(|(_, pods)| pods).unwrap_or_default(), at);
-        self.memory.recent.add(name, &mut usage);
+        let pods = workloads.iter().flat_map(|running| &running.pods);
+        let uids = pods.map(|pod| (metadata(pod, "name"), metadata(pod, "uid"))).collect();
+        self.memory.recent.add(name, &uids, &mut usage);
         Ok(Found { workloads, usage, at, bytes_of_rules })
     }
 
@@ -341,7 +343,7 @@ impl Resizer {
             Ok(observed)
         };
         let namespace = &running.workload.namespace;
-        self.runtime.block_on(round.run(read, &mut |pod, change, others| {
+        self.runtime.block_on(round.run(read, &mut |_, change, others| {
             if let Some(why) = locked(&self.memory.unfit).known(namespace, change) {
                 return Err(Unfit::Refused(why));
             }
@@ -349,7 +351,7 @@ impl Resizer {
                 return Err(Unfit::Refused("nor do those of other pods".to_owned()));
             }
             let pods = locked(&fresh);
-            let fits = self.fits(&pods, pod, change, others);
+            let fits = self.fits(&pods, change, others);
             if let Err(Unfit::Refused(why)) = &fits {
                 unfit.fetch_add(1, Relaxed);
                 locked(&self.memory.unfit).add(namespace, change, why);
@@ -363,7 +365,7 @@ impl Resizer {
         let (mut pods, mut reads) = (running.pods.clone(), 1);
         loop {
             let observed = running.observed(&pods, running.object.as_ref(), &found.usage, None);
-            let fits: crate::decision::Fits<'_> = &mut |pod, change, others| self.fits(&pods, pod, change, others);
+            let fits: crate::decision::Fits<'_> = &mut |_, change, others| self.fits(&pods, change, others);
             let decision = decide(&observed, record, found.at, &self.rules, usize::MAX, fits);
             if reads == MOST_READS || !decision.notes.iter().any(Note::is_later) {
                 return Ok(decision);
@@ -373,9 +375,8 @@ impl Resizer {
         }
     }
 
-    fn fits(&self, pods: &[Value], pod: &ObservedPod, change: &PodChange, others: &[PodChange]) -> Result<(), Unfit> {
-        let object = pods.iter().find(|object| metadata(object, "uid") == pod.uid).ok_or(Unfit::Changed)?;
-        let fits = self.memory.rooms.fits(&self.api, object, change, others);
+    fn fits(&self, pods: &[Value], change: &PodChange, others: &[PodChange]) -> Result<(), Unfit> {
+        let fits = self.memory.rooms.fits(&self.api, pods, change, others);
         // Called within a round, which runs in the runtime itself.
         tokio::task::block_in_place(|| self.runtime.block_on(fits))
     }

@@ -11,7 +11,7 @@ const QUARTER: Time = 15 * MINUTE;
 /// The least time, and samples in it, that a mean is made of.
 const LEAST: (Time, usize) = (10 * MINUTE, 5);
 
-/// The CPU usage of containers, by namespace, pod and name: at most one sample a minute, in millicores. It is kept by the process
+/// The CPU usage of containers, by namespace, uid of the pod and name: at most one sample a minute, in millicores. It is kept by the process
 /// alone, so after a restart no CPU is raised for its use before it is known again.
 #[derive(Debug, Default)]
 pub struct Recent(BTreeMap<String, BTreeMap<(String, String), Samples>>);
@@ -19,12 +19,12 @@ pub struct Recent(BTreeMap<String, BTreeMap<(String, String), Samples>>);
 type Samples = VecDeque<(Time, u64)>;
 
 impl Recent {
-    /// Remembers the usage in a namespace, and adds the means to it.
-    pub fn add(&mut self, namespace: &str, usage: &mut Usage) {
+    /// Remembers the usage of these pods in a namespace, and adds the means to it. A new pod of a StatefulSet has the name of the last.
+    pub fn add(&mut self, namespace: &str, uids: &BTreeMap<&str, &str>, usage: &mut Usage) {
         let known = self.0.entry(namespace.to_owned()).or_default();
-        for (place, used) in usage {
-            let Some(cpu) = used.amounts.cpu else { continue };
-            let samples = known.entry(place.clone()).or_default();
+        for ((pod, container), used) in usage {
+            let Some((uid, cpu)) = uids.get(pod.as_str()).zip(used.amounts.cpu) else { continue };
+            let samples = known.entry(((*uid).to_owned(), container.clone())).or_default();
             if samples.back().is_none_or(|(last, _)| used.at - last >= MINUTE) {
                 samples.push_back((used.at, cpu));
             }
@@ -57,11 +57,15 @@ mod tests {
 
     /// The mean after the last of these samples of CPU, by second.
     fn mean(samples: &[(Time, u64)]) -> Option<u64> {
+        mean_of(&samples.iter().map(|(at, cpu)| (*at, *cpu, "a")).collect::<Vec<_>>())
+    }
+
+    fn mean_of(samples: &[(Time, u64, &str)]) -> Option<u64> {
         let (mut recent, mut mean) = (Recent::default(), None);
-        for (at, cpu) in samples.iter().copied() {
+        for (at, cpu, uid) in samples.iter().copied() {
             let amounts = Amounts { cpu: Some(cpu), memory: None };
             let mut usage = Usage::from([(place(), Used { at, amounts, ..Used::default() })]);
-            recent.add("shop", &mut usage);
+            recent.add("shop", &BTreeMap::from([("web", uid)]), &mut usage);
             mean = usage.into_values().next().and_then(|used| used.mean_cpu);
         }
         mean
@@ -79,6 +83,8 @@ mod tests {
         assert_eq!(mean(&spike), Some(200));
         spike.extend(every(60, 900).into_iter().map(|(at, cpu)| (at + 960, cpu)));
         assert_eq!(mean(&spike), Some(100), "a spike is forgotten");
+        let of = |uid| move |at: Time| (60 * at, 100, uid);
+        assert_eq!(mean_of(&(0..15).map(of("a")).chain((15..20).map(of("b"))).collect::<Vec<_>>()), None, "a new pod");
         let mut recent =
             Recent(BTreeMap::from([("shop".to_owned(), BTreeMap::from([(place(), VecDeque::from([(0, 1)]))]))]));
         recent.forget_old(900);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::decision::{Amounts, ComputeResource, Direction, PodChange, Unfit};
+use crate::decision::{Amounts, ComputeResource, Direction, Phase, PodChange, Unfit};
 use headroom_admission::amount::Requirement;
 use headroom_admission::json::Node;
 use headroom_admission::request::{Pod, pod_totals};
@@ -25,17 +25,25 @@ const FRESH: Duration = Duration::from_secs(10);
 pub struct Rooms(Mutex<HashMap<String, (Instant, Amounts)>>);
 
 impl Rooms {
-    /// `others` are changes that may be made any moment.
+    /// `others` are changes under way of these pods.
     pub async fn fits(
         &self,
         api: &ApiClient,
-        pod: &Value,
+        pods: &[Value],
         change: &PodChange,
         others: &[PodChange],
     ) -> Result<(), Unfit> {
+        let of = |change: &PodChange| pods.iter().find(|pod| metadata(pod, "uid") == change.uid);
+        let pod = of(change).ok_or(Unfit::Changed)?;
         let node = text(pod, "/spec/nodeName");
         if change.direction == Direction::Up {
-            self.fits_node(api, node, change, others).await.map_err(Unfit::Refused)?;
+            let is_near = |other: &&PodChange| of(other).is_some_and(|pod| text(pod, "/spec/nodeName") == node);
+            let near: Vec<&PodChange> = others.iter().filter(is_near).collect();
+            if near.iter().any(|other| matches!(other.phase, Phase::Watched { .. })) {
+                // It may have been made since the room was read.
+                locked(&self.0).remove(node);
+            }
+            self.fits_node(api, node, change, &near).await.map_err(Unfit::Refused)?;
         }
         let (namespace, version) = (metadata(pod, "namespace"), metadata(pod, "resourceVersion"));
         let path = V1.collection(Some(namespace), "pods").at(&change.pod).at("resize");
@@ -59,19 +67,13 @@ impl Rooms {
         api: &ApiClient,
         name: &str,
         change: &PodChange,
-        others: &[PodChange],
+        others: &[&PodChange],
     ) -> Result<(), String> {
         let left = self.left(api, name).await.map_err(|error| format!("cannot read node {name}: {error}"))?;
         for resource in ComputeResource::ALL {
-            let growth = |changes: &[PodChange]| {
-                let grown = changes.iter().flat_map(|change| &change.containers).map(|of| {
-                    let [from, to] = [of.from, of.to].map(|size| size.requests.of(resource).unwrap_or(0));
-                    to.saturating_sub(from)
-                });
-                grown.fold(0, u64::saturating_add)
-            };
-            let more = growth(std::slice::from_ref(change));
-            let free = left.of(resource).unwrap_or(0).saturating_sub(growth(others));
+            let more = growth(change, resource);
+            let others = others.iter().map(|other| growth(other, resource)).fold(0, u64::saturating_add);
+            let free = left.of(resource).unwrap_or(0).saturating_sub(others);
             if more > free {
                 let [more, free] = [more, free].map(|amount| resource.readable(amount));
                 return Err(format!("node {name} has {free} of {} left, and {more} more are needed", resource.name()));
@@ -108,6 +110,19 @@ impl Rooms {
     }
 }
 
+/// The growth of requests by a change that is not in the pod's spec yet.
+fn growth(change: &PodChange, resource: ComputeResource) -> u64 {
+    let grown = change.containers.iter().map(|of| {
+        let [from, to] = [of.from, of.to].map(|size| size.requests.of(resource).unwrap_or(0));
+        match change.phase {
+            Phase::Asked { .. } | Phase::Withheld { .. } => to.saturating_sub(from),
+            Phase::Watched { .. } => 0,
+            Phase::TakenBack { .. } => from.saturating_sub(to),
+        }
+    });
+    grown.fold(0, u64::saturating_add)
+}
+
 /// The requests of a pod on its node. Where not all of it can be read, those of its containers are added up: limits do not count
 /// there, and no kubelet runs a pod whose requests cannot be read.
 fn requests(pod: Node<'_>) -> Amounts {
@@ -131,10 +146,54 @@ fn requests(pod: Node<'_>) -> Amounts {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use headroom_fixtures::api_server::ApiServer;
     use headroom_objects::document;
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test]
+    async fn what_is_not_made_yet_takes_room_on_its_own_node() {
+        let server = ApiServer::new();
+        server.put(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": {"memory": "1000"}}}));
+        for (name, node) in [("web", "a"), ("near", "a"), ("far", "b")] {
+            let containers = json!([{"name": "app", "resources": {"requests": {"memory": "400"}}}]);
+            server.put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "shop", "name": name},
+                "spec": {"nodeName": node, "containers": containers}}));
+        }
+        let (pods, asked) = (server.list("/api/v1/pods"), Arc::clone(&server));
+        let service = tower::service_fn(move |request| Arc::clone(&asked).answer(request));
+        let api = ApiClient::new(kube::Client::new(service, "default"));
+        let change = |name: &str, phase: &str, to: u64| -> PodChange {
+            let pod = pods.iter().find(|pod| metadata(pod, "name") == name).unwrap();
+            let version = metadata(pod, "resourceVersion");
+            let phase = match phase {
+                "asked" => json!({"asked": {"version": version}}),
+                "watched" => json!({"watched": {"since": 1}}),
+                _ => json!({"takenBack": {"version": version, "harm": "killed"}}),
+            };
+            let [from, to] = [400, to].map(|memory| json!({"requests": {"memory": memory}}));
+            let containers = json!([{"name": "app", "from": from, "to": to, "restarts": 0}]);
+            let change = json!({"uid": metadata(pod, "uid"), "pod": name, "direction": "up", "why": "used", "begun": 1,
+                "containers": containers, "phase": phase});
+            serde_json::from_value(change).unwrap()
+        };
+        // 200 are left, and 100 are needed.
+        for (name, phase, to, fits) in [
+            ("near", "asked", 500, true),
+            ("near", "asked", 501, false),
+            ("near", "watched", 501, true),
+            ("near", "taken back", 501, true),
+            ("near", "taken back", 299, false),
+            ("far", "asked", 501, true),
+        ] {
+            let others = [change(name, phase, to)];
+            let found = Rooms::default().fits(&api, &pods, &change("web", "asked", 500), &others).await;
+            assert_eq!(found.is_ok(), fits, "{name} {phase} {to}: {found:?}");
+        }
+    }
 
     #[test]
     fn a_pod_that_cannot_be_read_hides_no_other_and_what_can_be_read_of_it_counts() {

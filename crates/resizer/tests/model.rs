@@ -70,7 +70,7 @@ fn the_loop_holds() {
 fn every_naive_variant_breaks() {
     let scenarios = scenarios();
     for (flaw, name, property) in [
-        (Flaw::NoCompareAndSwap, "calm", "DAILY"),
+        (Flaw::NoCompareAndSwap, "calm", "ONE"),
         (Flaw::NoPodVersion, "suffers", "ONE"),
         (Flaw::SentBeforeStored, "calm", "ONE"),
         (Flaw::PodsReadBeforeRecord, "usage rises", "ONE"),
