@@ -88,9 +88,8 @@ pub fn of_template(
 }
 
 /// Marks the resources by which HorizontalPodAutoscalers scale one of these owners.
-pub fn mark_scaled(facts: &mut Facts, owners: [&WorkloadRef; 2], autoscalers: &Autoscalers) {
-    let targets: Vec<_> =
-        owners.into_iter().flat_map(|of| autoscalers.horizontal(of)).flat_map(|of| &of.by_utilization).collect();
+pub fn mark_scaled<'a>(facts: &mut Facts, owners: impl Iterator<Item = &'a WorkloadRef>, autoscalers: &Autoscalers) {
+    let targets: Vec<_> = owners.flat_map(|of| autoscalers.horizontal(of)).flat_map(|of| &of.by_utilization).collect();
     for (container, found) in facts {
         let is_scaled = |by: &ComputeResource| targets.iter().any(|target| target.is_about(container, by.name()));
         found.is_scaled_by = ComputeResource::ALL.into_iter().filter(is_scaled).collect();

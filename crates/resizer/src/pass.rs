@@ -428,9 +428,10 @@ impl Resizer {
                 Event::GivenUp(_) => (EventType::Warning, "ResizeNotTakenBack"),
                 Event::Would { .. } => (EventType::Normal, "WouldResize"),
                 Event::Waits(_) => (EventType::Normal, "ResizeWaits"),
+                Event::Unsettled(_) => (EventType::Normal, "ResizeUnsettled"),
                 Event::DoesNotFit(_) => (EventType::Warning, "ResizeDoesNotFit"),
             };
-            if matches!(event, Event::Would { .. } | Event::Waits(_) | Event::DoesNotFit(_)) {
+            if matches!(event, Event::Would { .. } | Event::Waits(_) | Event::Unsettled(_) | Event::DoesNotFit(_)) {
                 of_workload.entry(reason).or_insert_with(|| (kind, format!("pod {pod}: {event}"), 0)).2 += 1;
                 continue;
             }

@@ -46,17 +46,14 @@ pub struct RunningWorkload {
     /// The controllers whose templates were not evaluated yet.
     unlearned: Vec<Value>,
     left_alone: Option<String>,
-    mode: Option<Mode>,
+    /// The least mode that its object or its namespace asks for.
+    asked: Option<Mode>,
     modes: Modes,
 }
 
 /// Reads the workloads of a namespace. Nothing is known of any of them if one list cannot be read. [`RunningWorkload::learn`] comes after.
 pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) -> Result<Vec<RunningWorkload>, String> {
     let name = metadata(namespace, "name");
-    let mode_of_namespace = asked(namespace);
-    if mode_of_namespace == Some(None) {
-        return Ok(Vec::new());
-    }
     let (mut pods, mut containers) = (Vec::new(), 0);
     cluster.visit(kinds::list(&POD, Some(name)), &mut |pod| {
         containers += items(&pod, "/spec/containers").count();
@@ -88,11 +85,13 @@ pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) ->
     let mut workloads = Vec::new();
     for (workload, pods) in by_workload {
         let object = find(&workload, &mut objects, cluster)?;
-        let asked = object.as_ref().and_then(asked).into_iter().chain(mode_of_namespace).min();
-        let acting = autoscalers.acting(&workload);
+        let asked = object.iter().chain([namespace]).filter_map(asked).min();
+        // An autoscaler may name the custom resource that a Deployment is made for.
+        let above = object.as_ref().and_then(WorkloadRef::owner_of);
+        let acting = [&workload].into_iter().chain(&above).find_map(|of| autoscalers.acting(of));
         let mut running = RunningWorkload {
             left_alone: acting.map(|vpa| format!("VerticalPodAutoscaler {} acts on it", vpa.name)),
-            mode: asked.unwrap_or(Some(modes.unasked)),
+            asked,
             object,
             ..RunningWorkload::without_pods(workload, modes)
         };
@@ -102,7 +101,7 @@ pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) ->
             let containers = pods.iter().flat_map(|pod| items(pod, "/spec/containers"));
             let names = containers.filter_map(|of| at(of, "/name").as_str());
             names.for_each(|name| _ = facts.entry(name.to_owned()).or_default());
-            facts::mark_scaled(&mut facts, [&maker, &running.workload], &autoscalers);
+            facts::mark_scaled(&mut facts, [&maker, &running.workload].into_iter().chain(&above), &autoscalers);
             running.pods.extend(pods);
             running.facts.insert(maker, facts);
         }
@@ -114,7 +113,7 @@ pub fn read(namespace: &Value, modes: Modes, cluster: &mut dyn ClusterReader) ->
 impl RunningWorkload {
     pub fn without_pods(workload: WorkloadRef, modes: Modes) -> Self {
         let (pods, facts, unlearned) = (Vec::new(), BTreeMap::new(), Vec::new());
-        Self { workload, object: None, pods, facts, unlearned, left_alone: None, mode: None, modes }
+        Self { workload, object: None, pods, facts, unlearned, left_alone: None, asked: None, modes }
     }
 
     /// Evaluates the templates of its pods. Where one cannot be evaluated, its pods are only raised for what happens to them.
@@ -132,8 +131,7 @@ impl RunningWorkload {
         }
     }
 
-    /// The workload as it is decided about, with these pods, read now or before. Pods that ask to be left are left out, and one that
-    /// cannot be read is left alone.
+    /// The workload as it is decided about, with these pods, read now or before. One that cannot be read is left alone.
     pub fn observed(
         &self,
         pods: &[Value],
@@ -143,19 +141,30 @@ impl RunningWorkload {
     ) -> crate::decision::Workload {
         let mut observed_pods = Vec::new();
         for pod in pods {
-            let Some(mode) = asked(pod).into_iter().chain([self.mode]).min().flatten() else { continue };
             let facts = self.facts.get(&WorkloadRef::maker_of(pod));
             let facts_of = |container: &str| {
                 let in_template = facts.and_then(|facts| facts.get(container)).cloned().unwrap_or_default();
                 let place = (metadata(pod, "name").to_owned(), container.to_owned());
                 ContainerFacts { used: usage.get(&place).copied(), ..in_template }
             };
-            let mut pod = observed(pod, mode.max(self.modes.least).min(self.modes.most), &facts_of);
+            let mut pod = observed(pod, self.mode(pod), &facts_of);
             pod.left_alone = pod.left_alone.or_else(|| self.left_alone.clone());
             observed_pods.push(pod);
         }
         let is_rolling_out = is_rolling_out(object, pods);
         crate::decision::Workload { pods: observed_pods, is_rolling_out, objective_is_met }
+    }
+
+    /// The least mode that is asked for, within the bounds.
+    fn mode(&self, pod: &Value) -> Mode {
+        match asked(pod).into_iter().chain(self.asked).min().unwrap_or(self.modes.unasked) {
+            Mode::Off => Mode::Off,
+            asked => asked.max(self.modes.least).min(self.modes.most),
+        }
+    }
+
+    pub fn is_off(&self) -> bool {
+        self.pods.iter().all(|pod| self.mode(pod) == Mode::Off)
     }
 
     /// True if a pod that was read now is one of the workload.
@@ -178,14 +187,14 @@ impl RunningWorkload {
     }
 }
 
-/// The least mode that an object asks for, which is none for `off`. An unknown word only lets observe.
-fn asked(object: &Value) -> Option<Option<Mode>> {
+/// The least mode that an object asks for. An unknown word only lets observe.
+fn asked(object: &Value) -> Option<Mode> {
     let words = ["labels", "annotations"].map(|field| at(object, &format!("/metadata/{field}")).get(RESIZE)?.as_str());
     let modes = words.into_iter().flatten().map(|word| match word {
-        "off" => None,
-        "on" => Some(Mode::On),
-        "afterOom" => Some(Mode::AfterOom),
-        _ => Some(Mode::Observe),
+        "off" => Mode::Off,
+        "on" => Mode::On,
+        "afterOom" => Mode::AfterOom,
+        _ => Mode::Observe,
     });
     modes.min()
 }

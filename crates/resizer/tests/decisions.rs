@@ -130,6 +130,18 @@ fn requests_are_raised_at_once() {
     check(|of| of.wanted = amounts(500, 410), None);
 }
 
+/// Else a pod that lacks memory is left without a word.
+#[test]
+fn a_raise_that_would_change_the_class_is_told() {
+    let mut full = container();
+    full.size.limits = amounts(500, 500);
+    used(&mut full).amounts = amounts(80, 450);
+    let decision = decided(&workload(vec![pod(full)]), &Record::default(), NOW);
+    assert!(decision.resizes.is_empty());
+    let told = "a resize would not fit: the pod would get another QoS class";
+    assert_eq!(decision.notes[0].event.to_string(), told);
+}
+
 #[test]
 fn a_kill_raises_the_memory_limit() {
     check(|of| of.killed = Some(NOW - 10), (500, 400, 960));
@@ -289,7 +301,8 @@ fn a_decrease_settles_once_its_pod_is_heard_of() {
         workload.pods[0].readiness = readiness;
         let decision = decided(&workload, &record, later);
         assert_eq!((decision.record.changes.is_empty(), decision.resizes), (settles, Vec::new()));
-        assert_eq!(decision.notes.iter().any(|note| note.event == Event::Settled), settles);
+        let told = if settles { Event::Settled } else { Event::Unsettled("its node is not heard of") };
+        assert!(decision.notes.iter().any(|note| note.event == told), "{:?}", decision.notes);
     }
 }
 
@@ -480,6 +493,12 @@ fn a_person_takes_back_the_last_change_but_no_memory_limit() {
         assert_eq!(undone.resizes[0].containers[0].to, old);
         let told = "takes the resize back, web (cpu request 335m -> 500m, memory request 268Mi -> 400Mi): somebody has asked for it";
         assert_eq!(undone.notes[0].event.to_string(), told);
+        // As it is where nothing more may be done.
+        let mut off = at(new, "8");
+        off.pods[0].mode = Mode::Off;
+        let left = decided(&off, &record, NOW + 20);
+        assert_eq!((&left.resizes, &left.record.changes, &left.record.past), (&vec![], &vec![], &record.past));
+        assert_eq!(undo(&off, &left.record, NOW + 20, &rules).resizes, undone.resizes);
         assert_eq!(undo(&at(new, "8"), &undone.record, NOW + 21, &rules).record, undone.record);
         let after = decided(&at(old, "9"), &undone.record, NOW + 30);
         assert!(after.resizes.is_empty() && after.record.changes.is_empty());

@@ -116,8 +116,9 @@ impl DecisionStep<'_> {
         let (is_old, is_new) = (change.is_at(pod, |of| of.from), change.is_at(pod, |of| of.to));
         let is_in_force = change.limit_is_in_force(pod);
         match &mut change.phase {
-            _ if pod.left_alone.is_some() => {
-                self.note(pod, Event::Dropped("the pod ends, or is somebody else's now"));
+            Phase::TakenBack { .. } if is_old => {}
+            _ if pod.left_alone.is_some() || pod.mode == Mode::Off => {
+                self.note(pod, Event::Dropped("the pod ends, asks to be left, or is somebody else's now"));
             }
             // The kubelet has made it after all.
             Phase::TakenBack { .. } if is_new && is_in_force => {
@@ -129,7 +130,6 @@ impl DecisionStep<'_> {
                 self.resizes.push(resize(pod, change.reversed()));
                 self.record.changes.push(change);
             }
-            Phase::TakenBack { .. } if is_old => {}
             &mut Phase::Watched { since } if is_new => match self.harm(&change, pod, since) {
                 Some(harm) => {
                     self.record.strike(&change, &harm, self.now, self.rules);
@@ -230,6 +230,16 @@ impl DecisionStep<'_> {
         } else if watched_for >= self.rules.kubelet_is_stuck_after && change.direction == Direction::Up {
             self.note(pod, Event::Dropped("the kubelet has not made it yet"));
         } else {
+            if watched_for >= self.rules.watch {
+                self.note(
+                    pod,
+                    Event::Unsettled(match (pod.readiness, pod.kubelet) {
+                        (Readiness::NotHeardOf, _) => "its node is not heard of",
+                        (_, Kubelet::Done) => "it has no recent usage",
+                        _ => "the kubelet has not made it",
+                    }),
+                );
+            }
             self.record.changes.push(change);
         }
     }
@@ -306,6 +316,7 @@ impl DecisionStep<'_> {
             let others = || self.record.changes.iter().filter(|of| of.uid != pod.uid).cloned().collect::<Vec<_>>();
             let (why, containers) = (change.why, change.containers.clone());
             let event = match () {
+                () if !keeps_class(pod, &change) => Event::DoesNotFit("the pod would get another QoS class".to_owned()),
                 () if !allows(pod.mode, why) => Event::Would { why, containers },
                 () if of_today >= self.rules.changes_a_day => Event::Waits("the pod was changed often enough today"),
                 () if is_full => Event::Waits("too many pods were changed lately to remember more"),
@@ -366,7 +377,7 @@ impl DecisionStep<'_> {
         if change.is_some_and(|change| !may_give_way(change)) {
             return None;
         }
-        if pod.left_alone.is_some() || pod.kubelet != Kubelet::Done {
+        if pod.left_alone.is_some() || pod.mode == Mode::Off || pod.kubelet != Kubelet::Done {
             return None;
         }
         let past = || self.record.past_of(&pod.uid);
@@ -410,7 +421,7 @@ impl DecisionStep<'_> {
         self.of(pod, Direction::Down, ResizeReason::Admission, down)
     }
 
-    /// A change of some containers; none if there are none, or the pod would get another QoS class.
+    /// A change of some containers; none if there are none.
     fn of<'c>(
         &self,
         pod: &'c ObservedPod,
@@ -427,15 +438,10 @@ impl DecisionStep<'_> {
                 stalled_percent: container.used.as_ref().and_then(|used| used.stalled_percent),
             })
             .collect();
-        let after = |container: &ObservedContainer| {
-            let resized = containers.iter().find(|resized| resized.name == container.name);
-            resized.map_or(container.size, |resized| resized.to)
-        };
-        let keeps_class = qos(pod.containers.iter().map(|of| of.size)) == qos(pod.containers.iter().map(after));
         let phase = Phase::Asked { version: pod.version.clone() };
         let (uid, pod, begun) = (pod.uid.clone(), pod.name.clone(), self.now);
         let change = PodChange { uid, pod, direction, why, begun, containers, phase };
-        (keeps_class && !change.containers.is_empty()).then_some(change)
+        (!change.containers.is_empty()).then_some(change)
     }
 
     fn note(&mut self, pod: &ObservedPod, event: Event) {
@@ -443,9 +449,17 @@ impl DecisionStep<'_> {
     }
 }
 
+fn keeps_class(pod: &ObservedPod, change: &PodChange) -> bool {
+    let after = |container: &ObservedContainer| {
+        let resized = change.containers.iter().find(|resized| resized.name == container.name);
+        resized.map_or(container.size, |resized| resized.to)
+    };
+    qos(pod.containers.iter().map(|of| of.size)) == qos(pod.containers.iter().map(after))
+}
+
 fn allows(mode: Mode, why: ResizeReason) -> bool {
     match mode {
-        Mode::Observe => false,
+        Mode::Off | Mode::Observe => false,
         Mode::AfterOom => why == ResizeReason::Killed,
         Mode::On => true,
     }

@@ -22,6 +22,8 @@ pub enum Event {
         containers: Vec<Resized>,
     },
     Settled,
+    /// It was watched for long enough, and may not end yet.
+    Unsettled(&'static str),
     TakingBack {
         harm: Harm,
         containers: Vec<Resized>,
@@ -51,6 +53,7 @@ impl fmt::Display for Event {
             Self::Would { why, containers } => write!(f, "would resize {}: {why}", changes(containers)),
             Self::Begun { why, containers } => write!(f, "resizes {}: {why}", changes(containers)),
             Self::Settled => f.write_str("the resize has settled"),
+            Self::Unsettled(why) => write!(f, "its resize is not over, so others wait: {why}"),
             Self::TakingBack { harm, containers } => {
                 write!(f, "takes the resize back, {}: {harm}", changes(containers))
             }

@@ -8,6 +8,8 @@ use crate::decision::{Amounts, ComputeResource, ContainerSize, Rules, Time};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
+    /// Only a person takes back what was done.
+    Off,
     /// Reports what it would do.
     Observe,
     /// Raises memory after an out-of-memory kill, and nothing else.

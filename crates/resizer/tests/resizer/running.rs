@@ -55,14 +55,15 @@ fn the_least_that_is_asked_for_counts() {
         };
         observed(change, &[]).map(|(pods, _)| pods.iter().map(|pod| pod.mode).collect()).unwrap_or_default()
     };
-    let (observe, after_oom, on) = (Mode::Observe, Mode::AfterOom, Mode::On);
+    let (off, observe, after_oom, on) = (Mode::Off, Mode::Observe, Mode::AfterOom, Mode::On);
     assert_eq!(modes([None, None, None]), [observe, observe]);
     assert_eq!(modes([Some("on"), None, None]), [on, on]);
     assert_eq!(modes([None, Some("on"), Some("afterOom")]), [after_oom, on]);
     assert_eq!(modes([Some("afterOom"), Some("on"), None]), [after_oom, after_oom]);
-    assert_eq!(modes([None, Some("on"), Some("off")]), [on]);
+    assert_eq!(modes([None, Some("on"), Some("off")]), [off, on]);
+    assert_eq!(modes([None, None, Some("on")]), [on, observe], "the default counts where nothing is asked");
     assert_eq!(modes([Some("yes"), None, None]), [observe, observe], "an unknown word only lets observe");
-    assert_eq!(modes([Some("off"), Some("on"), None]), []);
+    assert_eq!(modes([Some("off"), Some("on"), None]), [off, off]);
 }
 
 #[test]
@@ -83,9 +84,14 @@ fn rollouts_and_autoscalers_are_seen() {
     assert_eq!(left(vertical("InPlaceOrRecreate")).as_deref(), Some("VerticalPodAutoscaler vpa acts on it"));
     assert_eq!(left(vertical("Off")), None);
     let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}});
-    let horizontal = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "hpa", "namespace": "shop"},
-        "spec": {"scaleTargetRef": target, "metrics": [metric]}});
-    assert_eq!(observed(|_| {}, &[horizontal]).unwrap().0[0].containers[0].is_left, [ComputeResource::Cpu]);
+    let site = json!({"apiVersion": "example.com/v1", "kind": "Site", "name": "web", "controller": true});
+    for target in [&target, &site] {
+        let horizontal = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "hpa", "namespace": "shop"},
+            "spec": {"scaleTargetRef": target, "metrics": [metric]}});
+        let pods =
+            observed(|objects| objects[1]["metadata"]["ownerReferences"] = json!([site]), &[horizontal]).unwrap().0;
+        assert_eq!(pods[0].containers[0].is_left, [ComputeResource::Cpu], "{target}");
+    }
 }
 
 #[test]
