@@ -116,9 +116,10 @@ impl RunningWorkload {
         Self { workload, object: None, pods, facts, unlearned, left_alone: None, asked: None, modes }
     }
 
-    /// Evaluates the templates of its pods. Where one cannot be evaluated, its pods are only raised for what happens to them.
+    /// Evaluates the templates of its pods, unless all of them ask to be left. Where one cannot be evaluated, its pods are only raised for what happens to them.
     pub fn learn(&mut self, bytes_of_rules: usize, admission: &Admission, cluster: &mut dyn ClusterReader) {
-        for owner in std::mem::take(&mut self.unlearned) {
+        let is_off = self.is_off();
+        for owner in std::mem::take(&mut self.unlearned).into_iter().filter(|_| !is_off) {
             let learned = facts::of_template(&owner, bytes_of_rules, admission, cluster);
             let learned = learned.inspect_err(|error| {
                 tracing::info!(workload = self.workload.path(), error, "the size at admission is not known");

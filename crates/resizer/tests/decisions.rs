@@ -337,6 +337,31 @@ fn a_memory_limit_in_force_is_not_lowered() {
     }
 }
 
+/// The node of one pod is full, until there are many such pods.
+#[test]
+fn a_deferred_raise_leaves_other_pods_alone_only_after_ten() {
+    let mut workload = twenty(|of| used(of).amounts = amounts(80, 450));
+    for (place, pod) in workload.pods.iter_mut().enumerate() {
+        pod.name = format!("web-{place}");
+    }
+    let (rules, mut record, mut raised) = (Rules::default(), Record::default(), 0);
+    for now in (NOW..NOW + 600).step_by(10) {
+        let decision = decide(&workload, &record, now, &rules, 1, &mut |_, _, _| Ok(()));
+        for resize in &decision.resizes {
+            let pod = workload.pods.iter_mut().find(|pod| pod.uid == resize.uid).unwrap();
+            let is_raise = resize.containers[0].to != container().size;
+            raised += usize::from(is_raise);
+            (pod.version, pod.containers[0].size) = (format!("{now}"), resize.containers[0].to);
+            pod.kubelet = if is_raise { Kubelet::Deferred } else { Kubelet::Done };
+        }
+        record = decision.record;
+        for pod in &mut workload.pods {
+            used(&mut pod.containers[0]).at = now;
+        }
+    }
+    assert_eq!((raised, record.left_alone.iter().filter(|left| left.pod.is_none()).count()), (11, 1), "{record:?}");
+}
+
 /// Admission rounds the resize, or sets limits beside it: it counts, and is not made again today.
 #[test]
 fn a_resize_that_admission_changes_is_remembered() {

@@ -84,8 +84,10 @@ impl DecisionStep<'_> {
     fn advance_begun(&mut self, mut change: PodChange, pod: &ObservedPod) {
         let is_withheld = matches!(change.phase, Phase::Withheld { .. });
         if change.is_at(pod, |of| of.to) {
-            let harm = |of: &Resized| self.record.harm(&of.name, change.direction, self.now);
-            let was_undone = change.containers.iter().any(|of| harm(of) == Some(&Harm::Undone));
+            let was_undone = change.containers.iter().any(|of| {
+                let mut harms = self.record.harms(pod, &of.name, change.direction, self.now);
+                harms.any(|harm| *harm == Harm::Undone)
+            });
             if is_withheld && was_undone && !change.raises_limit() {
                 return self.take_back(change, pod, Harm::Undone);
             }
@@ -198,7 +200,7 @@ impl DecisionStep<'_> {
     fn is_still_right(&self, change: &PodChange, pod: &ObservedPod) -> bool {
         let is_allowed = pod.left_alone.is_none() && allows(pod.mode, change.why);
         let is_enough = |of: &Resized| {
-            let is_free = self.record.harm(&of.name, change.direction, self.now).is_none();
+            let is_free = self.record.harms(pod, &of.name, change.direction, self.now).next().is_none();
             is_free && pod.container(&of.name).is_some_and(|container| is_enough(container, of, self.now, self.rules))
         };
         is_allowed
@@ -388,7 +390,7 @@ impl DecisionStep<'_> {
             limit_raises: past().filter(|past| past.raises_limit).count(),
         };
         let is_free = |container: &&ObservedContainer, direction| {
-            self.record.harm(&container.name, direction, self.now).is_none()
+            self.record.harms(pod, &container.name, direction, self.now).next().is_none()
         };
         let up = || pod.containers.iter().filter(|container| is_free(container, Direction::Up));
         let killed =

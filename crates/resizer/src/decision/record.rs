@@ -121,6 +121,9 @@ pub struct Past {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeftAlone {
+    /// The name of the one pod that it is about: another may be on a node with room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
     pub container: String,
     pub direction: Direction,
     pub strikes: u32,
@@ -166,9 +169,14 @@ impl Record {
     }
 
     pub(crate) fn strike(&mut self, change: &PodChange, harm: &Harm, now: Time, rules: &Rules) {
+        let of_pods = self.left_alone.iter().filter(|left| left.pod.is_some()).count();
+        let is_of_node = matches!(harm, Harm::Deferred | Harm::Infeasible) && of_pods < rules.most_full_nodes;
+        let pod = is_of_node.then(|| change.pod.clone());
         for resized in &change.containers {
             let [first, further] = rules.left_alone;
-            let is_it = |left: &&mut LeftAlone| left.container == resized.name && left.direction == change.direction;
+            let is_it = |left: &&mut LeftAlone| {
+                left.container == resized.name && left.direction == change.direction && left.pod == pod
+            };
             if let Some(left) = self.left_alone.iter_mut().find(is_it) {
                 left.harm = harm.clone();
                 // Changes that were made at the same time are one strike.
@@ -178,6 +186,7 @@ impl Record {
                 }
             } else {
                 self.left_alone.push(LeftAlone {
+                    pod: pod.clone(),
                     container: resized.name.clone(),
                     direction: change.direction,
                     strikes: 1,
@@ -188,10 +197,19 @@ impl Record {
         }
     }
 
-    /// The last harm by which a container is still left alone.
-    pub(crate) fn harm(&self, container: &str, direction: Direction, now: Time) -> Option<&Harm> {
-        let is_it = |left: &&LeftAlone| left.container == container && left.direction == direction && now < left.until;
-        self.left_alone.iter().find(is_it).map(|left| &left.harm)
+    /// The harms by which a container of a pod is still left alone.
+    pub(crate) fn harms(
+        &self,
+        pod: &ObservedPod,
+        container: &str,
+        direction: Direction,
+        now: Time,
+    ) -> impl Iterator<Item = &Harm> {
+        let is_it = move |left: &&LeftAlone| {
+            let is_of_pod = left.pod.as_ref().is_none_or(|name| *name == pod.name);
+            is_of_pod && left.container == container && left.direction == direction && now < left.until
+        };
+        self.left_alone.iter().filter(is_it).map(|left| &left.harm)
     }
 
     pub(crate) fn remember(&mut self, change: &PodChange) {
@@ -240,7 +258,9 @@ impl Record {
             });
         }
         self.past.retain(|_, of_pod| !of_pod.is_empty());
-        self.left_alone.retain(|left| now - left.until < rules.strikes_count_for);
+        let is_gone = |name: &String| workload.pods.iter().all(|pod| pod.name != *name);
+        self.left_alone
+            .retain(|left| now - left.until < rules.strikes_count_for && !left.pod.as_ref().is_some_and(is_gone));
     }
 
     pub fn all_past(&self) -> impl Iterator<Item = &Past> {

@@ -41,6 +41,8 @@ pub struct Rules {
     pub left_alone: [Time; 2],
     /// The time for which changes that were taken back are remembered.
     pub strikes_count_for: Time,
+    /// After so many pods whose kubelets deferred a change or cannot make it, the next strike is about all pods.
+    pub most_full_nodes: usize,
     /// After so many refusals a change is not taken back any more.
     pub most_refused: u32,
     /// The containers whose last change is remembered to be undone, and the changes that are remembered at all. With more, a
@@ -80,6 +82,7 @@ impl Default for Rules {
             stall_points: 10,
             left_alone: [DAY, 7 * DAY],
             strikes_count_for: 30 * DAY,
+            most_full_nodes: 10,
             most_refused: 5,
             most_undoable: 500,
             most_past: 4_000,

@@ -15,7 +15,7 @@ use crate::describe::section;
 /// The name under which the loop writes Events.
 pub const COMPONENT: &str = "headroom-resizer";
 /// The reasons of the Events that say what is not done.
-const REASONS: [&str; 4] = ["WouldResize", "ResizeWaits", "ResizeDoesNotFit", "ResizeRefused"];
+const REASONS: [&str; 5] = ["WouldResize", "ResizeWaits", "ResizeUnsettled", "ResizeDoesNotFit", "ResizeRefused"];
 
 /// Everything that is known about resizes, in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -56,6 +56,7 @@ pub struct UnderWay {
 #[serde(rename_all = "camelCase")]
 pub struct Left {
     pub workload: String,
+    /// `app`, or `app of pod web-1`
     pub container: String,
     /// `not raised` or `not lowered`
     pub what: &'static str,
@@ -103,7 +104,10 @@ impl Resizes {
             }));
             all.left_alone.extend(record.left_alone.iter().filter(|left| now < left.until).map(|left| Left {
                 workload: of(),
-                container: left.container.clone(),
+                container: match &left.pod {
+                    Some(pod) => format!("{} of pod {pod}", left.container),
+                    None => left.container.clone(),
+                },
                 what: if left.direction == Direction::Up { "not raised" } else { "not lowered" },
                 until: time(left.until),
                 why: left.harm.to_string(),
@@ -151,7 +155,7 @@ impl Resizes {
             .not_done
             .iter()
             .map(|of| [format!("{}/{}", of.namespace, of.object), of.time.clone(), of.what.clone()]);
-        add(&mut page, "Not done", &["OBJECT", "TIME", "WHAT"], not_done);
+        add(&mut page, "Not done, as last told", &["OBJECT", "TIME", "WHAT"], not_done);
         page
     }
 }
