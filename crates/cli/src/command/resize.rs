@@ -122,7 +122,7 @@ impl Args {
         let (records, home) = (resizer.records(), &resizer.records);
         let context = || format!("cannot list the records in namespace {home}, which every change needs");
         let records = if self.dry_run { records.unwrap_or_default() } else { records.with_context(context)? };
-        let mut noted = WorkloadNotes::new();
+        let (mut noted, mut is_left) = (WorkloadNotes::new(), false);
         for running in &workloads {
             let record = records.get(&running.workload).cloned().unwrap_or_default();
             let mut notes = resizer.preview(running, &record, &found)?.notes;
@@ -131,9 +131,10 @@ impl Args {
                     note.event = Event::Would { why, containers };
                 }
             }
+            is_left |= record.left_alone.iter().any(|left| found.at < left.until);
             noted.push((running.workload.to_string(), notes));
         }
-        print(&noted, &found)?;
+        print(&noted, &found, is_left)?;
         let pods = noted.iter().flat_map(|(_, notes)| notes).filter(|note| matches!(note.event, Event::Would { .. }));
         let pods = pods.count() as u64;
         let question = || format!("Resize {} in {place} now?", count_of(pods, "pod"));
@@ -153,7 +154,7 @@ impl Args {
                     notes.into_iter().filter(|note| !matches!(note.event, Event::Waits(_) | Event::DoesNotFit { .. }));
                 noted.push((running.workload.to_string(), notes.collect()));
             }
-            print(&noted, &found)?;
+            print(&noted, &found, false)?;
             if !self.watch || !is_busy {
                 break;
             }
@@ -189,7 +190,7 @@ impl Args {
             }
         }
         if noted.iter().any(|(_, notes)| !notes.is_empty()) {
-            print(&noted, &found)?;
+            print(&noted, &found, false)?;
         }
         let pods_with = |is_it: fn(&Note) -> bool| {
             let of = |(_, notes): &(String, Vec<Note>)| notes.iter().filter(|note| is_it(note)).count() as u64;
@@ -217,6 +218,7 @@ impl Args {
         let object = object.unwrap_or_else(|| json!({"metadata": {"name": namespace}}));
         let mut found = resizer.read(&object, &admission).map_err(|error| anyhow!(error))?;
         let mut workloads = std::mem::take(&mut found.workloads);
+        workloads.retain(|running| self.undo || !running.is_off());
         if self.names.is_empty() {
             return Ok((found, workloads));
         }
@@ -291,13 +293,16 @@ async fn events_in(api: &ApiClient, namespace: Option<&str>, most: usize) -> (Ve
     (found, listed.is_ok_and(|listed| listed.next.is_empty()))
 }
 
-fn print(noted: &WorkloadNotes, found: &headroom_resizer::Found) -> anyhow::Result<()> {
+fn print(noted: &WorkloadNotes, found: &headroom_resizer::Found, is_left: bool) -> anyhow::Result<()> {
     let mut page = Page::new();
     for (workload, notes) in noted {
         notes.iter().for_each(|Note { pod, event }| writeln!(page, "{workload}: pod {pod}: {event}"));
     }
     if noted.iter().all(|(_, notes)| notes.is_empty()) {
         let none = match found.usage.is_empty() {
+            _ if is_left => {
+                "no pod is resized: after a change that was taken back or refused, containers are left alone: see `kubectl headroom resize`"
+            }
             true => {
                 "no size can be judged: the metrics API has no recent usage of these pods (is metrics-server installed?)"
             }

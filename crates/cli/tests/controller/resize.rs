@@ -391,7 +391,12 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
     let asked = "pass --yes to answer `Take back the last resize of each pod of deployment/web in namespace shop of context it (";
     let (_, _, err) = kubectl(UNDO);
     assert!(err.contains(asked), "{err}");
+    let mode = |mode: &str| json!({"metadata": {"labels": {"headroom.dev/resize": mode}}});
+    cluster.server.edit("/api/v1/namespaces/shop", &mode("off"));
+    let (_, _, err) = kubectl("resize deployment/web --yes");
+    assert!(err.contains("or asks to be left"), "{err}");
     let (code, out, err) = kubectl(&format!("{UNDO} --yes"));
+    cluster.server.edit("/api/v1/namespaces/shop", &mode("observe"));
     let done = "took back the last resize of 1 pod of deployment/web in namespace shop of context it (http://127";
     assert!(err.starts_with(done), "{err}");
     let taken = "deployment/web: pod web-6d4b9c6f5-bcdf4: takes the resize back, app (cpu request 670m -> 1, memory request 603Mi -> 900Mi): somebody has asked for it\n";
@@ -403,7 +408,9 @@ deployment/web: pod web-6d4b9c6f5-bcdf5: a resize waits: other pods come first
     let [left, changed] = [&found["leftAlone"][0], &found["changes"][0]];
     assert_eq!([&left["workload"], &left["why"]], ["shop/Deployment/web", "somebody has asked for it"]);
     assert_eq!([&changed["lowered"], &changed["why"]], [&json!(1), &json!("it would be admitted so today")]);
-    assert!(kubectl("resize --all --dry-run").1.starts_with("no pod needs another size, or"));
+    assert!(
+        kubectl("resize --all --dry-run").1.starts_with("no pod is resized: after a change that was taken back or")
+    );
     let (_, out, err) = kubectl(&format!("{UNDO} --yes"));
     assert_eq!(out, taken.replace("takes the resize back, app (cpu request 670m -> 1, memory request 603Mi -> 900Mi): somebody has asked for it", "does not take the resize back: the pod has the size from before"));
     assert!(err.starts_with("nothing was taken back of deployment/web in namespace shop of context it (http"), "{err}");

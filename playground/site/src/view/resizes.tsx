@@ -21,6 +21,7 @@ interface Line {
 const NOT_DONE: Record<string, [tone: string, label: string]> = {
   WouldResize: ["info", "would resize"],
   ResizeWaits: ["", "waits"],
+  ResizeUnsettled: ["", "not over"],
   ResizeDoesNotFit: ["warn", "does not fit"],
   ResizeRefused: ["warn", "refused"],
 };
