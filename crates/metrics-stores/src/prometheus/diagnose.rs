@@ -186,7 +186,8 @@ impl StoreReader {
     /// Checks that OOM kills can be read. None without kube-state-metrics.
     async fn tells_kills(&self) -> Result<Option<SourceFinding>, SourceError> {
         let Some(state) = &self.names.state else { return Ok(None) };
-        let question = query::count_of_containers(query::RESTARTS, &state.place, None, &self.matchers);
+        let matchers = self.matchers.clone().and_all(&state.job);
+        let question = query::count_of_containers(query::RESTARTS, &state.place, None, &matchers);
         let restarts = self.api.number(&question, None).await?;
         Ok(Some(match restarts {
             Some(containers) => {

@@ -2,11 +2,13 @@
 //!
 //! If Prometheus honors the labels of its targets (`honorLabels`), an exporter of one namespace can claim the
 //! containers of another, and the larger of two figures would win. So the series of one job count: the job that scrapes
-//! cAdvisor at the kubelets, or kube-state-metrics, or else the job with most containers. A user who names a job with
+//! cAdvisor at the kubelets, or kube-state-metrics, or else the job with most containers. It is chosen over all names and
+//! labels that usage may have, because without `honorLabels`, the same exporter has labels that no kubelet has. A user who names a job with
 //! `matchers` of the source file decide. An exporter that forges the labels of the job as well is kept out by Prometheus alone, with
 //! `overrideHonorLabels`.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use super::answer::AnswerSeries;
 use super::selector::{Match, Matchers};
@@ -19,6 +21,11 @@ const JOB: &str = "job";
 const PATH: &str = "metrics_path";
 /// The labels that tell jobs apart.
 pub const LABELS: [&str; 2] = [JOB, PATH];
+
+/// The labels by which series are counted to choose a job; none if the user has named it.
+pub fn labels(matchers: &Matchers) -> &'static [&'static str] {
+    if matchers.mentions(JOB) { &[] } else { &LABELS }
+}
 
 /// A scrape job with series of containers.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,12 +40,21 @@ pub struct Job {
 pub struct Jobs(Vec<Job>);
 
 impl Jobs {
-    /// The jobs in the answer. Nobody is looked for if the user has named the job.
-    pub fn among(metric: &str, rows: &[AnswerSeries], matchers: &Matchers) -> Self {
+    /// The jobs in the answers. Nobody is looked for if the user has named the job.
+    pub fn among<'r>(metric: &str, rows: impl IntoIterator<Item = &'r AnswerSeries>, matchers: &Matchers) -> Self {
         if matchers.mentions(JOB) {
             return Self::default();
         }
-        Self::in_order(metric, rows.iter().filter_map(job).collect())
+        let mut jobs = BTreeMap::new();
+        for row in rows {
+            let most: &mut f64 = jobs.entry(LABELS.map(|label| row.label(label))).or_default();
+            *most = most.max(row.value().unwrap_or_default());
+        }
+        let job = |([name, path], containers): ([&str; 2], f64)| {
+            let [name, path] = [name, path].map(str::to_owned);
+            Job { name, path, containers }
+        };
+        Self::in_order(metric, jobs.into_iter().map(job).collect())
     }
 
     fn in_order(metric: &str, mut jobs: Vec<Job>) -> Self {
@@ -72,6 +88,11 @@ impl Jobs {
         self.0.first().is_none_or(|first| row.label(JOB) == first.name && row.label(PATH) == first.path)
     }
 
+    /// The containers of the job that counts.
+    pub fn containers(&self, rows: &[AnswerSeries]) -> f64 {
+        rows.iter().filter(|row| self.counts(row)).filter_map(AnswerSeries::value).sum()
+    }
+
     pub fn name(&self) -> &str {
         self.0.first().map_or("", |job| &job.name)
     }
@@ -79,11 +100,6 @@ impl Jobs {
     pub fn others(&self) -> impl Iterator<Item = &Job> {
         self.0.iter().skip(1).filter(|other| other.name != self.name())
     }
-}
-
-fn job(row: &AnswerSeries) -> Option<Job> {
-    let text = |label: &str| row.label(label).to_owned();
-    Some(Job { name: text(JOB), path: text(PATH), containers: row.value()? })
 }
 
 #[cfg(test)]

@@ -126,6 +126,11 @@ pub fn own_matchers(metric: &str) -> Matchers {
     if metric == GOOGLE_MEMORY { all.and("memory_type", Match::Is("non-evictable")) } else { all }
 }
 
+/// True if series of a usage metric are of a scrape job. Recording rules and clouds' own metrics have none.
+pub fn has_job(metric: &str) -> bool {
+    metric.starts_with("container_")
+}
+
 /// Names of usage metrics that go together, and their labels.
 #[derive(Debug, Clone)]
 pub struct UsageNames {

@@ -11,7 +11,7 @@ use super::answer::AnswerSeries;
 use super::api::Api;
 use super::clusters::Clusters;
 use super::jobs::{self, Jobs};
-use super::names::{self, ContainerLabels, Names, Overrides, UsageNames};
+use super::names::{self, ContainerLabels, Names, Overrides, State, UsageNames};
 use super::query::{self, PromQl};
 use super::selector::{Match, Matchers};
 
@@ -51,81 +51,91 @@ pub(super) struct Probe {
 /// are. More are needed only where kube-state-metrics is away.
 pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Probe, SourceError> {
     let (wanted, matchers) = (&options.names, &options.matchers);
-    let count = |metric: &str, place: &ContainerLabels, image: Option<&str>| {
-        query::count_of_containers(metric, place, image, matchers)
-    };
+    let by = jobs::labels(matchers);
     let usages = wanted.usages(api.is_google);
     let states = wanted.states();
-    let of_states =
-        || -> Vec<PromQl> { states.iter().map(|state| count(&state.info, &state.place, Some(&state.image))).collect() };
+    let of_states = || -> Vec<PromQl> {
+        let count = |of: &State| query::count_of_containers_by(by, &of.info, &of.place, Some(&of.image), matchers);
+        states.iter().map(count).collect()
+    };
     let of_usages = |matchers: &Matchers| -> Vec<PromQl> {
         let metrics = |usage: &UsageNames| {
             let metrics = [&usage.memory, &usage.cpu.metric].into_iter();
             let metrics = metrics.chain(options.ephemeral_storage.then_some(&usage.storage));
-            metrics.map(|metric| query::count_of_containers(metric, &usage.place, None, matchers)).collect::<Vec<_>>()
+            let count = |metric: &String| query::count_of_containers_by(by, metric, &usage.place, None, matchers);
+            metrics.map(count).collect::<Vec<_>>()
         };
         usages.iter().flat_map(metrics).collect()
     };
     let mut questions = vec![query::now(), query::is_metrics_ql()];
     questions.extend(of_usages(matchers));
     questions.extend(of_states());
-    let mut numbers = api.moments(&questions, None).await?.into_iter().map(|rows| number(&rows));
-    let mut next = || numbers.next().flatten();
-    let now = next().map(|time| time.floor() as i64);
+    let mut rows = api.moments(&questions, None).await?.into_iter();
+    let mut next = || rows.next().unwrap_or_default();
+    let now = number(&next()).map(|time| time.floor() as i64);
     let now = now.ok_or_else(|| SourceError::Permanent(format!("`{}` does not report its time", api.http.name())))?;
-    let metrics_ql = next().is_some();
-    let mut found: Vec<(UsageNames, [f64; 2], Option<f64>)> = Vec::new();
+    let metrics_ql = number(&next()).is_some();
+    let mut found: Vec<(UsageNames, [Vec<AnswerSeries>; 2], Option<Vec<AnswerSeries>>)> = Vec::new();
     for usage in usages.clone() {
-        let counted = [next(), next()].map(Option::unwrap_or_default);
-        let storage = options.ephemeral_storage.then(|| next().unwrap_or_default());
-        found.push((usage, counted, storage));
+        found.push((usage, [next(), next()], options.ephemeral_storage.then(&mut next)));
     }
-    let is_there = |counted: &[f64; 2]| counted.iter().any(|containers| *containers > 0.0);
+    let all = found.iter().flat_map(|(_, rows, _)| rows.iter().flatten());
+    let mut usage_jobs = Jobs::among(names::MEMORY, all, matchers);
+    let is_chosen = |rows: &Vec<AnswerSeries>| rows.iter().any(|row| usage_jobs.counts(row));
     // The first says how they are usually called, where there are none.
-    let chosen = found.iter().position(|(_, counted, _)| is_there(counted)).unwrap_or(0);
-    let Some((usage, counted, storage)) = found.into_iter().nth(chosen) else {
+    let chosen = found.iter().position(|(_, rows, _)| rows.iter().any(is_chosen)).unwrap_or(0);
+    let Some((usage, [of_memory, of_cpu], of_storage)) = found.into_iter().nth(chosen) else {
         return Err(SourceError::Permanent("no label names to try".to_owned()));
     };
-    let ([memory, cpu], place) = (counted, &usage.place);
+    let read = [(&usage.memory, &of_memory), (&usage.cpu.metric, &of_cpu)];
+    if !read.iter().any(|(metric, rows)| names::has_job(metric) && is_chosen(rows)) {
+        usage_jobs = Jobs::default();
+    }
+    let jobs_of = |metric: &str| if names::has_job(metric) { usage_jobs.clone() } else { Jobs::default() };
+    let [memory, cpu] = read.map(|(metric, rows)| jobs_of(metric).containers(rows));
+    let storage = of_storage.map(|rows| jobs_of(&usage.storage).containers(&rows));
+    let storage = storage.filter(|_| memory + cpu > 0.0);
+    let place = &usage.place;
+    let metric = if memory > 0.0 { &usage.memory } else { &usage.cpu.metric };
+    // All else is asked about this job alone, since anybody may expose series in another.
+    let of_job = &matchers.clone().and_all(&jobs_of(metric).matchers());
     let absence = match (cpu > 0.0, memory > 0.0) {
         (_, true) => None,
         (true, false) => {
-            let with_cache = api.number(&count(absence::USAGE_BYTES, place, None), None).await?;
-            with_cache.map(Absence::PageCache)
+            let question = query::count_of_containers(absence::USAGE_BYTES, place, None, of_job);
+            api.number(&question, None).await?.map(Absence::PageCache)
         }
         (false, false) => Some(Absence::find(api, options, now, of_usages).await?),
     };
-    let storage = storage.filter(|_| is_there(&counted));
-    let metric = if memory > 0.0 { &usage.memory } else { &usage.cpu.metric };
-    let counted: Vec<f64> = states.iter().map(|_| next().unwrap_or_default()).collect();
-    let first = |counted: Vec<f64>| states.iter().cloned().zip(counted).find(|(_, containers)| *containers > 0.0);
-    let (mut state, mut state_ago) = (first(counted), 0);
+    let state_in = |rows: &[Vec<AnswerSeries>]| {
+        let jobs = Jobs::among(names::INFO, rows.iter().flatten(), matchers);
+        let mut counted = states.iter().zip(rows.iter().map(|rows| jobs.containers(rows)));
+        let (state, containers) = counted.find(|(_, containers)| *containers > 0.0)?;
+        let state = State { job: jobs.matchers(), ..state.clone() };
+        Some((state, containers, jobs))
+    };
+    let (mut found, mut state_ago) = (state_in(&rows.collect::<Vec<_>>()), 0);
     for ago in AWAY {
-        if state.is_some() {
+        if found.is_some() {
             break;
         }
-        let rows = api.moments(&of_states(), Some(now - ago)).await?;
-        state = first(rows.iter().map(|rows| number(rows).unwrap_or_default()).collect());
-        state_ago = state.as_ref().map_or(0, |_| ago);
+        found = state_in(&api.moments(&of_states(), Some(now - ago)).await?);
+        state_ago = found.as_ref().map_or(0, |_| ago);
     }
-    let (mut state, in_state) = state.unzip();
+    let (state, in_state, state_jobs) =
+        found.map_or_else(Default::default, |(state, containers, jobs)| (Some(state), containers, jobs));
 
     let images = wanted.usage_images();
-    let jobs_of =
-        |metric: &str, place: &ContainerLabels| query::count_of_containers_by(&jobs::LABELS, metric, place, matchers);
     let mut questions = vec![
-        jobs_of(metric, place),
-        query::steadiest(metric, place, matchers),
-        query::count_by(&LABELS, metric, place, matchers),
-        query::lasting_twins(&jobs::LABELS, metric, place, matchers),
-        query::count_of_swapped(place, matchers),
+        query::steadiest(metric, place, of_job),
+        query::count_by(&LABELS, metric, place, of_job),
+        query::lasting_twins(&jobs::LABELS, metric, place, of_job),
+        query::count_of_swapped(place, &matchers.clone().and_all(&usage_jobs.matchers())),
     ];
-    questions.extend(images.iter().map(|image| count(metric, place, Some(image))));
-    let mut of_state = Vec::new();
-    if let Some(state) = &state {
-        of_state.push(jobs_of(&state.info, &state.place));
-        of_state.push(query::created(state, matchers));
-    }
+    let with_image = |image: &String| query::count_of_containers(metric, place, Some(image), of_job);
+    questions.extend(images.iter().map(with_image));
+    let created = |state: &State| query::created(state, &matchers.clone().and_all(&state.job));
+    let mut of_state: Vec<PromQl> = state.iter().map(created).collect();
     // Queries about kube-state-metrics are about the last time that it was seen.
     let at = (state_ago > 0).then_some(now - state_ago);
     if at.is_none() {
@@ -137,7 +147,6 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     }
     let mut rows = rows.into_iter();
     let mut next = || rows.next().unwrap_or_default();
-    let usage_jobs = Jobs::among(metric, &next(), matchers);
     let steadiest = next();
     let by_label = next();
     let twins = next();
@@ -148,22 +157,11 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     // All answers are taken, also after the first that is there: those of kube-state-metrics follow.
     let usage_image = counted.collect::<Vec<_>>().into_iter().find(|(_, containers)| *containers > 0.0);
     let (usage_image, with_image) = usage_image.unzip();
-    let mut state_jobs = Jobs::default();
-    let mut created = Vec::new();
-    if let Some(state) = &mut state {
-        state_jobs = Jobs::among(&state.info, &next(), matchers);
-        state.job = state_jobs.matchers();
-        created = next();
-    }
-    let mut clusters = Clusters::among(&created, &by_label);
-    if let Some(twin) = twins.iter().find(|row| usage_jobs.counts(row)) {
+    let mut clusters = Clusters::among(&next(), &by_label);
+    if let Some(twin) = twins.iter().find(|row| jobs_of(metric).counts(row)) {
         let labels = [&place.namespace, &place.pod, &place.container]
             .map(|label| (label.as_str(), Match::Is(twin.label(label))));
-        let matchers = matchers.clone().and_all(&usage_jobs.matchers());
-        clusters.take_twins(
-            &api.moment(&query::lasting_series(metric, &labels, &matchers), None).await?,
-            &options.matchers,
-        );
+        clusters.take_twins(&api.moment(&query::lasting_series(metric, &labels, of_job), None).await?, matchers);
     }
     let scrape_seconds = scrape_seconds(api, metric, &steadiest).await?;
     let is_away = state_ago > 0 && state_ago <= WAIT_SECONDS;
@@ -189,7 +187,7 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
         cpu,
         storage,
         with_image: with_image.unwrap_or_default(),
-        in_state: in_state.unwrap_or_default(),
+        in_state,
         names,
         usage_jobs,
         state_jobs,

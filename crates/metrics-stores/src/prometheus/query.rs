@@ -396,10 +396,10 @@ impl<'a> Queries<'a> {
         selector(metric, &labels, &self.matchers.clone().and_all(&state.job))
     }
 
-    /// The user's matchers, and the job whose series count; recording rules and clouds' own metrics have no jobs.
+    /// The user's matchers, and the job whose series count.
     pub fn usage_matchers(&self, metric: &str) -> Matchers {
         let all = self.matchers.clone();
-        if metric.starts_with("container_") { all.and_all(&self.names.usage_job) } else { all }
+        if names::has_job(metric) { all.and_all(&self.names.usage_job) } else { all }
     }
 
     fn usage_labels(&self, with_image: bool) -> String {
@@ -439,11 +439,7 @@ fn selector(metric: &str, labels: &[(&str, Match<'_>)], matchers: &Matchers) -> 
 
 /// The number of containers that a metric has under these labels; asked before the names are known.
 pub fn count_of_containers(metric: &str, place: &ContainerLabels, image: Option<&str>, matchers: &Matchers) -> PromQl {
-    let mut labels = vec![(place.namespace.as_str(), PRESENT)];
-    labels.extend(containers(place));
-    labels.extend(image.map(|image| (image, PRESENT)));
-    let series = selector(metric, &labels, matchers);
-    PromQl(format!("count(max by ({}) ({series}))", place.labels()))
+    count_of_containers_by(&[], metric, place, image, matchers)
 }
 
 pub fn count_of_swapped(place: &ContainerLabels, matchers: &Matchers) -> PromQl {
@@ -457,9 +453,22 @@ pub fn count_of_pods(metric: &str, matchers: &Matchers) -> PromQl {
     PromQl(format!("count({})", selector(metric, &of_pods, matchers)))
 }
 
-pub fn count_of_containers_by(labels: &[&str], metric: &str, place: &ContainerLabels, matchers: &Matchers) -> PromQl {
-    let (by, series) = (labels.join(", "), selector(metric, &containers(place), matchers));
-    PromQl(format!("count by ({by}) (group by ({by}, {}) ({series}))", place.labels()))
+/// The same by other labels.
+pub fn count_of_containers_by(
+    by: &[&str],
+    metric: &str,
+    place: &ContainerLabels,
+    image: Option<&str>,
+    matchers: &Matchers,
+) -> PromQl {
+    let mut labels = vec![(place.namespace.as_str(), PRESENT)];
+    labels.extend(containers(place));
+    labels.extend(image.map(|image| (image, PRESENT)));
+    let (series, place) = (selector(metric, &labels, matchers), place.labels());
+    PromQl(match by.join(", ") {
+        by if by.is_empty() => format!("count(group by ({place}) ({series}))"),
+        by => format!("count by ({by}) (group by ({by}, {place}) ({series}))"),
+    })
 }
 
 /// The number of containers with series of several jobs.

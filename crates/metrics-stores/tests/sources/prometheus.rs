@@ -307,8 +307,9 @@ async fn old_label_names_and_a_missing_kube_state_metrics_are_detected() {
     assert_eq!(image.found, "only the label `image` of the usage series, 5 containers");
 }
 
-/// The text with jobs: the kubelets' and kube-state-metrics', and an exporter that claims the containers of all namespaces.
-fn with_hostile_exporter(text: &str) -> String {
+/// The text with jobs: the kubelets' and kube-state-metrics', and an exporter that claims the containers of all namespaces,
+/// under the plain labels, which Prometheus keeps if it honors them. If not, also a cluster, and more samples than the kubelets.
+fn with_hostile_exporter(text: &str, is_honored: bool) -> String {
     let mut all = String::new();
     for line in text.lines() {
         let job = match line.split_once('{') {
@@ -321,17 +322,27 @@ fn with_hostile_exporter(text: &str) -> String {
         let _ = writeln!(all, "{}", line.replacen('{', job, 1));
     }
     let forged = |metric: &str| -> String {
-        let is_of_it = |line: &&str| line.starts_with(metric) && line.contains(r#"prometheus_replica="a""#);
+        let is_of_it = |line: &&str| line.starts_with(metric) && !line.contains(r#"prometheus_replica="b""#);
         let forge = |line: &str| {
             let (series, rest) = line.split_once("} ").unwrap();
             let value = if metric.contains("info") { "1" } else { "64424509440" };
-            let series =
+            let mut series =
                 series.replacen('{', r#"{job="evil/exporter","#, 1).replace("image_spec=\"", "image_spec=\"evil/");
-            format!("{series}}} {value} {}\n", rest.split(' ').next_back().unwrap())
+            let time: i64 = rest.split(' ').next_back().unwrap().parse().unwrap();
+            if is_honored {
+                return format!("{series}}} {value} {time}\n");
+            }
+            for label in ["namespace", "pod", "container"] {
+                series = series.replace(&format!(",{label}="), &format!(",exported_{label}="));
+            }
+            let own = r#"cluster="x",namespace="evil",pod="exporter-1",container="exporter""#;
+            [10, 5, 0].map(|before| format!("{series},{own}}} {value} {}\n", time - before)).concat()
         };
         text.lines().filter(is_of_it).map(forge).collect()
     };
-    for metric in ["container_memory_working_set_bytes", "kube_pod_container_info"] {
+    let of_state = ["kube_pod_container_info", "kube_namespace_created"];
+    let metrics = ["container_memory_working_set_bytes"].into_iter().chain(of_state);
+    for metric in metrics.take(if is_honored { 2 } else { 3 }) {
         let header = format!("# TYPE {metric} gauge\n");
         assert!(all.contains(&header));
         all = all.replace(&header, &(header.clone() + &forged(metric)));
@@ -342,23 +353,29 @@ fn with_hostile_exporter(text: &str) -> String {
 #[tokio::test]
 async fn an_exporter_cannot_claim_containers_that_the_kubelets_know() {
     let cluster = Cluster::until_now(60);
-    let history = with_hostile_exporter(&cluster.open_metrics());
-    let server = start(history);
-    let mut options = options(server.url());
-    let found = read(&new_source(options.clone()), shifted(cluster.window), 3600).await;
-    data::check(&found, &cluster.expected());
+    for is_honored in [true, false] {
+        let server = start(with_hostile_exporter(&cluster.open_metrics(), is_honored));
+        let mut options = options(server.url());
+        let found = read(&new_source(options.clone()), shifted(cluster.window), 3600).await;
+        data::check(&found, &cluster.expected());
 
-    let found = findings(&options).await;
-    let found: Vec<_> = found.iter().filter(|finding| finding.subject == "scrape jobs").collect();
-    assert_eq!(found.len(), 2, "{found:?}");
-    let expected = "`container_memory_working_set_bytes` is read from job `kubelet`, and not from `evil/exporter`; ";
-    assert!(found[0].verdict == SourceVerdict::Doubtful && found[0].found.starts_with(expected), "{found:?}");
+        let found = findings(&options).await;
+        assert_eq!(of_subject(&found, "sample interval").found, "15 s; cpu is averaged over 60 s");
+        let found: Vec<_> = found.iter().filter(|finding| finding.subject == "scrape jobs").collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        let expected =
+            "`container_memory_working_set_bytes` is read from job `kubelet`, and not from `evil/exporter`; ";
+        assert!(found[0].verdict == SourceVerdict::Doubtful && found[0].found.starts_with(expected), "{found:?}");
+        if !is_honored {
+            continue;
+        }
 
-    // A user who names the jobs decides.
-    options.matchers = Matchers::from(r#"job=~"kubelet|kube-state-metrics|evil/exporter""#.to_owned());
-    let forged = read(&new_source(options), shifted(cluster.window), 3600).await;
-    let peak = forged.series.values().flatten().map(|sample| sample.value).max();
-    assert_eq!(peak, Some(64_424_509_440));
+        // A user who names the jobs decides.
+        options.matchers = Matchers::from(r#"job=~"kubelet|kube-state-metrics|evil/exporter""#.to_owned());
+        let forged = read(&new_source(options), shifted(cluster.window), 3600).await;
+        let peak = forged.series.values().flatten().map(|sample| sample.value).max();
+        assert_eq!(peak, Some(64_424_509_440));
+    }
 }
 
 fn lines(text: &str, is_kept: impl Fn(&str) -> bool) -> String {
