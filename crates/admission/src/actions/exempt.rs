@@ -9,7 +9,7 @@ pub fn by_namespace_name(request: &Request<'_>, settings: &Settings<'_>) -> bool
     any_matches(&settings.exempt.namespaces, &request.namespace)
 }
 
-/// True if the setting `exempt` covers the pod of a request, or the pods of its workload: a workload's own labels are not theirs.
+/// True if the setting `exempt` covers the pod of a request, or the pods of its workload, whose own labels are not theirs.
 pub fn pods(request: &Request<'_>, pod: &Pod<'_>, settings: &Settings<'_>) -> Result<bool, Malformed> {
     let exempt = &settings.exempt;
     if !exempt.service_accounts.is_empty() {

@@ -88,7 +88,7 @@ pub enum BoundTarget<'d> {
     ClaimTemplate(Cow<'d, str>),
 }
 
-/// The way in which a bound of a LimitRange is broken. `other`: the amount of the other requirement, if it has to change too.
+/// The way in which a bound of a LimitRange is broken. `other`: that of the other requirement, if it has to change too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LimitFault {
     NoRequestForMin { min: Quantity },

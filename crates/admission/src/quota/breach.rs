@@ -182,7 +182,7 @@ impl Excess<'_> {
 
     /// The same, with something to add about what is available.
     pub fn shortage(&self, more: &str) -> String {
-        // What is used beyond the bound is missing too.
+        // If more than the bound is used already, that is missing too.
         let missing = self.requested.plus(&self.used).minus(&self.hard);
         let [missing, available] = [(&missing, true), (&super::free(&self.hard, &self.used), false)]
             .map(|(amount, is_rounded_up)| readable(&self.name, amount, is_rounded_up));
