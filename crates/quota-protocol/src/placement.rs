@@ -14,6 +14,9 @@ const FULL: Size = Size { quotas: 32, bytes: 64 * 1024 };
 /// A ledger with more gives away its largest tree.
 const TOO_LARGE: Size = Size { quotas: 64, bytes: 128 * 1024 };
 
+/// The largest plan, about a fifth of what the API server can store.
+const MAX_BYTES: usize = 256 * 1024;
+
 /// Ledgers of trees are named `trees.1`, `trees.2` and so on: never after a tenant, whose name is not for the others.
 const PREFIX: &str = "trees.";
 
@@ -37,6 +40,28 @@ impl Size {
     fn exceeds(self, limit: Self) -> bool {
         self.quotas > limit.quotas || self.bytes > limit.bytes
     }
+}
+
+/// The problem of a plan that no ledger can have.
+pub fn excess(plan: &Plan) -> Option<String> {
+    let Size { bytes, .. } = Size::of(plan);
+    let problem =
+        || format!("the tree of quotas and its namespaces need {bytes} bytes, more than {MAX_BYTES}: split it");
+    (bytes > MAX_BYTES).then(problem)
+}
+
+/// Trees that are too large for any ledger as far as they are charged now, so that others get new plans beside them; and their
+/// problem, by quota.
+pub fn fitting(trees: Vec<Plan>, present: &BTreeMap<&str, &Plan>) -> (Vec<Plan>, BTreeMap<String, String>) {
+    let mut problems = BTreeMap::new();
+    let fitting = trees.into_iter().filter_map(|tree| {
+        let Some(problem) = excess(&tree) else { return Some(tree) };
+        let quotas: BTreeSet<&str> = tree.nodes.iter().map(|node| node.quota.as_str()).collect();
+        problems.extend(quotas.iter().map(|quota| ((*quota).to_owned(), problem.clone())));
+        let parts = present.values().map(|plan| plan.part(|_, node| quotas.contains(node.quota.as_str())));
+        parts.max_by_key(|part| part.nodes.len()).filter(|part| !part.nodes.is_empty())
+    });
+    (fitting.collect(), problems)
 }
 
 /// The plan that each ledger of trees should have. `trees` are the plans of single trees, `present` those of the ledgers that

@@ -125,15 +125,22 @@ impl Plan {
     /// The part that one namespace is charged to, if `direct` are the nodes that it is charged to directly.
     pub fn of_one(mut self, namespace: &str, direct: Vec<usize>) -> Self {
         self.namespaces = BTreeMap::from([(namespace.to_owned(), direct)]);
-        let mut kept = self.nodes_of(namespace);
-        kept.sort_unstable();
-        let place = |old: &usize| kept.binary_search(old).ok();
-        let mut at = 0..;
-        self.nodes.retain(|_| at.next().is_some_and(|at| place(&at).is_some()));
-        self.nodes.iter_mut().for_each(|node| node.parent = node.parent.as_ref().and_then(place));
-        let direct = self.namespaces.values_mut().flatten();
-        direct.for_each(|old| *old = place(old).unwrap_or(*old));
-        self
+        let kept = self.nodes_of(namespace);
+        self.part(|at, _| kept.contains(&at))
+    }
+
+    /// The part with these nodes. One without its parent is a root.
+    pub fn part(&self, keeps: impl Fn(usize, &PlanNode) -> bool) -> Self {
+        let kept = || self.nodes.iter().enumerate().filter(|(at, node)| keeps(*at, node));
+        let places: Vec<usize> = kept().map(|(at, _)| at).collect();
+        let place = |old: &usize| places.binary_search(old).ok();
+        let node =
+            |(_, node): (usize, &PlanNode)| PlanNode { parent: node.parent.as_ref().and_then(place), ..node.clone() };
+        let charged = self.namespaces.iter().filter_map(|(name, direct)| {
+            let direct: Vec<usize> = direct.iter().filter_map(place).collect();
+            (!direct.is_empty()).then(|| (name.clone(), direct))
+        });
+        Self { number: self.number, nodes: kept().map(node).collect(), namespaces: charged.collect() }
     }
 
     /// Returns true if both plans are equal except for their numbers.

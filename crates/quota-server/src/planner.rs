@@ -13,6 +13,7 @@ use crate::objects;
 use crate::replica::Replica;
 use headroom_api_server::api_client::{ApiError, revision_of};
 use headroom_api_server::event::EventType;
+use headroom_api_server::parts::locked;
 
 /// Changes within this time are put into one plan.
 const DEBOUNCE: Duration = Duration::from_millis(30);
@@ -25,8 +26,6 @@ const KEPT: Duration = Duration::from_secs(600);
 /// The time, beyond the lifetime of a request, for which a tree is still charged in the ledger that it leaves: a replica may learn late that it has
 /// another.
 const LATE: Duration = Duration::from_secs(10);
-/// The largest plan, about a fifth of what the API server can store.
-const MAX_BYTES: usize = 256 * 1024;
 
 pub async fn plan(replica: Arc<Replica>) {
     let (mut tenants, mut ledgers) = (replica.tenants.changes.subscribe(), replica.ledgers.plan_changes.subscribe());
@@ -103,6 +102,8 @@ async fn revise(replica: &Arc<Replica>, settled: &mut Settled) -> bool {
     let trees: Vec<Plan> = trees(&quotas).0.iter().map(|tree| Plan::of_tree(tree, &namespaces)).collect();
     let of_trees = views.iter().filter(|view| objects::namespace_of(&view.ledger).is_none());
     let present: BTreeMap<&str, &Plan> = of_trees.map(|view| (view.ledger.as_str(), view.plan.as_ref())).collect();
+    let (trees, too_large) = placement::fitting(trees, &present);
+    *locked(&replica.too_large) = too_large;
     let period = replica.options.request_lifetime + LATE;
     let mut plans = placement::plans(&trees, &present, &|ledger, tree| settled.has_charged(ledger, tree, period));
     plans.extend(replica.plans_of_resource_quotas());
@@ -145,11 +146,8 @@ async fn activate(
     let namespace = &replica.options.namespace;
     let path = objects::ledgers(namespace);
     let object = objects::write_plan(namespace, ledger, &plan);
-    let size = object.to_string().len();
-    if size > MAX_BYTES {
-        return Err(ApiError::Other(format!(
-            "the plan has {size} bytes, more than {MAX_BYTES}: split the tree of quotas"
-        )));
+    if let Some(problem) = placement::excess(&plan) {
+        return Err(ApiError::Other(problem));
     }
     let (begin, plan) = (State { plan: plan.number, ..State::default() }, Arc::new(plan));
     let is_replaced = is_there && !is_broken;

@@ -92,6 +92,8 @@ pub struct Replica {
     pub metrics: Arc<QuotaServerMetrics>,
     /// True if the API server was found not to enforce ResourceQuotas; none until it was probed in this term.
     pub are_resource_quotas_ours: Mutex<Option<bool>>,
+    /// The problems of quotas whose plan cannot be replaced, by name.
+    pub too_large: Mutex<BTreeMap<String, String>>,
     pub device_reads: devices::Turns,
     pub parts: Parts,
     /// The API server's time, and when it was read.
@@ -137,6 +139,7 @@ impl Replica {
             writers,
             metrics,
             are_resource_quotas_ours: Mutex::default(),
+            too_large: Mutex::default(),
             device_reads: devices::Turns::default(),
             parts,
             time: Mutex::default(),

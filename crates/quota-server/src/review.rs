@@ -14,7 +14,7 @@ use headroom_objects::kinds::labels_of;
 use headroom_quota_protocol::reservation_request::{self, RequestError, ReservationRequest};
 use headroom_quota_protocol::state::ObjectKey;
 use headroom_quota_protocol::tree::trees;
-use headroom_quota_protocol::{LedgerVerdict, OpenLedger, message};
+use headroom_quota_protocol::{LedgerVerdict, OpenLedger, Plan, message, placement};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -101,9 +101,17 @@ fn quota(replica: &Replica, request: &Request<'_>) -> Result<(), Denial> {
     let quota = quota.into_owned();
     let mut problems: Vec<String> = quota.problems().iter().map(ToString::to_string).collect();
     let mut quotas = replica.tenants.quotas();
-    let outside = quotas_outside_of_full_trees(&quotas);
-    quotas.retain(|other| other.name() != quota.name());
+    let (outside, name) = (quotas_outside_of_full_trees(&quotas), quota.name().to_owned());
+    let namespaces = replica.tenants.namespaces();
+    let excess = |quotas: &[Arc<TenantQuota<'static>>]| {
+        let trees = trees(quotas).0;
+        let tree = trees.iter().find(|tree| tree.quotas.iter().any(|(quota, _)| quota.name() == name))?;
+        placement::excess(&Plan::of_tree(tree, &namespaces))
+    };
+    let excess_before = excess(&quotas);
+    quotas.retain(|other| other.name() != name);
     quotas.push(Arc::new(quota));
+    problems.extend(excess(&quotas).filter(|_| excess_before.is_none()));
     // Whatever the newest quota is, the write that makes a tree too large is the one to be refused.
     let pushed_out = quotas_outside_of_full_trees(&quotas).into_iter().find(|(name, _)| !outside.contains_key(name));
     problems.extend(pushed_out.map(|(name, problem)| format!("spec.parent: quota {name}: {problem}")));

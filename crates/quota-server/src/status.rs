@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_api_server::event::EventType;
+use headroom_api_server::parts::locked;
 use headroom_quota_protocol::plan::PlanNode;
 use headroom_quota_protocol::tree::{ParentProblem, trees};
 use jiff::Timestamp;
@@ -80,6 +81,7 @@ async fn report_once(replica: &Replica, logged: &mut String, times: &mut Times) 
         nodes.map(move |(at, node)| (node.quota.as_str(), ChargedNode { view, usage, at, node }))
     });
     let places: HashMap<&str, ChargedNode> = places.collect();
+    let too_large = locked(&replica.too_large).clone();
     let known_quotas = replica.tenants.known_quotas();
     times.differs.retain(|name, _| known_quotas.contains_key(name));
     for (name, ParsedQuota { object, quota }) in known_quotas {
@@ -87,7 +89,8 @@ async fn report_once(replica: &Replica, logged: &mut String, times: &mut Times) 
         let problem = match &quota {
             Ok(quota) => {
                 let of_parent = parents.get(name.as_str()).map(|problem| problem.message.clone());
-                let problems: Vec<String> = quota.problems().iter().map(ToString::to_string).chain(of_parent).collect();
+                let of_tree = of_parent.into_iter().chain(too_large.get(&name).cloned());
+                let problems: Vec<String> = quota.problems().iter().map(ToString::to_string).chain(of_tree).collect();
                 problems.join("; ")
             }
             Err(problem) => problem.clone(),

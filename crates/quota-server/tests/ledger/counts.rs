@@ -58,6 +58,39 @@ async fn the_status_has_no_bounds_that_are_not_in_force() {
     assert_eq!(reasons, ["\"NotInForce\"", "\"InForce\""]);
 }
 
+/// Others in its ledger get new plans, and its own one stays in force.
+#[tokio::test(start_paused = true)]
+async fn a_tree_that_no_ledger_can_hold_stays_as_it_is() {
+    let server = bounded(&json!({"pods": HARD.to_string()}));
+    server.put(namespace("web"));
+    server.put(quota("zoo", &["web"], &json!({"pods": "1"})));
+    let replica = Running::start(&server);
+    let hard = |name: &'static str| {
+        let server = Arc::clone(&server);
+        move || quota_status(&server, name)["hard"].clone()
+    };
+    until(hard("zoo"), |hard| *hard == json!({"pods": "1"})).await;
+    let classes: Vec<String> = (0..2000).map(|at| format!("{}{at}", "class.".repeat(30))).collect();
+    let classes = json!([{"scopeName": "PriorityClass", "operator": "In", "values": classes}]);
+    let mut huge = quota("zoo", &["web"], &json!({"pods": "9"}));
+    huge["spec"]["quota"]["scopeSelector"] = json!({"matchExpressions": classes});
+    huge["metadata"]["generation"] = json!(2);
+    let problem = "the tree of quotas and its namespaces need ";
+    let response = replica.create(&huge).await;
+    assert!(response["status"]["message"].as_str().unwrap().starts_with(problem), "{response}");
+    // It may be stored while the webhook is away.
+    server.put(huge);
+    server.put(quota("team", &["shop"], &json!({"pods": "2"})));
+    until(hard("team"), |hard| *hard == json!({"pods": "2"})).await;
+    until(|| quota_status(&server, "zoo"), |status| status["conditions"][2]["status"] == "False").await;
+    let status = quota_status(&server, "zoo");
+    assert!(status["conditions"][2]["message"].as_str().unwrap().starts_with(problem), "{status}");
+    assert_eq!((&status["conditions"][0]["reason"], &status["hard"]), (&json!("NotInForce"), &json!({"pods": "1"})));
+    for (name, is_allowed) in [("a", true), ("b", false)] {
+        assert_eq!(replica.create(&pod("web", name)).await["allowed"], is_allowed);
+    }
+}
+
 /// A tenant may make his pods as large as etcd takes them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_objects_are_listed_in_small_pages() {
