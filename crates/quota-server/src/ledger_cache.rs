@@ -259,7 +259,8 @@ impl LedgerCache {
         if known.is_some_and(|known| revision < known) {
             // Only an etcd that was restored from a backup is behind what was known before it was asked.
             tracing::warn!(ledger, revision, known, "a ledger has gone back");
-            locked(&self.inner).remove(ledger);
+            // It stays until there is another one, because without a ledger nothing is bounded.
+            locked(&self.inner).views.entry(ledger.to_owned()).and_modify(|view| view.revision = 0);
         }
         if let Some(view) = self.add_state(ledger, revision, state.clone()) {
             return Ok(view);
