@@ -11,15 +11,16 @@ const QUARTER: Time = 15 * MINUTE;
 /// The least time, and samples in it, that a mean is made of.
 const LEAST: (Time, usize) = (10 * MINUTE, 5);
 
-/// The CPU usage of containers, by namespace, uid of the pod and name: at most one sample a minute, in millicores. It is kept by the process
-/// alone, so after a restart no CPU is raised for its use before it is known again.
+/// The CPU usage of containers, by namespace, uid of the pod and name: at most one sample a minute, in millicores. It is kept by
+/// the process alone, so after a restart no CPU is raised for its use before it is known again.
 #[derive(Debug, Default)]
 pub struct Recent(BTreeMap<String, BTreeMap<(String, String), Samples>>);
 
 type Samples = VecDeque<(Time, u64)>;
 
 impl Recent {
-    /// Remembers the usage of these pods in a namespace, and adds the means to it. A new pod of a StatefulSet has the name of the last.
+    /// Remembers the usage of pods in a namespace, and adds the means to it. A new pod of a StatefulSet has the name of the last,
+    /// and another uid.
     pub fn add(&mut self, namespace: &str, uids: &BTreeMap<&str, &str>, usage: &mut Usage) {
         let known = self.0.entry(namespace.to_owned()).or_default();
         for ((pod, container), used) in usage {

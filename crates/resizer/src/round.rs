@@ -222,12 +222,11 @@ fn text_in<'s>(stored: &'s Value, key: &str) -> Option<&'s str> {
 /// Returns how admission changes a resize by the API server's answer; none if its containers have the wanted sizes.
 pub fn altered(answer: &Value, wanted: impl Fn(&str) -> Option<ContainerSize>) -> Option<String> {
     items(answer, "/spec/containers").find_map(|container| {
-        let name = text(container, "/name").to_owned();
-        let (from, to) = (wanted(&name)?, size(container));
-        let (restarts, stalled_percent) = (0, None);
-        let change = match to {
+        let name = text(container, "/name");
+        let from = wanted(name)?;
+        let change = match size(container) {
             Ok(to) if to == from => return None,
-            Ok(to) => Resized { name: name.clone(), from, to, restarts, stalled_percent }.to_string(),
+            Ok(to) => Resized { name: String::new(), from, to, restarts: 0, stalled_percent: None }.to_string(),
             Err(error) => error,
         };
         Some(format!("admission changes it: {name} ({change})"))

@@ -116,7 +116,8 @@ impl RunningWorkload {
         Self { workload, object: None, pods, facts, unlearned, left_alone: None, asked: None, modes }
     }
 
-    /// Evaluates the templates of its pods, unless all of them ask to be left. Where one cannot be evaluated, its pods are only raised for what happens to them.
+    /// Evaluates the templates of its pods, unless all ask to be left. Where one cannot be evaluated, its pods are only raised for
+    /// what happens to them.
     pub fn learn(&mut self, bytes_of_rules: usize, admission: &Admission, cluster: &mut dyn ClusterReader) {
         let is_off = self.is_off();
         for owner in std::mem::take(&mut self.unlearned).into_iter().filter(|_| !is_off) {

@@ -306,18 +306,6 @@ fn a_decrease_settles_once_its_pod_is_heard_of() {
     }
 }
 
-/// The node has the room later, or the error of the runtime ends; or not.
-#[test]
-fn a_decrease_that_the_kubelet_does_not_make_is_taken_back() {
-    let (mut workload, record) = lowered();
-    workload.pods[0].kubelet = Kubelet::InProgress;
-    let stuck = NOW + 10 + Rules::default().kubelet_is_stuck_after;
-    assert_eq!(decided(&workload, &record, stuck - 1).resizes, []);
-    let back = decided(&workload, &record, stuck);
-    assert_eq!(back.resizes[0].containers[0].to, container().size);
-    assert_eq!(back.record.left_alone[0].harm.to_string(), "the kubelet cannot make the resize");
-}
-
 /// The request that takes a deferred raise back is lost, and the kubelet makes the raise.
 #[test]
 fn a_memory_limit_in_force_is_not_lowered() {
@@ -376,17 +364,19 @@ fn a_resize_that_admission_changes_is_remembered() {
     assert_eq!(after.notes[0].event.to_string(), told);
 }
 
-/// Pods that no eviction ends, as of a DaemonSet, stay on a node that never comes back.
+/// Pods that no eviction ends, as of a DaemonSet, stay on a node that never comes back; and a runtime may fail for ever.
 #[test]
-fn a_decrease_on_a_node_that_stays_away_is_taken_back() {
-    let (mut workload, record) = lowered();
-    workload.pods[0].readiness = Readiness::NotHeardOf;
-    let lost = NOW + 10 + Rules::default().kubelet_is_stuck_after;
-    assert_eq!(decided(&workload, &record, lost - 1).resizes, []);
-    let back = decided(&workload, &record, lost);
-    assert_eq!(back.resizes[0].containers[0].to, container().size);
-    workload.pods[0].containers[0].size = back.resizes[0].containers[0].to;
-    assert_eq!(decided(&workload, &back.record, lost + 10).record.changes, []);
+fn a_decrease_that_is_not_heard_of_or_not_made_is_taken_back() {
+    for (readiness, kubelet) in [(Readiness::NotHeardOf, Kubelet::Done), (Readiness::Ready, Kubelet::InProgress)] {
+        let (mut workload, record) = lowered();
+        (workload.pods[0].readiness, workload.pods[0].kubelet) = (readiness, kubelet);
+        let lost = NOW + 10 + Rules::default().kubelet_is_stuck_after;
+        assert_eq!(decided(&workload, &record, lost - 1).resizes, []);
+        let back = decided(&workload, &record, lost);
+        assert_eq!(back.resizes[0].containers[0].to, container().size);
+        workload.pods[0].containers[0].size = back.resizes[0].containers[0].to;
+        assert_eq!(decided(&workload, &back.record, lost + 10).record.changes, []);
+    }
 }
 
 /// After a decrease its node is drained, or metrics stop: nothing more is sent, and nothing is held against the workload.

@@ -85,6 +85,7 @@ fn every_naive_variant_breaks() {
         (Flaw::NoCanary, "suffers", "CANARY"),
         (Flaw::UndoneIsMadeAgain, "undone", "PERSON"),
         (Flaw::SilenceHasNoEnd, "not heard of", "END"),
+        (Flaw::LateRaiseIsNotSeen, "deferred after a kill", "LIMIT"),
     ] {
         let scenario = scenarios.iter().find(|of| of.name == name).unwrap();
         search::breaks(flaw, name, searched(scenario, flaw), property);

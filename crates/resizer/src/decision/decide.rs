@@ -232,15 +232,13 @@ impl DecisionStep<'_> {
         } else if watched_for >= self.rules.kubelet_is_stuck_after && change.direction == Direction::Up {
             self.note(pod, Event::Dropped("the kubelet has not made it yet"));
         } else {
+            let why = match (pod.readiness, pod.kubelet) {
+                (Readiness::NotHeardOf, _) => "its node is not heard of",
+                (_, Kubelet::Done) => "it has no recent usage",
+                _ => "the kubelet has not made it",
+            };
             if watched_for >= self.rules.watch {
-                self.note(
-                    pod,
-                    Event::Unsettled(match (pod.readiness, pod.kubelet) {
-                        (Readiness::NotHeardOf, _) => "its node is not heard of",
-                        (_, Kubelet::Done) => "it has no recent usage",
-                        _ => "the kubelet has not made it",
-                    }),
-                );
+                self.note(pod, Event::Unsettled(why));
             }
             self.record.changes.push(change);
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::decision::rules::DAY;
-use crate::decision::{ComputeResource, ContainerSize, Kubelet, ObservedPod, Rules, Time, Workload};
+use crate::decision::{Amounts, ComputeResource, ContainerSize, Kubelet, ObservedPod, Rules, Time, Workload};
 
 /// The state of a workload, in one small object that is changed by compare-and-swap.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -169,7 +169,7 @@ impl Record {
     }
 
     pub(crate) fn strike(&mut self, change: &PodChange, harm: &Harm, now: Time, rules: &Rules) {
-        let of_pods = self.left_alone.iter().filter(|left| left.pod.is_some()).count();
+        let of_pods = self.left_alone.iter().filter(|left| left.pod.is_some() && now < left.until).count();
         let is_of_node = matches!(harm, Harm::Deferred | Harm::Infeasible) && of_pods < rules.most_full_nodes;
         let pod = is_of_node.then(|| change.pod.clone());
         for resized in &change.containers {
@@ -301,11 +301,9 @@ impl PodChange {
 
     /// Returns true if it is a raise that took the place of a decrease, which was made by a late request.
     pub(crate) fn is_replaced(&self, pod: &ObservedPod) -> bool {
-        let is_smaller = |of: &Resized| {
-            let Some(container) = pod.container(&of.name) else { return false };
-            let is_less = |name| container.size.requests.of(name) < of.from.requests.of(name);
-            ComputeResource::ALL.into_iter().any(is_less)
-        };
+        let is_less = |now: Amounts, from: Amounts| ComputeResource::ALL.iter().any(|of| now.of(*of) < from.of(*of));
+        let is_smaller =
+            |of: &Resized| pod.container(&of.name).is_some_and(|now| is_less(now.size.requests, of.from.requests));
         self.direction == Direction::Up && self.containers.iter().any(is_smaller)
     }
 

@@ -35,6 +35,7 @@ pub enum Flaw {
     NoCanary,
     UndoneIsMadeAgain,
     SilenceHasNoEnd,
+    LateRaiseIsNotSeen,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -276,7 +277,12 @@ impl Model<'_> {
     }
 
     fn decide(&self, pods: &[PodState], record: &Record, now: Time) -> Decision {
-        let workload = self.observed(pods);
+        let mut workload = self.observed(pods);
+        for pod in workload.pods.iter_mut().filter(|_| self.flaw == Flaw::LateRaiseIsNotSeen) {
+            if record.change_of(&pod.uid).is_some_and(|change| matches!(change.phase, Phase::TakenBack { .. })) {
+                pod.kubelet = Kubelet::Deferred;
+            }
+        }
         let request = |size: &ContainerSize| size.requests.memory.unwrap_or(0);
         let mut fits = |_: &ObservedPod, change: &PodChange, others: &[PodChange]| {
             let reserved = |uid: &str, spec: u64| {
