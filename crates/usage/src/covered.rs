@@ -191,7 +191,8 @@ fn single_pods(days: &BTreeMap<u32, Observed>, resource: Resource) -> Option<Sin
     let (amount, _) = **beyond.first()?;
     let pods: BTreeSet<u32> = beyond.iter().map(|(_, pod)| *pod).collect();
     // A run may last over midnight.
-    let first_weekday = |pod: &u32| of_pod(*pod).next_back().filter(|_| of_pod(*pod).count() <= 2).map(|(age, _)| age % 7);
+    let first_weekday =
+        |pod: &u32| of_pod(*pod).next_back().filter(|_| of_pod(*pod).count() <= 2).map(|(age, _)| age % 7);
     let weekdays: BTreeSet<Option<u32>> = pods.iter().map(first_weekday).collect();
     let is_weekly = pods.len() > 1 && weekdays.len() == 1 && !weekdays.contains(&None);
     (!is_weekly).then_some(SinglePods { resource, amount, pods })
