@@ -299,16 +299,17 @@ fn print(noted: &WorkloadNotes, found: &headroom_resizer::Found, is_left: bool) 
         notes.iter().for_each(|Note { pod, event }| writeln!(page, "{workload}: pod {pod}: {event}"));
     }
     if noted.iter().all(|(_, notes)| notes.is_empty()) {
-        let none = match found.usage.is_empty() {
-            _ if is_left => {
-                "no pod is resized: after a change that was taken back or refused, containers are left alone: see `kubectl headroom resize`"
-            }
-            true => {
-                "no size can be judged: the metrics API has no recent usage of these pods (is metrics-server installed?)"
-            }
-            false => "no pod needs another size, or something keeps it from being changed: see `kubectl headroom why`",
-        };
-        writeln!(page, "{none}");
+        if is_left {
+            let left = "after a change that was taken back or refused, containers are left alone";
+            writeln!(page, "no pod is resized: {left}: see `kubectl headroom resize`");
+        }
+        if found.usage.is_empty() {
+            let none = "the metrics API has no recent usage of these pods (is metrics-server installed?)";
+            writeln!(page, "no size can be judged: {none}");
+        } else if !is_left {
+            let why = "or something keeps it from being changed: see `kubectl headroom why`";
+            writeln!(page, "no pod needs another size, {why}");
+        }
     }
     headroom_output::print(&page)
 }
