@@ -51,10 +51,8 @@ impl Rooms {
             Ok(answer) => {
                 locked(&self.0).remove(node);
                 let before = |name: &str| items(pod, "/spec/containers").find(|of| text(of, "/name") == name);
-                let wanted = |name: &str| match change.containers.iter().find(|of| of.name == name) {
-                    Some(of) => Some(of.to),
-                    None => size(before(name)?).ok(),
-                };
+                let to = |name: &str| change.containers.iter().find(|of| of.name == name).map(|of| of.to);
+                let wanted = |name: &str| to(name).or_else(|| size(before(name)?).ok());
                 round::altered(&answer, wanted).map_or(Ok(()), |why| Err(Unfit::Refused(why)))
             }
             Err(ApiError::Conflict { .. }) => Err(Unfit::Changed),

@@ -138,8 +138,7 @@ fn a_raise_that_would_change_the_class_is_told() {
     used(&mut full).amounts = amounts(80, 450);
     let decision = decided(&workload(vec![pod(full)]), &Record::default(), NOW);
     assert!(decision.resizes.is_empty());
-    let told = "a resize would not fit: the pod would get another QoS class";
-    assert_eq!(decision.notes[0].event.to_string(), told);
+    assert_eq!(decision.notes[0].event, Event::DoesNotFit("the pod would get another QoS class".to_owned()));
 }
 
 #[test]
