@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::bounds::{CheckedBound, Edge};
 use super::session::Exchange;
-use super::validation::problems_after;
 use headroom_objects::kinds::{ApiKind, items, text};
 
 /// The decision on one object. As JSON it is what `check` and `why` print, and what the page shows.
@@ -338,15 +337,6 @@ impl ObjectDecision {
                 Some(_) => Verdict::PodsBlocked,
             },
         };
-    }
-
-    /// Refuses an object that is admitted in a form that the API server, of this minor version, would not store.
-    pub fn validate(&mut self, release: Option<u16>) {
-        let problems = if self.reasons.is_empty() { problems_after(self, release) } else { Vec::new() };
-        if !problems.is_empty() {
-            self.reasons.push(RejectionReason::new(Topic::Invalid, problems));
-            self.decide();
-        }
     }
 
     /// Drops what would follow from storing the object, for one that the API server does not store.

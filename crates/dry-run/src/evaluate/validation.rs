@@ -17,7 +17,7 @@ use headroom_admission::request::kinds::PodKind;
 use headroom_admission::request::pod_totals::is_pod_level;
 use serde_json::{Map, Value};
 
-use super::object_decision::ObjectDecision;
+use super::object_decision::{ObjectDecision, RejectionReason, Topic};
 use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, items, lifecycle, metadata, text};
@@ -65,6 +65,17 @@ pub fn problems(
 pub fn problems_after(admission: &ObjectDecision, release: Option<u16>) -> Vec<String> {
     let outcome = admission.outcome();
     problems(outcome, admission.request.get("object").unwrap_or(outcome), None, release, &[])
+}
+
+impl ObjectDecision {
+    /// Refuses an object that is admitted in a form that the API server, of this minor version, would not store.
+    pub fn validate(&mut self, release: Option<u16>) {
+        let problems = if self.reasons.is_empty() { problems_after(self, release) } else { Vec::new() };
+        if !problems.is_empty() {
+            self.reasons.push(RejectionReason::new(Topic::Invalid, problems));
+            self.decide();
+        }
+    }
 }
 
 /// True for a workload that lacks what only its base has: a selector and a container with an image.
