@@ -17,6 +17,8 @@ use super::selector::{Match, Matchers};
 const CADVISOR: &str = "/metrics/cadvisor";
 /// A part of the usual name of kube-state-metrics' job.
 const STATE: &str = "kube-state-metrics";
+/// The ledger's Service, by which the chart's ServiceMonitor names the job.
+const LEDGER: &str = "headroom-ledger";
 const JOB: &str = "job";
 const PATH: &str = "metrics_path";
 /// The labels that tell jobs apart.
@@ -60,8 +62,11 @@ impl Jobs {
     fn in_order(metric: &str, mut jobs: Vec<Job>) -> Self {
         jobs.sort_by(|one, other| {
             let is_usual = |job: &Job| {
-                let is_state = metric.starts_with("kube_");
-                Reverse(if is_state { job.name.contains(STATE) } else { job.path == CADVISOR })
+                Reverse(match metric.split('_').next() {
+                    Some("kube") => job.name.contains(STATE),
+                    Some("headroom") => job.name.contains(LEDGER),
+                    _ => job.path == CADVISOR,
+                })
             };
             let by_size = other.containers.total_cmp(&one.containers);
             is_usual(one).cmp(&is_usual(other)).then(by_size).then_with(|| one.name.cmp(&other.name))
@@ -125,6 +130,8 @@ mod tests {
         check(&[("kubelet", "", 50.0), ("kube-state-metrics", "", 2.0)], r#"job="kubelet""#);
         let state = [("a", "", 50.0), ("prom-kube-state-metrics", "", 50.0)];
         check_of("kube_pod_container_info", &state, r#"job="prom-kube-state-metrics""#);
+        let ledgers = [("evil/exporter", "", 9.0), ("headroom-ledger", "", 2.0)];
+        check_of("headroom_tenantquota", &ledgers, r#"job="headroom-ledger""#);
         let both = [("kubelet", "/metrics/resource", 50.0), ("kubelet", CADVISOR, 50.0)];
         check(&both, r#"job="kubelet",metrics_path="/metrics/cadvisor""#);
         check(&[("a\"b", "", 2.0), ("", "", 1.0)], r#"job="a\"b""#);

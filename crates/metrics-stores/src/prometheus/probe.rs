@@ -75,7 +75,7 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     let now = number(&next()).map(|time| time.floor() as i64);
     let now = now.ok_or_else(|| SourceError::Permanent(format!("`{}` does not report its time", api.http.name())))?;
     let metrics_ql = number(&next()).is_some();
-    let mut found: Vec<(UsageNames, [Vec<AnswerSeries>; 2], Option<Vec<AnswerSeries>>)> = Vec::new();
+    let mut found = Vec::new();
     for usage in usages.clone() {
         found.push((usage, [next(), next()], options.ephemeral_storage.then(&mut next)));
     }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use headroom_usage::sample::Resource;
 
 use super::answer::NUMBER;
+use super::jobs;
 use super::names::{self, ContainerLabels, Cpu, INIT_INFO, Names, State};
 use super::selector::{Match, Matchers, PRESENT, Selector};
 use crate::cluster_id::KUBE_SYSTEM;
@@ -24,6 +25,10 @@ pub const ENDS: [&str; 3] = [
     "kube_pod_init_container_status_last_terminated_reason",
     "kube_pod_container_status_terminated_reason",
 ];
+
+/// The ledger's usage of TenantQuotas.
+pub const TENANT_QUOTA: &str = "headroom_tenantquota";
+const USED: [(&str, Match<'static>); 1] = [("type", Match::Is("used"))];
 
 /// The label with the name of a pod's CronJob.
 const JOB: &str = "headroom_job";
@@ -341,24 +346,29 @@ impl<'a> Queries<'a> {
     /// The growth of the usage of ResourceQuotas per second, by its regression line over a week. A quota younger than
     /// a day has no answer.
     pub fn quota_growth(&self) -> PromQl {
-        let used = selector("kube_resourcequota", &[("type", Match::Is("used"))], self.matchers);
+        let used = self.used_of_quotas();
         PromQl(format!("deriv({used}[7d]) and {used} offset 1d"))
     }
 
     /// The same of TenantQuotas. Only the leading replica of the ledger has their usage, so that of the leaders of the week is
     /// put together first.
-    pub fn tenant_quota_growth(&self) -> PromQl {
-        let used = selector("headroom_tenantquota", &[("type", Match::Is("used"))], self.matchers);
+    pub fn tenant_quota_growth(&self, ledger: &Matchers) -> PromQl {
+        let used = used_of_tenants(&self.matchers.clone().and_all(ledger));
         let by = "max by (quota, resource)";
         PromQl(format!("deriv(({by} ({used}))[7d:1h]) and {by} ({used} offset 1d)"))
     }
 
     /// The most that was used of ResourceQuotas within 30 days, and of TenantQuotas.
-    pub fn quota_peaks(&self) -> [PromQl; 2] {
-        let used = |metric: &str| selector(metric, &[("type", Match::Is("used"))], self.matchers);
-        let (of_namespace, of_tenants) = (used("kube_resourcequota"), used("headroom_tenantquota"));
+    pub fn quota_peaks(&self, ledger: &Matchers) -> [PromQl; 2] {
+        let (of_namespace, of_tenants) =
+            (self.used_of_quotas(), used_of_tenants(&self.matchers.clone().and_all(ledger)));
         let of_tenants = format!("max_over_time((max by (quota, resource) ({of_tenants}))[30d:1h])");
         [PromQl(format!("max_over_time({of_namespace}[30d])")), PromQl(of_tenants)]
+    }
+
+    fn used_of_quotas(&self) -> Selector {
+        let job = self.names.state.as_ref().map(|state| state.job.clone()).unwrap_or_default();
+        selector("kube_resourcequota", &USED, &self.matchers.clone().and_all(&job))
     }
 
     /// The requests of the pods of each of these namespaces that had not ended, and the number of those, without a resource: the
@@ -445,6 +455,16 @@ pub fn count_of_containers(metric: &str, place: &ContainerLabels, image: Option<
 pub fn count_of_swapped(place: &ContainerLabels, matchers: &Matchers) -> PromQl {
     let series = selector(names::SWAP, &containers(place), matchers);
     PromQl(format!("count(max by ({}) ({series}) > 0)", place.labels()))
+}
+
+fn used_of_tenants(matchers: &Matchers) -> Selector {
+    selector(TENANT_QUOTA, &USED, matchers)
+}
+
+/// The series of TenantQuotas within a day, by job.
+pub fn tenant_quotas_by_job(matchers: &Matchers) -> PromQl {
+    let used = used_of_tenants(matchers);
+    PromQl(format!("count by ({}) (last_over_time({used}[1d]))", jobs::LABELS.join(", ")))
 }
 
 /// The number of series of pods, which name no container.

@@ -269,7 +269,8 @@ impl StoreReading<'_> {
             outage_since: reader.outage_since.and_then(moment),
             is_partial: is_partial || reader.outage_since.is_some(),
         };
-        let past = past_of_quotas(&reader, self.namespaces, self.usage.quotas).await.unwrap_or_else(|problem| {
+        let past = past_of_quotas(&reader, self.namespaces, self.usage.quotas, &mut notes).await;
+        let past = past.unwrap_or_else(|problem| {
             notes.push(format!("no peaks and trends of quotas: {problem}"));
             Vec::new()
         });
@@ -293,14 +294,22 @@ async fn past_of_quotas(
     reader: &StoreReader,
     namespaces: &[String],
     wanted: PastOfQuotas,
+    notes: &mut Vec<String>,
 ) -> Result<Vec<Past>, SourceError> {
     let (queries, mut found) = (reader.queries(), Vec::new());
-    let [of_namespace, of_tenants] = queries.quota_peaks();
+    let jobs = reader.ledger_jobs().await?;
+    let others: Vec<_> = jobs.others().map(|job| job.name.as_str()).collect();
+    if !others.is_empty() {
+        let (job, others) = (jobs.name(), others.join("`, `"));
+        notes.push(format!("TenantQuotas: their past is read from job `{job}`, and not from `{others}`"));
+    }
+    let ledger = jobs.matchers();
+    let [of_namespace, of_tenants] = queries.quota_peaks(&ledger);
     for (question, name, is_peak) in [
         (of_namespace, "resourcequota", true),
         (queries.quota_growth(), "resourcequota", false),
         (of_tenants, "quota", true),
-        (queries.tenant_quota_growth(), "quota", false),
+        (queries.tenant_quota_growth(&ledger), "quota", false),
     ] {
         let is_wanted = wanted == PastOfQuotas::All || wanted == PastOfQuotas::Growth && !is_peak;
         for row in if is_wanted { reader.api.moment(&question, None).await? } else { Vec::new() } {

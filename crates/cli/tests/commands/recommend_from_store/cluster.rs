@@ -92,9 +92,12 @@ fn add_state(history: &mut OpenMetrics) {
     }
     // Two replicas of the ledger led after each other.
     for (pod, span) in [("ledger-0", (0, 50)), ("ledger-1", (50, 100))] {
-        let quota = format!(r#"pod="{pod}",quota="commerce",resource="requests.cpu",type="used""#);
+        let quota =
+            format!(r#"pod="{pod}",job="headroom-ledger",quota="commerce",resource="requests.cpu",type="used""#);
         history.add("headroom_tenantquota", &quota, times(span).map(|time| (time, 10.0 + 2.0 * days(time))));
     }
+    let forged = r#"job="evil/exporter",quota="commerce",resource="requests.cpu",type="used""#;
+    history.add("headroom_tenantquota", forged, times((0, 100)).map(|time| (time, 900.0)));
 }
 
 fn times(span: (i64, i64)) -> impl Iterator<Item = i64> {

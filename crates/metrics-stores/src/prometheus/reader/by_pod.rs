@@ -8,8 +8,9 @@ use headroom_usage::sample::{Resource, Sample, Window};
 
 use super::{ContainerRef, StoreReader};
 use crate::SourceError;
+use crate::prometheus::jobs::Jobs;
 use crate::prometheus::names::State;
-use crate::prometheus::query::{ENDS, Queries};
+use crate::prometheus::query::{self, ENDS, Queries, TENANT_QUOTA};
 use crate::prometheus::selector::{Match, Matchers, PRESENT, Selector};
 
 const HOUR: i64 = 3_600;
@@ -137,6 +138,12 @@ impl StoreReader {
         let mut add = |container, _, rise: f64| *found.entry(container).or_default() += rise.round().max(0.0) as u64;
         self.daily(&self.queries().kernel_kills(namespaces), window, &mut add).await?;
         Ok(found)
+    }
+
+    /// The jobs that expose the usage of TenantQuotas. The first is the ledger's.
+    pub async fn ledger_jobs(&self) -> Result<Jobs, SourceError> {
+        let rows = self.api.moment(&query::tenant_quotas_by_job(&self.matchers), None).await?;
+        Ok(Jobs::among(TENANT_QUOTA, &rows, &self.matchers))
     }
 
     pub async fn objects(&self, namespaces: &[&str], window: Window) -> Result<OwnersAndKills, SourceError> {
