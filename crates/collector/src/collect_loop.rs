@@ -101,6 +101,16 @@ impl RoundError {
             _ => None,
         }
     }
+
+    /// True if another collector writes.
+    fn is_standby(&self) -> bool {
+        matches!(self, Self::Cluster(ClusterError::NotOurTurn { .. }))
+    }
+
+    /// True if the store fails until it is opened again, because its database takes nothing more once the disk has failed.
+    fn is_for_good(&self) -> bool {
+        matches!(self.of_store(), Some(StoreError::Full { .. } | StoreError::Unusable { .. }))
+    }
 }
 
 impl Rounds {
@@ -118,7 +128,7 @@ impl Rounds {
         parts.run("collecting", LONGEST, &stop, async move { self.every(interval).await })
     }
 
-    /// Logs failures and retries them. A damaged store is replaced.
+    /// Logs failures and retries them. A damaged store is replaced; with one that cannot be used any more, this part ends.
     async fn every(&mut self, interval: Duration) {
         let step = match &self.feed {
             // A source without a past is read every step, between publications too.
@@ -137,14 +147,22 @@ impl Rounds {
         let mut next_round = Instant::now();
         let mut next_publication = next_round;
         let mut is_identified = false;
+        let mut is_published = false;
         while !self.stop.is_cancelled() {
             let is_publication = Instant::now() >= next_publication;
-            let done = match is_publication || !is_identified {
+            let is_round = is_publication || !is_identified;
+            let done = match is_round {
                 true => self.round(&mut is_identified).await,
                 false => self.read().await.and_then(unread),
             };
-            let is_standing_by = matches!(done, Err(RoundError::Cluster(ClusterError::NotOurTurn { .. })));
-            self.metrics.ran(clock::now(), done.is_ok() || is_standing_by);
+            let is_standing_by = done.as_ref().is_err_and(RoundError::is_standby);
+            let is_done = done.is_ok() || is_standing_by;
+            self.metrics.ran(is_done);
+            // What is read between two publications helps nobody while none succeeds.
+            is_published = if is_round { is_done } else { is_published };
+            if is_done && is_published {
+                self.metrics.last_success.set(clock::now());
+            }
             if let Err(error) = &done
                 && let Some(damaged @ StoreError::Damaged { .. }) = error.of_store()
             {
@@ -158,10 +176,14 @@ impl Rounds {
                     Err(error) => tracing::error!("{error}"),
                 }
             }
+            let is_unusable = done.as_ref().is_err_and(RoundError::is_for_good);
             match done {
                 Err(error) if is_standing_by => tracing::info!("standing by: {error}"),
                 Err(error) => tracing::error!("{error}"),
                 Ok(()) => {}
+            }
+            if is_unusable {
+                break;
             }
             if is_publication {
                 next_publication = following(next_publication, interval);
@@ -172,7 +194,9 @@ impl Rounds {
                     () = tokio::time::sleep_until(next_round.min(Instant::now() + TICK)) => {}
                     () = self.stop.cancelled() => {}
                     restricted = restrictions.changed(), if next_restrictions <= Instant::now() => {
-                        self.update_quarters(Some(restricted)).await;
+                        if !self.update_quarters(Some(restricted)).await {
+                            restrictions.take_again();
+                        }
                         next_restrictions = Instant::now() + RESTRICTIONS_INTERVAL;
                     }
                 }
@@ -281,21 +305,26 @@ impl Rounds {
             .ok()
     }
 
-    /// Updates the quarters between publications. Publishing reports the errors.
-    async fn update_quarters(&self, restricted: Option<RestrictedNamespaces>) {
-        let (Feed::Source(source), Destination::Cluster(cluster)) = (&self.feed, &self.destination) else { return };
-        let Ok(now) = source.now().await else { return };
+    /// Updates the quarters between publications. Publishing reports the errors. False if that should be tried again.
+    async fn update_quarters(&self, restricted: Option<RestrictedNamespaces>) -> bool {
+        let (Feed::Source(source), Destination::Cluster(cluster)) = (&self.feed, &self.destination) else {
+            return true;
+        };
+        // The source may be away for longer than a choice can wait.
+        let now = source.now().await.ok().or_else(|| self.store.planned().ok().flatten());
         // Earlier than every later publication.
-        let Some(collected_at) = Timestamp::from_unix_seconds(now - DAY) else { return };
+        let Some(collected_at) = now.and_then(|now| Timestamp::from_unix_seconds(now - DAY)) else { return false };
         let update = async {
             self.take_turn().await?;
             Ok::<_, RoundError>(
                 self.publisher(&self.pooling, restricted.as_ref()).update_quarters(cluster, collected_at).await?,
             )
         };
-        if let Some(Err(error)) = self.stop.run_until_cancelled(update).await {
+        let updated = self.stop.run_until_cancelled(update).await;
+        if let Some(Err(error)) = &updated {
             tracing::info!("quarters are not updated: {error}");
         }
+        !matches!(&updated, Some(Err(error)) if !error.is_standby())
     }
 
     fn publisher<'a>(&'a self, pooling: &'a Pooling, restricted: Option<&'a RestrictedNamespaces>) -> Publisher<'a> {
@@ -335,9 +364,9 @@ impl Rounds {
 
     async fn take_turn(&self) -> Result<(), RoundError> {
         let Some(lease) = &self.lease else { return Ok(()) };
-        let turn = lease.take().await.map_err(|error| lease_error(error, &self.namespace))?;
-        self.metrics.leads.set((turn == Turn::Ours).into());
-        match turn {
+        let turn = lease.take().await;
+        self.metrics.leads.set(lease.is_ours().into());
+        match turn.map_err(|error| lease_error(error, &self.namespace))? {
             Turn::Ours => Ok(()),
             Turn::Theirs { holder, renewed } => {
                 let renewed = renewed.map_or_else(|| "an unknown time".to_owned(), |renewed| renewed.to_string());

@@ -20,19 +20,22 @@ fn a_full_disk_is_named_and_overcome() {
     let calm = folder.path().join("calm");
     assert!(import(&csv, &calm).spawn().unwrap().wait().unwrap().success());
     // A file size limit fails like a full disk, in the middle of a write. In units of 1 KiB, or 512 B.
-    let full = folder.path().join("full");
-    let mut limited = Command::new("sh");
-    limited.arg("-c").arg(r#"trap "" XFSZ; ulimit -f 1200; exec "$0" "$@""#);
-    let inner = import(&csv, &full);
-    limited.arg(inner.get_program()).args(inner.get_args());
-    let output = limited.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success());
-    assert!(said.contains("error: cannot write the store") && said.contains("make room"), "{said}");
-    assert!(!said.contains("panicked"), "{said}");
-    // With enough space, the next run continues.
-    assert!(import(&csv, &full).spawn().unwrap().wait().unwrap().success());
-    assert!(read_folder(&full) == read_folder(&calm));
+    // One that runs for ever ends, too, since its database would take nothing more, however much room there is.
+    for every in [&[][..], &["--every", "1h"]] {
+        let mut limited = Command::new("sh");
+        limited.arg("-c").arg(r#"trap "" XFSZ; ulimit -f 1200; exec timeout 60 "$0" "$@""#);
+        let full = folder.path().join(format!("full-{}", every.len()));
+        let inner = import(&csv, &full);
+        limited.arg(inner.get_program()).args(inner.get_args()).args(every);
+        let output = limited.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("cannot write the store") && said.contains("make room"), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+        // With enough space, the next run continues.
+        assert!(import(&csv, &full).spawn().unwrap().wait().unwrap().success());
+        assert!(read_folder(&full) == read_folder(&calm));
+    }
 }
 
 fn import(csv: &Path, output: &Path) -> Command {

@@ -45,6 +45,11 @@ impl Restrictions {
         Self(watch::channel(BTreeSet::new()).1)
     }
 
+    /// Lets [`Self::changed`] return them once more.
+    pub fn take_again(&mut self) {
+        self.0.mark_changed();
+    }
+
     /// Waits until they differ from those that were returned last.
     pub async fn changed(&mut self) -> RestrictedNamespaces {
         if self.0.changed().await.is_err() {

@@ -359,13 +359,16 @@ async fn a_damaged_store_is_replaced_and_filled_again() {
 async fn a_namespace_that_turns_estimates_off_is_listed_before_the_next_round() {
     let server = ApiServer::new("1");
     let folder = tempfile::tempdir().unwrap();
-    let rounds = rounds(&server, folder.path(), Scripted::new(three_workloads())).await;
+    let source = Scripted::new(three_workloads());
+    let is_away = source.is_away.clone();
+    let rounds = rounds(&server, folder.path(), source).await;
     let stop = rounds.stop.clone();
     let running = rounds.start(Duration::from_secs(3600));
     // Each of the two images has its pool in all quarters.
     let is_published = || server.histories().values().filter(|text| text.contains("own")).count() == 8;
     wait_for(&server, "a publication", &is_published).await;
     let histories = server.histories();
+    is_away.store(true, Ordering::Relaxed);
     server.put_all("Namespace", [json!({"name": "lab", "labels": {"headroom.dev/estimates": "never"}})]);
     wait_for(&server, "the label", &|| with_lab(&server) == QUARTERS / 4).await;
     assert!(server.histories() == histories, "histories changed");

@@ -10,6 +10,7 @@ use headroom_collector::publish::cluster::{ClusterError, ProfileCluster};
 use headroom_collector::publish::lease::{lease, lease_error};
 use headroom_collector::publish::{Destination, PublishError};
 use headroom_fixtures::api_server::{Outcome, status};
+use headroom_metrics_stores::Reach;
 use serde_json::json;
 
 use crate::api_server::{ApiServer, LEASE};
@@ -170,4 +171,25 @@ async fn a_collector_ends_with_each_of_its_parts() {
         parts.disturb(name, false);
         assert_eq!(tokio::time::timeout(Duration::from_secs(10), parts.failed()).await.unwrap(), name);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reading_is_no_success_while_nothing_can_be_published() {
+    let (server, folder) = (ApiServer::new("1"), tempfile::tempdir().unwrap());
+    let source = Scripted { reach: Reach::Present, step_seconds: 1, ..Scripted::new(three_workloads()) };
+    let mut rounds = rounds(&server, folder.path(), source).await;
+    let (api, metrics, stop) = (server.start().await.api, rounds.metrics.clone(), rounds.stop.clone());
+    rounds.lease = Some(lease(api, "headroom", rounds.store.id(), FAST, &metrics.parts));
+    server.fail(|request| request.path.contains("/leases").then(|| status(403, "leases is forbidden")));
+    let running = rounds.start(Duration::from_secs(3600));
+    let begun = Instant::now();
+    while !metrics.to_string().contains("runs_total{result=\"done\"} 2\n") {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{metrics}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let text = metrics.to_string();
+    assert!(text.contains("_runs_total{result=\"failed\"} 1\n") && text.contains("_leads 0\n"), "{text}");
+    assert!(text.contains("_last_success_timestamp_seconds 0\n"), "{text}");
+    stop.cancel();
+    running.await.unwrap();
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -58,6 +59,9 @@ pub struct Scripted {
     /// The current and the highest number of concurrent reads.
     pub under_way: Mutex<(u32, u32)>,
     pub reads: Mutex<Vec<(String, Window)>>,
+    pub step_seconds: u32,
+    /// It does not tell its time.
+    pub is_away: Arc<AtomicBool>,
 }
 
 impl Scripted {
@@ -75,6 +79,8 @@ impl Scripted {
             failed: Mutex::default(),
             under_way: Mutex::default(),
             reads: Mutex::default(),
+            step_seconds: STEP as u32,
+            is_away: Arc::default(),
         }
     }
 
@@ -92,6 +98,9 @@ impl Source for Scripted {
     }
 
     async fn now(&self) -> Result<i64, SourceError> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Err(SourceError::Temporary("connection refused".to_owned()));
+        }
         Ok(self.now)
     }
 
@@ -147,7 +156,7 @@ impl Source for Scripted {
     }
 
     fn step_seconds(&self) -> u32 {
-        STEP as u32
+        self.step_seconds
     }
 
     fn namespaces_at_once(&self) -> usize {
