@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
+use headroom_api_server::clock;
 use headroom_api_server::metric_registry::set;
 use headroom_metrics_stores::cluster_id::ClusterId;
 use headroom_metrics_stores::paced::{UsageSlice, read_all, within};
@@ -103,6 +104,11 @@ impl BackfillRun<'_> {
     pub async fn look(&self) -> Result<BackfillOutcome, RunError> {
         let mut outcome = BackfillOutcome::default();
         let Some(now) = self.asked(|| self.source.now()).await? else { return Ok(stopped(outcome)) };
+        // Once that is noted as read, nothing is until then.
+        if now > clock::now().saturating_add(DAY) {
+            let text = "its clock is more than a day ahead of this one: nothing is read until they agree";
+            return Err(SourceError::Temporary(text.to_owned()).into());
+        }
         let from = now.div_euclid(self.step()) * self.step();
         let window = Window { from, to: from + self.step() };
         if self.store.planned()?.is_some_and(|planned| planned > from) {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
+use headroom_api_server::clock;
 use headroom_collector::read_limits::{Pace, SAMPLE_DELAY};
 use headroom_collector::store::Store;
 use headroom_fixtures::process::kill_repeatedly;
@@ -161,6 +162,10 @@ async fn current_usage_is_read_once_per_step() {
     let mut source = Scripted { reach: Reach::Present, ..Scripted::new(three_workloads()) };
     source.workloads[2].to = NOW + DAY;
     for seconds in [0, 10, 59, 60, 61, 180] {
+        // Now and then, a wrong time.
+        source.now = clock::now() + 40 * DAY;
+        let refused = collect(&source, &store, &CancellationToken::new()).await.unwrap_err();
+        assert!(refused.to_string().contains("a day ahead"), "{refused}");
         source.now = NOW + seconds;
         collect(&source, &store, &CancellationToken::new()).await.unwrap();
     }
