@@ -297,9 +297,12 @@ async fn past_of_quotas(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Past>, SourceError> {
     let (queries, mut found) = (reader.queries(), Vec::new());
+    if wanted == PastOfQuotas::None {
+        return Ok(found);
+    }
     let jobs = reader.ledger_jobs().await?;
     let others: Vec<_> = jobs.others().map(|job| job.name.as_str()).collect();
-    if !others.is_empty() {
+    if wanted == PastOfQuotas::All && !others.is_empty() {
         let (job, others) = (jobs.name(), others.join("`, `"));
         notes.push(format!("TenantQuotas: their past is read from job `{job}`, and not from `{others}`"));
     }
