@@ -329,7 +329,7 @@ fn with_hostile_exporter(text: &str, is_honored: bool) -> String {
             let mut series =
                 series.replacen('{', r#"{job="evil/exporter","#, 1).replace("image_spec=\"", "image_spec=\"evil/");
             let time: i64 = rest.split(' ').next_back().unwrap().parse().unwrap();
-            if is_honored {
+            if is_honored || metric.contains("created") {
                 return format!("{series}}} {value} {time}\n");
             }
             for label in ["namespace", "pod", "container"] {
