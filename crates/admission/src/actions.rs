@@ -109,16 +109,9 @@ impl Actions {
             && exempt::pods(request, pod, settings)?
         {
             // The workload itself is counted nevertheless.
-            let counted = Self {
-                limits: Mode::Off,
-                pods: Mode::Off,
-                rollout: None,
-                is_defaulted: false,
-                is_estimated: false,
-                may_change: false,
-                ..actions
-            };
-            return Ok((kind == RequestKind::Workload && !counted.is_off()).then_some((counted, None)));
+            (actions.limits, actions.pods, actions.rollout) = (Mode::Off, Mode::Off, None);
+            (actions.is_defaulted, actions.is_estimated, actions.may_change) = (false, false, false);
+            return Ok((kind == RequestKind::Workload && !actions.is_off()).then_some((actions, None)));
         }
         // If the pod cannot use an estimate, nothing is read for one. If the ranges are read anyway, this is decided
         // later, when they are known.

@@ -74,16 +74,11 @@ fn workload(kind: &str, fields: &Map<String, Value>) -> Value {
     }
     let resources = spec.remove("resources").unwrap_or(resources);
     let container = spec.remove("container").unwrap_or_else(|| json!({"name": "web", "resources": resources}));
-    let labels = spec.remove("podLabels");
-    let pod = spec.remove("pod");
+    let mut template = json!({"metadata": {"labels": spec.remove("podLabels")}, "spec": spec.remove("pod")});
+    template["spec"]["containers"] = json!([container]);
     let mut spec = Value::Object(spec);
     let of_job = if kind == "CronJob" { "/jobTemplate/spec" } else { "" };
-    spec.pointer_mut(of_job).unwrap()["template"] =
-        json!({"metadata": {"labels": labels}, "spec": {"containers": [container]}});
-    if let Some(Value::Object(pod)) = pod {
-        let spec = spec.pointer_mut(&format!("{of_job}/template/spec"));
-        spec.unwrap().as_object_mut().unwrap().extend(pod);
-    }
+    spec.pointer_mut(of_job).unwrap()["template"] = template;
     json!({"kind": kind, "metadata": metadata, "spec": spec})
 }
 
