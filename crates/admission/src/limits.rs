@@ -246,9 +246,8 @@ fn breaking<'d, M: Bounded<'d>>(
     order: [Requirement; 2],
     breaks: impl Fn(&Quantity) -> bool,
 ) -> Option<(Requirement, Quantity, Option<Quantity>)> {
-    let amounts =
-        order.into_iter().filter_map(|requirement| Some((requirement, subject.amount(requirement, resource)?)));
-    let mut broken = amounts.filter(|(_, amount)| breaks(amount));
+    let broken = |requirement| Some((requirement, subject.amount(requirement, resource).filter(|of| breaks(of))?));
+    let mut broken = order.into_iter().filter_map(broken);
     let (requirement, found) = broken.next()?;
     let other = broken.next().filter(|(requirement, _)| !subject.is_copied(*requirement, resource));
     Some((requirement, found.clone(), other.map(|(_, other)| other.clone())))

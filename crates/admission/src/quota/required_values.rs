@@ -93,11 +93,8 @@ impl<'a, 'd> RequiredValues<'a, 'd> {
                 Role::Sidecar => peak.is_none_or(|peak| place < peak),
                 Role::Main => peak.is_none(),
             };
-            if !is_charged {
-                continue;
-            }
-            let Some(value) = container.resources.of(*requirement).get(resource) else { continue };
-            if !value.origin.is_authored() {
+            let value = container.resources.of(*requirement).get(resource);
+            if let Some(value) = value.filter(|value| is_charged && !value.origin.is_authored()) {
                 origins.add_with(|| {
                     format!("{} of {} {}: {}", value.quantity, container.role.noun(), container.name, value.origin)
                 });

@@ -3,6 +3,8 @@
 //! LimitRanges and quotas start from this total, but quotas also add the pod overhead, and count a pod that is being
 //! resized by the most it may hold.
 
+use std::cmp::Reverse;
+
 use super::pod::{Pod, Role};
 use super::resize;
 use super::total::total;
@@ -23,21 +25,16 @@ fn of_some<'d>(pod: &Pod<'d>, requirement: Requirement, is_wanted: &dyn Fn(&str)
 
 /// The place of the init container during which a pod has more of a resource than later, if there is one.
 pub fn peak_at_start(pod: &Pod<'_>, requirement: Requirement, resource: &str) -> Option<usize> {
-    let (mut later, mut sidecars) = (Quantity::ZERO, Quantity::ZERO);
-    let mut peak: Option<(usize, Quantity)> = None;
+    let (mut main, mut sidecars, mut peak) = (Quantity::ZERO, Quantity::ZERO, None::<(Quantity, Reverse<usize>)>);
     for (place, container) in pod.containers.iter().enumerate() {
         let Some(amount) = container.resources.quantity(requirement, resource) else { continue };
-        let with_sidecars = sidecars.plus(amount);
         match container.role {
-            Role::Init if peak.as_ref().is_none_or(|(_, most)| *most < with_sidecars) => {
-                peak = Some((place, with_sidecars));
-            }
-            Role::Init => continue,
-            Role::Main => later = later.plus(amount),
-            Role::Sidecar => (later, sidecars) = (later.plus(amount), with_sidecars),
+            Role::Main => main = main.plus(amount),
+            Role::Sidecar => sidecars = sidecars.plus(amount),
+            Role::Init => peak = peak.max(Some((sidecars.plus(amount), Reverse(place)))),
         }
     }
-    peak.filter(|(_, most)| *most > later).map(|(place, _)| place)
+    peak.filter(|(most, _)| *most > main.plus(&sidecars)).map(|(_, Reverse(place))| place)
 }
 
 /// The total as LimitRanges of type Pod see it: pod-level cpu and memory replace the sum. Only for the wanted names,
