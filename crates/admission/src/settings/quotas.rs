@@ -55,14 +55,12 @@ impl<'d> QuotaSettings<'d> {
             tenant_quotas: section.flag("tenantQuotas", default.tenant_quotas),
             limited_resources: section.sections("limitedResources", LimitedResource::read),
         };
-        section.unused_if_off(
-            mode,
-            &[
-                ("tenantQuotas", read.tenant_quotas),
-                ("limitedResources", !read.limited_resources.is_empty()),
-                ("freshness", read.is_live),
-            ],
-        );
+        let made = [
+            ("tenantQuotas", read.tenant_quotas),
+            ("limitedResources", !read.limited_resources.is_empty()),
+            ("freshness", read.is_live),
+        ];
+        section.unused_if_off(mode, &made);
         if read.tenant_quotas && workload_mode == Mode::Off && mode != Mode::Off {
             section
                 .problem("tenantQuotas", "is `true`, but `workloadMode` is `off`: choose `warn` or `enforce` for it");
@@ -77,7 +75,10 @@ impl<'d> LimitedResource<'d> {
             api_group: section.string("apiGroup").unwrap_or_default(),
             resource: section.string("resource").unwrap_or_default(),
             match_contains: section.strings("matchContains"),
-            match_scopes: section.sections("matchScopes", read_scope),
+            match_scopes: section.sections("matchScopes", |scope| {
+                let key = scope.word("scopeName", &SCOPES.map(|(scope, _)| scope));
+                scope.requirement(key)
+            }),
         };
         if read.resource.is_empty() {
             section.problem("resource", "is missing: name a resource in the plural, such as `pods`");
@@ -87,11 +88,6 @@ impl<'d> LimitedResource<'d> {
         }
         read
     }
-}
-
-fn read_scope<'d>(section: &mut SettingsReader<'_, 'd>) -> Requirement<'d> {
-    let key = section.word("scopeName", &SCOPES.map(|(scope, _)| scope));
-    section.requirement(key)
 }
 
 impl<'d> SettingsReader<'_, 'd> {
