@@ -23,7 +23,8 @@ impl Run {
         let kind = self.cluster.kind(api_version, kind);
         let target = self.cluster.get((api_version, &kind.kind, Some(namespace)), name).map_err(String::from);
         let target = target.and_then(|target| target.ok_or_else(|| format!("there is no {}", kind.object_name(name))));
-        let target = target.map_err(|why| Some(format!("{field} is not checked against the quotas: {why}")))?;
+        let mut target = target.map_err(|why| Some(format!("{field} is not checked against the quotas: {why}")))?;
+        self.set_classes(&mut target);
         if target.pointer("/spec/replicas").and_then(Value::as_u64) >= Some(most) {
             return Ok(Vec::new());
         }
