@@ -98,15 +98,10 @@ impl Run {
             for name in names.filter(|name| !name.is_empty()) {
                 let mut problem = format!("there is no ResourceClaimTemplate {name}");
                 let found = VERSIONS.iter().find_map(|version| {
-                    match self.cluster.get((*version, "ResourceClaimTemplate", Some(namespace)), name) {
-                        Ok(found) => Some((*version, found?)),
-                        Err(unread) => {
-                            if !unread.is_unknown_kind() {
-                                problem = unread.to_string();
-                            }
-                            None
-                        }
-                    }
+                    let found = self.cluster.get((*version, "ResourceClaimTemplate", Some(namespace)), name);
+                    let failure = found.as_ref().err().filter(|error| !error.is_unknown_kind());
+                    failure.into_iter().for_each(|error| problem = error.to_string());
+                    Some((*version, found.ok()??))
                 });
                 match found.as_ref().and_then(|(version, found)| Some((*version, found.get("spec")?))) {
                     None => unread.push(format!("its resource claims are not counted: {problem}")),

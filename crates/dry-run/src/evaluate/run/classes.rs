@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use headroom_objects::cluster_reader::{ClusterReader, List};
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, items, metadata, text};
 use headroom_workloads::kinds::{self, pod_at};
 use serde_json::{Value, json};
 
@@ -43,17 +43,18 @@ impl Run {
         if ApiKind::of(object).kind == "PersistentVolumeClaim" {
             return Vec::from_iter(self.set_storage_class(object, ""));
         }
-        let templates = object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array).map_or(0, Vec::len);
-        let mut unread: Vec<String> = (0..templates)
+        let mut unread: Vec<String> = (0..items(object, "/spec/volumeClaimTemplates").count())
             .flat_map(|at| self.set_storage_class(object, &format!("/spec/volumeClaimTemplates/{at}")))
             .collect();
         let Some(spec) = kinds::of(object).map(|of| format!("{}/spec", pod_at(of))) else { return unread };
-        let class = |field: &str| Some(object.pointer(&format!("{spec}/{field}"))?.as_str()?.to_owned());
-        let (runtime, priority) = (class("runtimeClassName"), class(PRIORITY.field).unwrap_or_default());
+        let class = |field: &str| text(object, &format!("{spec}/{field}")).to_owned();
+        let (runtime, priority) = (class("runtimeClassName"), class(PRIORITY.field));
         if priority.is_empty() {
             unread.extend(self.set_default(&PRIORITY, object, &spec));
         }
-        let Some(runtime) = runtime else { return unread };
+        if runtime.is_empty() {
+            return unread;
+        }
         match self.cluster.get(("node.k8s.io/v1", "RuntimeClass", None), &runtime) {
             Ok(class) => {
                 let overhead = class.as_ref().and_then(|class| class.pointer("/overhead/podFixed"));
@@ -99,12 +100,11 @@ impl Run {
 
 /// Of several defaults, that which the API server chooses: the newest.
 fn newest_storage(classes: &[Value]) -> Option<&Value> {
-    let is_true =
-        |class: &Value, name: &str| class.pointer(&format!("/metadata/annotations/{name}")) == Some(&json!("true"));
     let is_default = |class: &&Value| {
-        ["storageclass.kubernetes.io~1is-default-class", "storageclass.beta.kubernetes.io~1is-default-class"]
-            .iter()
-            .any(|name| is_true(class, name))
+        ["", ".beta"].iter().any(|version| {
+            let name = format!("storageclass{version}.kubernetes.io~1is-default-class");
+            text(class, &format!("/metadata/annotations/{name}")) == "true"
+        })
     };
     let defaults = classes.iter().filter(is_default);
     defaults.min_by_key(|class| (Reverse(metadata(class, "creationTimestamp")), metadata(class, "name")))

@@ -197,13 +197,12 @@ impl Run {
         let mark = self.cluster.mark();
         // OK because a quota that cannot be read now could not be read for the charge either.
         counted.charges.iter().for_each(|charge| drop(self.charge(&namespace, charge, Quantity::minus)));
-        for (count, pod) in running::pods(object, &mut self.cluster) {
-            for charge in self.charges_of(pod).1 {
+        let mut there = running::pods(object, &mut self.cluster);
+        there.extend(running::claims(object, &mut self.cluster).into_iter().map(|claim| (1, claim)));
+        for (count, one) in there {
+            for charge in self.charges_of(one).1 {
                 drop(self.charge(&namespace, &charge.times_count(count), Quantity::minus));
             }
-        }
-        for claim in running::claims(object, &mut self.cluster) {
-            self.charges_of(claim).1.iter().for_each(|charge| drop(self.charge(&namespace, charge, Quantity::minus)));
         }
         let mut decision = self.admission.evaluate(request, &mut self.cluster);
         let made = self.pods_of(object);
