@@ -256,7 +256,11 @@ impl Run {
         let mut find =
             |other: &str, name: &str| cluster.get((&kind.api_version(), other, Some(namespace)), name).ok()?;
         let mut made = pod_makers::of(object, &self.pod_makers, &mut find);
-        made.templates.iter_mut().for_each(|pods| self.drop_unknown_fields(&mut pods.template, ""));
+        for PodTemplate { template, .. } in &mut made.templates {
+            self.drop_unknown_fields(template, "");
+            let unread = self.set_classes_of_pod(template, "/spec", namespace);
+            made.doubt = made.doubt.take().or_else(|| unread.into_iter().next());
+        }
         made
     }
 
@@ -438,6 +442,9 @@ pub fn in_order<T, R>(items: Vec<T>, object: impl Fn(&T) -> Option<&Value>, mut 
             | "ResourceQuota"
             | "TenantQuota"
             | "CustomResourceDefinition"
+            | "PriorityClass"
+            | "RuntimeClass"
+            | "StorageClass"
             | "ResourceClaimTemplate"
             | "SandboxTemplate" => &mut *bounds,
             "HorizontalPodAutoscaler" | "ScaledObject" => &mut *autoscalers,

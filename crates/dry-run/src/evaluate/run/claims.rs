@@ -115,7 +115,7 @@ impl Run {
     }
 }
 
-fn claim([api_version, kind]: [&str; 2], namespace: &str, template: &Value) -> Value {
+pub(super) fn claim([api_version, kind]: [&str; 2], namespace: &str, template: &Value) -> Value {
     let mut metadata = template.get("metadata").cloned().unwrap_or_else(|| json!({}));
     if let Value::Object(fields) = &mut metadata {
         fields.extend([("generateName".to_owned(), json!("claim-")), ("namespace".to_owned(), json!(namespace))]);

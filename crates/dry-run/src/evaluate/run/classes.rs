@@ -40,17 +40,26 @@ impl Run {
     /// Sets them in a pod, in a workload's templates of pods and claims, or in a claim. Returns what could not be read and counts
     /// here.
     pub(super) fn set_classes(&mut self, object: &mut Value) -> Vec<String> {
+        let namespace = metadata(object, "namespace").to_owned();
         if ApiKind::of(object).kind == "PersistentVolumeClaim" {
-            return Vec::from_iter(self.set_storage_class(object, ""));
+            return Vec::from_iter(self.set_storage_class(object, "", &namespace));
         }
         let mut unread: Vec<String> = (0..items(object, "/spec/volumeClaimTemplates").count())
-            .flat_map(|at| self.set_storage_class(object, &format!("/spec/volumeClaimTemplates/{at}")))
+            .flat_map(|at| self.set_storage_class(object, &format!("/spec/volumeClaimTemplates/{at}"), &namespace))
             .collect();
-        let Some(spec) = kinds::of(object).map(|of| format!("{}/spec", pod_at(of))) else { return unread };
+        if let Some(of) = kinds::of(object) {
+            unread.extend(self.set_classes_of_pod(object, &format!("{}/spec", pod_at(of)), &namespace));
+        }
+        unread
+    }
+
+    /// The same in a pod or a template whose spec is at this place.
+    pub(super) fn set_classes_of_pod(&mut self, object: &mut Value, spec: &str, namespace: &str) -> Vec<String> {
         let class = |field: &str| text(object, &format!("{spec}/{field}")).to_owned();
         let (runtime, priority) = (class("runtimeClassName"), class(PRIORITY.field));
+        let mut unread = Vec::new();
         if priority.is_empty() {
-            unread.extend(self.set_default(&PRIORITY, object, &spec));
+            unread.extend(self.set_default(&PRIORITY, object, spec, namespace));
         }
         if runtime.is_empty() {
             return unread;
@@ -58,7 +67,7 @@ impl Run {
         match self.cluster.get(("node.k8s.io/v1", "RuntimeClass", None), &runtime) {
             Ok(class) => {
                 let overhead = class.as_ref().and_then(|class| class.pointer("/overhead/podFixed"));
-                if let Some((Value::Object(spec), overhead)) = object.pointer_mut(&spec).zip(overhead) {
+                if let Some((Value::Object(spec), overhead)) = object.pointer_mut(spec).zip(overhead) {
                     spec.entry("overhead").or_insert_with(|| overhead.clone());
                 }
             }
@@ -67,14 +76,14 @@ impl Run {
         unread
     }
 
-    fn set_storage_class(&mut self, object: &mut Value, claim: &str) -> Option<String> {
+    fn set_storage_class(&mut self, object: &mut Value, claim: &str, namespace: &str) -> Option<String> {
         let at = |field: &str| object.pointer(&format!("{claim}{field}")).filter(|class| !class.is_null());
         let class = at("/metadata/annotations/volume.beta.kubernetes.io~1storage-class")
             .or_else(|| at("/spec/storageClassName"));
-        if class.is_some() { None } else { self.set_default(&STORAGE, object, &format!("{claim}/spec")) }
+        if class.is_some() { None } else { self.set_default(&STORAGE, object, &format!("{claim}/spec"), namespace) }
     }
 
-    fn set_default(&mut self, of: &Defaulted, object: &mut Value, spec: &str) -> Option<String> {
+    fn set_default(&mut self, of: &Defaulted, object: &mut Value, spec: &str, namespace: &str) -> Option<String> {
         let cluster = &mut self.cluster;
         let read = || {
             let classes = kinds::served(cluster.list(of.list))?.unwrap_or_default();
@@ -90,7 +99,7 @@ impl Run {
             Err(problem) => {
                 let problem =
                     format!("charged as without a class, because the default {} is not known: {problem}", of.list.1);
-                let quotas = self.cluster.list(("v1", "ResourceQuota", Some(metadata(object, "namespace"))));
+                let quotas = self.cluster.list(("v1", "ResourceQuota", Some(namespace)));
                 let asks = |quota: &Value| quota.get("spec").is_some_and(|spec| spec.to_string().contains(of.asked_by));
                 quotas.is_ok_and(|quotas| quotas.iter().any(asks)).then_some(problem)
             }

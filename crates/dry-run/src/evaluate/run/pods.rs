@@ -7,6 +7,7 @@ use headroom_admission::request::rollout;
 use serde_json::{Value, json};
 
 use super::Run;
+use super::claims::claim;
 use crate::evaluate::object_decision::{ObjectCharge, ObjectDecision, ObjectWarning, Topic};
 use crate::evaluate::settle::{Removed, Settled, settle};
 use crate::evaluate::{request, validation};
@@ -175,9 +176,7 @@ impl Run {
     fn charges_of_claims(&mut self, workload: &Value) -> (bool, Vec<ObjectCharge>) {
         let (mut are_created, mut charges) = (true, Vec::new());
         for template in items(workload, "/spec/volumeClaimTemplates") {
-            let metadata = json!({"name": "claim", "namespace": metadata(workload, "namespace")});
-            let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata,
-                "spec": template.get("spec")});
+            let claim = claim(["v1", "PersistentVolumeClaim"], metadata(workload, "namespace"), template);
             let (is_created, of_claim) = self.charges_of(claim);
             are_created &= is_created;
             charges.extend(of_claim);
