@@ -55,7 +55,7 @@ impl<'d> Draft<'d> {
         let mut pods = FilledPods::default();
         let mut breaches = None;
         if let Some(pod) = pod {
-            if actions.may_change && actions.is_defaulted && actions.limits == Mode::Off {
+            if actions.may_change && actions.is_defaulted && settings.limit_ranges.mode == Mode::Off {
                 pods.written = Some(Filling { is_defaulted: false, ..filling }.fill(pod.clone(), &targets)?.pod);
             }
             let filled = filled(pod, &targets)?;
