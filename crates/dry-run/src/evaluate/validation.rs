@@ -220,11 +220,10 @@ impl Problems {
 
     /// The changes that no update may make, in the fields that Headroom evaluates.
     fn of_update(&mut self, object: &Value, old: &Value, kind: &ApiKind) {
-        let [new_pod, old_pod] = [object, old].map(|of| Some(resources_in(pod_in(of, kind)?.0?)));
-        let [storage, before] =
-            [object, old].map(|of| of.pointer("/spec/resources/requests/storage").and_then(amount_of));
-        let [scopes, were] =
-            [object, old].map(|of| items(of, "/spec/scopes").map(Value::to_string).collect::<BTreeSet<_>>());
+        let both = [object, old];
+        let [new_pod, old_pod] = both.map(|of| Some(resources_in(pod_in(of, kind)?.0?)));
+        let [storage, before] = both.map(|of| of.pointer("/spec/resources/requests/storage").and_then(amount_of));
+        let [scopes, were] = both.map(|of| BTreeSet::from_iter(items(of, "/spec/scopes").map(Value::to_string)));
         match kind.qualified().as_str() {
             "pods" if new_pod != old_pod => self.add(POD_UPDATES.to_owned()),
             // Those of a suspended Job may change.
