@@ -3,6 +3,7 @@
 //! Small trees share a ledger, so that one write answers requests of several tenants. A tree stays in its ledger: a move
 //! charges it twice for a while. The largest leaves a ledger that has become too large.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::plan::Plan;
@@ -14,7 +15,7 @@ const FULL: Size = Size { quotas: 32, bytes: 64 * 1024 };
 /// A ledger with more gives away its largest tree.
 const TOO_LARGE: Size = Size { quotas: 64, bytes: 128 * 1024 };
 
-/// The largest plan, about a fifth of what the API server can store.
+/// The largest tree, about a fifth of what the API server can store.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// Ledgers of trees are named `trees.1`, `trees.2` and so on: never after a tenant, whose name is not for the others.
@@ -42,26 +43,34 @@ impl Size {
     }
 }
 
-/// The problem of a plan that no ledger can have.
-pub fn excess(plan: &Plan) -> Option<String> {
-    let Size { bytes, .. } = Size::of(plan);
-    let problem =
-        || format!("the tree of quotas and its namespaces need {bytes} bytes, more than {MAX_BYTES}: split it");
-    (bytes > MAX_BYTES).then(problem)
+/// The problem of a tree that no ledger can have.
+pub fn excess(tree: &Plan) -> Option<String> {
+    let Size { bytes, .. } = Size::of(tree);
+    (bytes > MAX_BYTES)
+        .then(|| format!("the tree of quotas and its namespaces need {bytes} bytes, more than {MAX_BYTES}: split it"))
 }
 
 /// Trees that are too large for any ledger as far as they are charged now, so that others get new plans beside them; and their
 /// problem, by quota.
 pub fn fitting(trees: Vec<Plan>, present: &BTreeMap<&str, &Plan>) -> (Vec<Plan>, BTreeMap<String, String>) {
-    let mut problems = BTreeMap::new();
-    let fitting = trees.into_iter().filter_map(|tree| {
-        let Some(problem) = excess(&tree) else { return Some(tree) };
-        let quotas: BTreeSet<&str> = tree.nodes.iter().map(|node| node.quota.as_str()).collect();
-        problems.extend(quotas.iter().map(|quota| ((*quota).to_owned(), problem.clone())));
-        let parts = present.values().map(|plan| plan.part(|_, node| quotas.contains(node.quota.as_str())));
-        parts.max_by_key(|part| part.nodes.len()).filter(|part| !part.nodes.is_empty())
-    });
-    (fitting.collect(), problems)
+    let (mut fitting, mut problems) = (Vec::new(), BTreeMap::new());
+    for tree in trees {
+        let Some(problem) = excess(&tree) else {
+            fitting.push(tree);
+            continue;
+        };
+        let mut left: BTreeSet<String> = tree.nodes.into_iter().map(|node| node.quota).collect();
+        problems.extend(left.iter().map(|quota| (quota.clone(), problem.clone())));
+        // Several trees may have become this one. Of a tree that moves, the ledger with the most of it is enough.
+        let mut ledgers: Vec<&Plan> = present.values().copied().collect();
+        ledgers.sort_by_cached_key(|plan| Reverse(plan.nodes.iter().filter(|node| left.contains(&node.quota)).count()));
+        for plan in ledgers {
+            let part = plan.part(|_, node| left.contains(&node.quota));
+            part.nodes.iter().for_each(|node| _ = left.remove(&node.quota));
+            fitting.extend(Some(part).filter(|part| !part.nodes.is_empty()));
+        }
+    }
+    (fitting, problems)
 }
 
 /// The plan that each ledger of trees should have. `trees` are the plans of single trees, `present` those of the ledgers that
@@ -261,6 +270,15 @@ mod tests {
         let present = [named("trees.1", &[small("a.1"), small("b")]), named("trees.2", &[small("a")])];
         let trees = [tree("a", 2, 1), small("b")];
         check(&trees, &present, &["trees.1: a b", "trees.2: a"], &["trees.1: a b"]);
+    }
+
+    #[test]
+    fn trees_that_became_one_that_no_ledger_can_hold_stay_as_they_are() {
+        let (first, second) = (named("trees.1", &[small("b"), small("a.1")]), named("trees.2", &[small("a")]));
+        let present = BTreeMap::from([&first, &second].map(|(ledger, plan)| (ledger.as_str(), plan)));
+        let (trees, problems) = fitting(vec![tree("a", 2, 5000), small("b")], &present);
+        assert_eq!(trees.iter().flat_map(Plan::names_of_roots).collect::<Vec<_>>(), ["a.1", "a", "b"]);
+        assert_eq!(problems.into_keys().collect::<Vec<_>>(), ["a", "a.1"]);
     }
 
     #[test]

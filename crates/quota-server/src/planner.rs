@@ -146,9 +146,6 @@ async fn activate(
     let namespace = &replica.options.namespace;
     let path = objects::ledgers(namespace);
     let object = objects::write_plan(namespace, ledger, &plan);
-    if let Some(problem) = placement::excess(&plan) {
-        return Err(ApiError::Other(problem));
-    }
     let (begin, plan) = (State { plan: plan.number, ..State::default() }, Arc::new(plan));
     let is_replaced = is_there && !is_broken;
     let uncounted = || ApiError::Other("not everything is counted yet".to_owned());
