@@ -100,9 +100,8 @@ impl QuotaServerMetrics {
 
     /// Forgets what only the leader knows.
     pub fn resign(&self) {
-        [&self.leads, &self.claims, &self.claim_age_seconds, &self.objects]
-            .into_iter()
-            .for_each(|gauge| _ = gauge.set(0));
+        let gauges = [&self.leads, &self.claims, &self.claim_age_seconds, &self.objects];
+        gauges.into_iter().for_each(|gauge| _ = gauge.set(0));
         self.set_quotas(Vec::new());
     }
 

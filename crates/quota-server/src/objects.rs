@@ -87,13 +87,8 @@ pub fn read_value(object: &Value) -> Result<LedgerContent, String> {
 pub fn write_plan(namespace: &str, ledger: &str, plan: &Plan) -> Value {
     let (nodes, namespaces) = plan.write();
     let labels = json!({LEDGER_LABEL: ledger});
-    object(
-        namespace,
-        &plan_name(ledger, plan.number),
-        &labels,
-        None,
-        QuotaLedger { nodes, namespaces, ..QuotaLedger::default() },
-    )
+    let lines = QuotaLedger { nodes, namespaces, ..QuotaLedger::default() };
+    object(namespace, &plan_name(ledger, plan.number), &labels, None, lines)
 }
 
 /// The object of a state, to replace the one with `revision`, or to be created if there is none.

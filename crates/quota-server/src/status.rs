@@ -89,16 +89,14 @@ async fn report_once(replica: &Replica, logged: &mut String, times: &mut Times) 
         let problem = match &quota {
             Ok(quota) => {
                 let of_parent = parents.get(name.as_str()).map(|problem| problem.message.clone());
-                let of_tree = of_parent.into_iter().chain(too_large.get(&name).cloned());
-                let problems: Vec<String> = quota.problems().iter().map(ToString::to_string).chain(of_tree).collect();
-                problems.join("; ")
+                let problems = quota.problems().into_iter().map(|problem| problem.to_string()).chain(of_parent);
+                problems.chain(too_large.get(&name).cloned()).collect::<Vec<_>>().join("; ")
             }
             Err(problem) => problem.clone(),
         };
         let charged = places.get(name.as_str()).copied();
-        let in_force = charged.map(|place| place.node.generation);
-        let differs = in_force.zip(quota.as_ref().ok()).is_some_and(|(in_force, quota)| in_force != quota.generation);
-        if !differs {
+        let in_force = charged.and_then(|place| place.node.generation.try_into().ok()).or(generation);
+        if in_force == generation {
             times.differs.remove(&name);
         } else if times.differs.entry(name.clone()).or_insert_with(Instant::now).elapsed() < LATE {
             // Until then the status names the generation that is in force.
@@ -108,13 +106,13 @@ async fn report_once(replica: &Replica, logged: &mut String, times: &mut Times) 
             (Ok(_), Some(place)) => amounts(replica, place),
             _ => TenantQuotaStatus::default(),
         };
-        status.observed_generation = in_force.and_then(|in_force| in_force.try_into().ok()).or(generation);
+        status.observed_generation = in_force;
         let known = object.pointer("/status/conditions").cloned().unwrap_or_default();
         // Conditions that somebody else wrote in another form are replaced.
         let known: Vec<Condition> = serde_json::from_value(known).unwrap_or_default();
         // The kinds of the quota that cannot be counted. Other quotas of the ledger are of other tenants.
         let lost = charged.map(|place| replica.counter.lost(&place.node.watched_kinds().collect())).unwrap_or_default();
-        let conditions = conditions([generation, status.observed_generation], charged, &lost, &problem, &known);
+        let conditions = conditions([generation, in_force], charged, &lost, &problem, &known);
         let news = news(&known, &conditions);
         status.conditions = Some(conditions);
         let before = object.get("status").cloned().unwrap_or_default();

@@ -72,7 +72,7 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
         set(&mut client, "caBundle", json!(STANDARD.encode(authority)));
     }
     let quotas = replica.tenants.quotas();
-    let plain = replica.plans_of_resource_quotas();
+    let plain = replica.plans_of_resource_quotas().into_values();
     let webhooks = Value::Array(entries(&quotas, plain, &replica.tenants, matches, &client));
     let path = CONFIGURATIONS.at(CONFIGURATION);
     let object = |existing: Option<&Value>| {
@@ -159,7 +159,7 @@ fn knows_matches(version: &Value) -> bool {
 /// only in charged namespaces.
 fn entries(
     quotas: &[Arc<TenantQuota<'static>>],
-    plain: BTreeMap<String, Plan>,
+    plain: impl Iterator<Item = Plan>,
     tenants: &Tenants,
     matches: bool,
     client: &Value,
@@ -187,7 +187,7 @@ fn entries(
         }
         nodes.extend(Plan::of_tree(&tree, &[]).nodes);
     }
-    for (_, plan) in plain {
+    for plan in plain {
         names.extend(plan.namespaces.into_keys());
         nodes.extend(plan.nodes);
     }
@@ -286,9 +286,10 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
     let since = |name: &str| -> Option<i64> { annotation(name)?.parse().ok() };
     let now = replica.now().await;
     let get = |name: &str| existing.as_ref().and_then(|secret| field(secret, name));
+    let keep = |name: &str| STANDARD.encode(get(name).unwrap_or_default());
     // The host names that API servers connect to. A URL has an IPv6 address in brackets.
-    let host = webhook.url.as_deref().and_then(|url| url.parse::<http::Uri>().ok()?.host().map(str::to_owned));
-    let host = host.map(|host| host.trim_matches(['[', ']']).to_owned());
+    let url = webhook.url.as_deref().and_then(|url| url.parse::<http::Uri>().ok());
+    let host = url.as_ref().and_then(http::Uri::host).map(|host| host.trim_matches(['[', ']']).to_owned());
     let names: Vec<String> = host.into_iter().chain([format!("{}.{namespace}.svc", webhook.service)]).collect();
     let make = || {
         tls::make(&names, now, DAYS).map_err(|error| ApiError::Other(format!("cannot make a certificate: {error:#}")))
@@ -306,20 +307,15 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
         // First publish the new authority; its certificate is used once API servers trust the authority.
         (Some(authorities), Some(_), None) if now - since(MADE).unwrap_or_default() > RENEWED_AFTER => {
             let ServingCertificate { authority, certificate, key } = make()?;
-            let last = last_of(&authorities);
-            let keep = |name: &str| STANDARD.encode(get(name).unwrap_or_default());
+            let authorities = format!("{}{authority}", last_of(&authorities));
             let data = json!({
-                "ca.crt": STANDARD.encode(format!("{last}{authority}")), "tls.crt": keep("tls.crt"),
-                "tls.key": keep("tls.key"), "next.crt": STANDARD.encode(certificate), "next.key": STANDARD.encode(key),
+                "ca.crt": STANDARD.encode(authorities), "tls.crt": keep("tls.crt"), "tls.key": keep("tls.key"),
+                "next.crt": STANDARD.encode(certificate), "next.key": STANDARD.encode(key),
             });
             (data, since(MADE).unwrap_or_default(), Some(now))
         }
-        (Some(authorities), Some(_), Some(next)) if (now - next).abs() > TRUSTED_AFTER => {
-            let data = json!({
-                "ca.crt": STANDARD.encode(authorities), "tls.crt": STANDARD.encode(get("next.crt").unwrap_or_default()),
-                "tls.key": STANDARD.encode(get("next.key").unwrap_or_default()),
-            });
-            (data, next, None)
+        (Some(_), Some(_), Some(next)) if (now - next).abs() > TRUSTED_AFTER => {
+            (json!({"ca.crt": keep("ca.crt"), "tls.crt": keep("next.crt"), "tls.key": keep("next.key")}), next, None)
         }
         (Some(authorities), Some(_), _) => return Ok(authorities),
         _ => {
@@ -329,9 +325,8 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
             let trusted = configured.as_ref().and_then(|it| it.pointer("/webhooks/0/clientConfig/caBundle")?.as_str());
             let trusted = trusted.and_then(|trusted| STANDARD.decode(trusted).ok()).unwrap_or_default();
             let authorities = format!("{}{authority}", last_of(&trusted));
-            let data = json!({"ca.crt": STANDARD.encode(authorities), "tls.crt": STANDARD.encode(certificate),
-                "tls.key": STANDARD.encode(key)});
-            (data, now, None)
+            let [authorities, certificate, key] = [authorities, certificate, key].map(|text| STANDARD.encode(text));
+            (json!({"ca.crt": authorities, "tls.crt": certificate, "tls.key": key}), now, None)
         }
     };
     let next_at = next_at.map(|next| next.to_string());
@@ -356,9 +351,8 @@ mod tests {
     fn entries(quotas: &[Value], plain: &[&str], matches: bool) -> Vec<Value> {
         let quotas: Vec<_> = quotas.iter().map(|quota| Arc::new(read_quota(quota).unwrap())).collect();
         let plan = |namespace: &&str| Plan::read(1, &["q 0 - services=1"], &[format!("{namespace} 0")]).unwrap();
-        let plain = plain.iter().map(|namespace| (format!("ns.{namespace}"), plan(namespace))).collect();
         let client = json!({"url": "https://here/review"});
-        super::entries(&quotas, plain, &Tenants::new("headroom", &[]), matches, &client)
+        super::entries(&quotas, plain.iter().map(plan), &Tenants::new("headroom", &[]), matches, &client)
     }
 
     #[test]
