@@ -1,10 +1,10 @@
 //! Checks whether ledgers are correct: their plans against quotas and namespaces, their usage against live lists.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_admission::amount::Quantity;
 use headroom_quota_protocol::tree::trees;
-use headroom_quota_protocol::{Cache, Plan};
+use headroom_quota_protocol::{Cache, Plan, placement};
 
 use crate::ledger_cache::{LedgerCache, View};
 use crate::object_counter::{Collection, stored};
@@ -57,9 +57,8 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
         report.problems.extend(known.quota.err().map(|problem| format!("tenant quota {name}: {problem}")));
     }
     for quota in &quotas {
-        report
-            .problems
-            .extend(quota.problems().iter().map(|problem| format!("tenant quota {}: {problem}", quota.name())));
+        let problems = quota.problems().into_iter().map(|problem| format!("tenant quota {}: {problem}", quota.name()));
+        report.problems.extend(problems);
     }
     let (trees, parents) = trees(&quotas);
     report.problems.extend(parents.iter().map(|(name, problem)| format!("tenant quota {name}: {}", problem.message)));
@@ -67,6 +66,9 @@ pub async fn check(api: &ApiClient, namespace: &str, exempt: &[String]) -> Resul
     let namespaces = tenants.namespaces();
     let trees: Vec<Plan> = trees.iter().map(|tree| Plan::of_tree(tree, &namespaces)).collect();
     let of_trees: Vec<&View> = views.iter().filter(|view| namespace_of(&view.ledger).is_none()).collect();
+    let present: BTreeMap<&str, &Plan> = of_trees.iter().map(|view| (view.ledger.as_str(), &*view.plan)).collect();
+    let (trees, too_large) = placement::fitting(trees, &present);
+    report.problems.extend(too_large.iter().map(|(name, problem)| format!("tenant quota {name}: {problem}")));
     for tree in &trees {
         let root = tree.names_of_roots().next().unwrap_or_default();
         if !of_trees.iter().any(|view| view.plan.names_of_roots().any(|charged| charged == root)) {

@@ -9,6 +9,7 @@ use headroom_api_server::api_client::ApiClient;
 use headroom_api_server::watch::WatchUpdate;
 use headroom_fixtures::api_server::{ApiServer, Outcome, Request, status};
 use headroom_quota_protocol::{Plan, State};
+use headroom_quota_server::check::check;
 use headroom_quota_server::ledger_cache::LedgerCache;
 use headroom_quota_server::objects::{self, LedgerContent};
 use serde_json::json;
@@ -76,6 +77,8 @@ async fn a_tree_that_no_ledger_can_hold_stays_as_it_is() {
     let status = quota_status(&server, "zoo");
     assert!(status["conditions"][2]["message"].as_str().unwrap().starts_with(problem), "{status}");
     assert_eq!(json!([status["conditions"][0]["reason"], status["hard"]]), json!(["NotInForce", {"pods": "1"}]));
+    let found = check(&replica.api, "headroom", &[]).await.unwrap().problems;
+    assert!(found.len() == 1 && found[0].starts_with(&format!("tenant quota zoo: {problem}")), "{found:?}");
     for (name, is_allowed) in [("a", true), ("b", false)] {
         assert_eq!(replica.create(&pod("web", name)).await["allowed"], is_allowed);
     }
