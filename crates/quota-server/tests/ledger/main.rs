@@ -10,4 +10,3 @@ mod devices;
 mod nights;
 mod reviews;
 mod schedules;
-mod terms;

@@ -1,4 +1,4 @@
-//! Parts that end or hang, and watches that hear nothing.
+//! Parts that end or hang, watches that hear nothing, and leaders that follow each other.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use headroom_fixtures::api_server::{Outcome, Request, status};
+use headroom_fixtures::api_server::{ApiServer, Outcome, Request, status};
 use headroom_quota_server::Options;
 use headroom_quota_server::replica::Webhook;
 use serde_json::json;
@@ -171,4 +171,59 @@ async fn a_certificate_is_made_by_the_api_server_s_clock_and_at_once_where_nobod
     server.edit(SECRET, &json!({"metadata": {"annotations": {"headroom.dev/made-at": made}}}));
     until(secret, |secret| secret["data"]["next.crt"].is_string()).await;
     assert_eq!(secret()["metadata"]["annotations"]["headroom.dev/made-at"], made);
+}
+
+/// The answer of an API server whose plugin for ResourceQuotas is off.
+fn probed(request: &Request) -> Outcome {
+    if request.path.ends_with("/podtemplates") { Outcome::Answer(201, json!({})) } else { Outcome::Serve }
+}
+
+/// A new leader does not know yet whether the API server enforces them. What another one wrote in between is not foreign, and what
+/// it counted in its last term is not known any more.
+#[tokio::test(start_paused = true)]
+async fn resource_quotas_stay_in_force_under_the_next_leader() {
+    const QUOTA: &str = "/api/v1/namespaces/shop/resourcequotas/small";
+    const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/headroom-ledger";
+    let server = ApiServer::new();
+    server.on_request(probed);
+    server.serve("headroom.dev/v1alpha1", "TenantQuota", false);
+    server.put(namespace("shop"));
+    server.put(json!({"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "1"}},
+        "metadata": {"name": "small", "namespace": "shop"}}));
+    let webhook = Webhook { service: "ledger".to_owned(), url: None, makes_certificate: false };
+    let options = Options { resource_quotas: true, webhook: Some(webhook), ..options() };
+    let first = Running::start_with(&server, options.clone());
+    let entry = || server.get(CONFIGURATION).unwrap_or_default()["webhooks"][0]["name"].clone();
+    until(entry, |name| name == "quota.headroom.dev").await;
+    let second = Running::start_with(&server, options);
+    let mut leader = (&first, &second);
+    for (turn, (name, used)) in [("one", "1"), ("two", "2"), ("three", "3")].into_iter().enumerate() {
+        let (leading, other) = leader;
+        server.put(pod("shop", name));
+        let shown = || server.get(QUOTA).unwrap()["status"]["used"]["pods"].clone();
+        until(shown, |pods| pods == used).await;
+        until(|| json!(leading.metrics.objects.get()), |objects| *objects == turn + 1).await;
+        server.take_requests();
+        // Its next renewals fail.
+        let name = leading.identity.clone();
+        server.on_request(move |request| match request.body["spec"]["holderIdentity"] == *name {
+            true => status(500, "no renewal").into(),
+            false => probed(request),
+        });
+        until(|| json!(other.metrics.leads.get()), |leads| *leads == 1).await;
+        while other.enforces_resource_quotas().is_none() {
+            assert_eq!(other.create(&pod("shop", "more")).await["status"]["code"], 403);
+            sleep(Duration::from_millis(20)).await;
+        }
+        let gauges = || json!([leading.metrics.leads.get(), leading.metrics.objects.get()]);
+        until(gauges, |gauges| *gauges == json!([0, 0])).await;
+        sleep(Duration::from_secs(2)).await;
+        let is_change =
+            |request: &Request| request.method == "DELETE" || request.path == CONFIGURATION && request.method != "GET";
+        assert_eq!(server.requests().into_iter().find(is_change).map(|request| request.to_string()), None);
+        leader = (other, leading);
+    }
+    for replica in [&first, &second] {
+        assert_eq!(replica.metrics.foreign_statuses.get(), 0);
+    }
 }
