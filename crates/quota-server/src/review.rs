@@ -100,28 +100,25 @@ fn quota(replica: &Replica, request: &Request<'_>) -> Result<(), Denial> {
     let quota = TenantQuota::read(object.node).map_err(|malformed| Denial::Invalid(malformed.to_string()))?;
     let quota = quota.into_owned();
     let mut problems: Vec<String> = quota.problems().iter().map(ToString::to_string).collect();
-    let mut quotas = replica.tenants.quotas();
-    let (outside, name) = (quotas_outside_of_full_trees(&quotas), quota.name().to_owned());
-    let namespaces = replica.tenants.namespaces();
-    let excess = |quotas: &[Arc<TenantQuota<'static>>]| {
-        let trees = trees(quotas).0;
-        let tree = trees.iter().find(|tree| tree.quotas.iter().any(|(quota, _)| quota.name() == name))?;
-        placement::excess(&Plan::of_tree(tree, &namespaces))
-    };
-    let excess_before = excess(&quotas);
+    let (mut quotas, name) = (replica.tenants.quotas(), quota.name().to_owned());
+    let before = problems_of_trees(replica, &quotas, &name);
     quotas.retain(|other| other.name() != name);
     quotas.push(Arc::new(quota));
-    problems.extend(excess(&quotas).filter(|_| excess_before.is_none()));
     // Whatever the newest quota is, the write that makes a tree too large is the one to be refused.
-    let pushed_out = quotas_outside_of_full_trees(&quotas).into_iter().find(|(name, _)| !outside.contains_key(name));
-    problems.extend(pushed_out.map(|(name, problem)| format!("spec.parent: quota {name}: {problem}")));
+    let made = problems_of_trees(replica, &quotas, &name).into_iter().find(|(quota, _)| !before.contains_key(quota));
+    problems.extend(made.map(|(_, problem)| problem));
     if problems.is_empty() { Ok(()) } else { Err(Denial::Invalid(problems.join("; "))) }
 }
 
-/// The quotas that are enforced without their parents because a tree is too large, and why.
-fn quotas_outside_of_full_trees(quotas: &[Arc<TenantQuota<'static>>]) -> BTreeMap<String, String> {
-    let limits = trees(quotas).1.into_iter().filter(|(_, problem)| problem.is_limit);
-    limits.map(|(name, problem)| (name.to_owned(), problem.message)).collect()
+/// The quotas that are enforced without their parents because a tree is too large, and why. Without a name: the problem of
+/// the tree of this quota, if no ledger can have it.
+fn problems_of_trees(replica: &Replica, quotas: &[Arc<TenantQuota<'static>>], name: &str) -> BTreeMap<String, String> {
+    let (trees, parents) = trees(quotas);
+    let outside = parents.into_iter().filter(|(_, problem)| problem.is_limit);
+    let outside = outside.map(|(name, of)| (name.to_owned(), format!("spec.parent: quota {name}: {}", of.message)));
+    let tree = trees.iter().find(|tree| tree.quotas.iter().any(|(quota, _)| quota.name() == name));
+    let excess = tree.and_then(|tree| placement::excess(&Plan::of_tree(tree, &replica.tenants.namespaces())));
+    outside.chain(excess.map(|problem| (String::new(), problem))).collect()
 }
 
 /// The reservation that a request needs; none if it is not charged.
