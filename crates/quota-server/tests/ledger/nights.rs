@@ -178,8 +178,8 @@ fn probed(request: &Request) -> Outcome {
     if request.path.ends_with("/podtemplates") { Outcome::Answer(201, json!({})) } else { Outcome::Serve }
 }
 
-/// A new leader does not know yet whether the API server enforces them. What another one wrote in between is not foreign, and what
-/// it counted in its last term is not known any more.
+/// A new leader does not know yet whether the API server enforces them. What another one wrote in between is not foreign,
+/// and what it counted in its last term is not known any more.
 #[tokio::test(start_paused = true)]
 async fn resource_quotas_stay_in_force_under_the_next_leader() {
     const QUOTA: &str = "/api/v1/namespaces/shop/resourcequotas/small";
