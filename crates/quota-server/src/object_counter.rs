@@ -1,6 +1,5 @@
 //! The leader's count: every charged kind is watched, and objects are reduced to keys, versions and shapes.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -291,15 +290,18 @@ impl Counter {
         if !inner.is_leading || !plan.watched_kinds().iter().all(|kind| inner.is_known(kind)) {
             return None;
         }
-        let mut state = Cow::Borrowed(state);
+        let mut state = state.clone();
         if inner.elsewhere.get(ledger) == Some(&state.counted_at) {
-            state.to_mut().counted_at.clear();
+            // Not forgotten: whoever has seen less must not count it.
+            for (kind, at) in &mut state.counted_at {
+                *at = inner.cache.revision(kind).unwrap_or_default();
+            }
         }
         let made = inner.count(ledger, plan);
         let settled = recount(plan, &state, &inner.cache, &made.count, &inner.released);
         inner.counts.insert(ledger.to_owned(), made);
         match settled {
-            Ok(settled) => Some((settled.unwrap_or_else(|| state.into_owned()), inner.turn)),
+            Ok(settled) => Some((settled.unwrap_or(state), inner.turn)),
             Err(behind) => {
                 tracing::debug!(ledger, %behind, "not settled");
                 None
