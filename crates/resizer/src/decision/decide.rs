@@ -117,19 +117,20 @@ impl DecisionStep<'_> {
     fn advance_made(&mut self, mut change: PodChange, pod: &ObservedPod) {
         let (is_old, is_new) = (change.is_at(pod, |of| of.from), change.is_at(pod, |of| of.to));
         let is_in_force = change.limit_is_in_force(pod);
+        let is_undone = matches!(change.phase, Phase::TakenBack { harm: Harm::Undone, .. });
         match &mut change.phase {
             Phase::TakenBack { .. } if is_old => {}
-            _ if pod.left_alone.is_some() || pod.mode == Mode::Off => {
+            _ if pod.left_alone.is_some() || pod.mode == Mode::Off && !is_undone => {
                 self.note(pod, Event::Dropped("the pod ends, asks to be left, or is somebody else's now"));
             }
-            // The kubelet has made it after all.
-            Phase::TakenBack { .. } if is_new && is_in_force => {
-                change.phase = Phase::Watched { since: self.now };
-                self.record.changes.push(change);
-            }
             Phase::TakenBack { version, .. } if is_new => {
-                version.clone_from(&pod.version);
-                self.resizes.push(resize(pod, change.reversed()));
+                if is_in_force {
+                    // The kubelet has made it after all.
+                    change.phase = Phase::Watched { since: self.now };
+                } else {
+                    version.clone_from(&pod.version);
+                    self.resizes.push(resize(pod, change.reversed()));
+                }
                 self.record.changes.push(change);
             }
             &mut Phase::Watched { since } if is_new => match self.harm(&change, pod, since) {
@@ -232,12 +233,12 @@ impl DecisionStep<'_> {
         } else if watched_for >= self.rules.kubelet_is_stuck_after && change.direction == Direction::Up {
             self.note(pod, Event::Dropped("the kubelet has not made it yet"));
         } else {
-            let why = match (pod.readiness, pod.kubelet) {
-                (Readiness::NotHeardOf, _) => "its node is not heard of",
-                (_, Kubelet::Done) => "it has no recent usage",
-                _ => "the kubelet has not made it",
-            };
             if watched_for >= self.rules.watch {
+                let why = match (pod.readiness, pod.kubelet) {
+                    (Readiness::NotHeardOf, _) => "its node is not heard of",
+                    (_, Kubelet::Done) => "it has no recent usage",
+                    _ => "the kubelet has not made it",
+                };
                 self.note(pod, Event::Unsettled(why));
             }
             self.record.changes.push(change);

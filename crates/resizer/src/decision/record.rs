@@ -169,7 +169,8 @@ impl Record {
     }
 
     pub(crate) fn strike(&mut self, change: &PodChange, harm: &Harm, now: Time, rules: &Rules) {
-        let of_pods = self.left_alone.iter().filter(|left| left.pod.is_some() && now < left.until).count();
+        let of_pods = self.left_alone.iter().filter(|left| now < left.until).filter_map(|left| left.pod.as_ref());
+        let of_pods = of_pods.collect::<BTreeSet<_>>().len();
         let is_of_node = matches!(harm, Harm::Deferred | Harm::Infeasible) && of_pods < rules.most_full_nodes;
         let pod = is_of_node.then(|| change.pod.clone());
         for resized in &change.containers {
@@ -344,7 +345,7 @@ impl fmt::Display for Harm {
             Self::Objective => "the expression of its team says that the workload suffers",
             Self::Deferred => "the kubelet deferred the resize",
             Self::Infeasible => "the kubelet cannot make the resize",
-            Self::Interference => "somebody else resized the pod",
+            Self::Interference => "somebody else, or admission, gave the pod another size",
             Self::Undone => "somebody has asked for it",
             Self::Refused(why) => return write!(f, "the API server refused the resize: {why}"),
         })
