@@ -2,6 +2,7 @@
 
 pub mod changes;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -134,27 +135,34 @@ impl Args {
             is_left |= record.left_alone.iter().any(|left| found.at < left.until);
             noted.push((running.workload.to_string(), notes));
         }
-        print(&noted, &found, is_left)?;
+        print(&noted)?;
+        if noted.iter().all(|(_, notes)| notes.is_empty()) {
+            headroom_output::print(&reasons_for_none(is_left, found.usage.is_empty()))?;
+        }
         let pods = noted.iter().flat_map(|(_, notes)| notes).filter(|note| matches!(note.event, Event::Would { .. }));
         let pods = pods.count() as u64;
         let question = || format!("Resize {} in {place} now?", count_of(pods, "pod"));
         if pods == 0 || self.dry_run || !self.confirmed(&question())? {
             return Ok(Exit::Ok);
         }
+        let mut unsettled = BTreeSet::new();
         loop {
             let mut is_busy = false;
             let (found, workloads) = self.read(resizer, namespace)?;
             let mut noted = WorkloadNotes::new();
             for running in &workloads {
                 let outcome = resizer.round(running, &found.usage, usize::MAX, false)?;
-                let RoundOutcome::Done { notes, under_way } = outcome else { continue };
+                let RoundOutcome::Done { mut notes, under_way } = outcome else { continue };
                 is_busy |= under_way > 0;
-                // Changes that wait were already listed before the first round.
-                let notes =
-                    notes.into_iter().filter(|note| !matches!(note.event, Event::Waits(_) | Event::DoesNotFit { .. }));
-                noted.push((running.workload.to_string(), notes.collect()));
+                notes.retain(|note| match &note.event {
+                    // Changes that wait were already listed before the first round.
+                    Event::Waits(_) | Event::DoesNotFit(_) => false,
+                    Event::Unsettled(why) => unsettled.insert((note.pod.clone(), *why)),
+                    _ => true,
+                });
+                noted.push((running.workload.to_string(), notes));
             }
-            print(&noted, &found, false)?;
+            print(&noted)?;
             if !self.watch || !is_busy {
                 break;
             }
@@ -189,9 +197,7 @@ impl Args {
                 }
             }
         }
-        if noted.iter().any(|(_, notes)| !notes.is_empty()) {
-            print(&noted, &found, false)?;
-        }
+        print(&noted)?;
         let pods_with = |is_it: fn(&Note) -> bool| {
             let of = |(_, notes): &(String, Vec<Note>)| notes.iter().filter(|note| is_it(note)).count() as u64;
             noted.iter().map(of).sum::<u64>()
@@ -293,23 +299,26 @@ async fn events_in(api: &ApiClient, namespace: Option<&str>, most: usize) -> (Ve
     (found, listed.is_ok_and(|listed| listed.next.is_empty()))
 }
 
-fn print(noted: &WorkloadNotes, found: &headroom_resizer::Found, is_left: bool) -> anyhow::Result<()> {
+fn print(noted: &WorkloadNotes) -> anyhow::Result<()> {
     let mut page = Page::new();
     for (workload, notes) in noted {
         notes.iter().for_each(|Note { pod, event }| writeln!(page, "{workload}: pod {pod}: {event}"));
     }
-    if noted.iter().all(|(_, notes)| notes.is_empty()) {
-        if is_left {
-            let left = "after a change that was taken back or refused, containers are left alone";
-            writeln!(page, "no pod is resized: {left}: see `kubectl headroom resize`");
-        }
-        if found.usage.is_empty() {
-            let none = "the metrics API has no recent usage of these pods (is metrics-server installed?)";
-            writeln!(page, "no size can be judged: {none}");
-        } else if !is_left {
-            let why = "or something keeps it from being changed: see `kubectl headroom why`";
-            writeln!(page, "no pod needs another size, {why}");
-        }
-    }
     headroom_output::print(&page)
+}
+
+fn reasons_for_none(is_left: bool, is_unmeasured: bool) -> Page {
+    let mut page = Page::new();
+    if is_left {
+        let left = "after a change that was taken back or refused, containers are left alone";
+        writeln!(page, "no pod is resized: {left}: see `kubectl headroom resize`");
+    }
+    if is_unmeasured {
+        let none = "the metrics API has no recent usage of these pods (is metrics-server installed?)";
+        writeln!(page, "no size can be judged: {none}");
+    } else if !is_left {
+        let why = "or something keeps it from being changed: see `kubectl headroom why`";
+        writeln!(page, "no pod needs another size, {why}");
+    }
+    page
 }
