@@ -14,7 +14,7 @@ use headroom_api_server::parts::locked;
 use headroom_objects::kinds::{items, metadata, text};
 use serde_json::Value;
 
-use crate::observed::{amount, amounts, at, size};
+use crate::observed::{amount, amounts, at};
 use crate::round::{self, V1};
 
 /// A node's room is read again after this time, and after each change that fits.
@@ -50,10 +50,7 @@ impl Rooms {
         match api.resize(&path.dry_run(), &round::patch(&change.uid, version, &change.containers)).await {
             Ok(answer) => {
                 locked(&self.0).remove(node);
-                let before = |name: &str| items(pod, "/spec/containers").find(|of| text(of, "/name") == name);
-                let to = |name: &str| change.containers.iter().find(|of| of.name == name).map(|of| of.to);
-                let wanted = |name: &str| to(name).or_else(|| size(before(name)?).ok());
-                round::altered(&answer, wanted).map_or(Ok(()), |why| Err(Unfit::Refused(why)))
+                round::altered(&answer, &change.containers, pod).map_or(Ok(()), |why| Err(Unfit::Refused(why)))
             }
             Err(ApiError::Conflict { .. }) => Err(Unfit::Changed),
             Err(error) => Err(Unfit::Refused(error.to_string())),

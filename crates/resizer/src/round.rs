@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::decision::{
-    Amounts, ComputeResource, ContainerSize, Event, Fits, Note, Record, Resized, Rules, Time, decide, undo,
-};
+use crate::decision::{Amounts, ComputeResource, Event, Fits, Note, Record, Resized, Rules, Time, decide, undo};
 use headroom_api_server::api_client::{ApiClient, ApiError, ListOptions, Missing, value};
 use headroom_api_server::api_path::ApiPath;
 use headroom_api_server::derived_name::derived_name;
@@ -120,9 +118,8 @@ impl Round<'_> {
         let path = V1.collection(Some(&self.workload.namespace), "pods");
         for resize in &decision.resizes {
             let patch = patch(&resize.uid, &resize.version, &resize.containers);
-            let wanted = |name: &str| Some(resize.containers.iter().find(|of| of.name == name)?.to);
             let refusal = match self.api.resize(&path.at(&resize.pod).at("resize"), &patch).await {
-                Ok(answer) => altered(&answer, wanted),
+                Ok(answer) => altered(&answer, &resize.containers, &Value::Null),
                 Err(ApiError::NotFound(Missing::Kind)) => return Err(RoundError::NoResize),
                 Err(ApiError::Conflict { .. }) => {
                     notes.retain(|note| note.pod != resize.pod || !matches!(note.event, Event::Begun { .. }));
@@ -219,8 +216,13 @@ fn text_in<'s>(stored: &'s Value, key: &str) -> Option<&'s str> {
     at(stored, "/data").get(key)?.as_str()
 }
 
-/// Returns how admission changes a resize by the API server's answer; none if its containers have the wanted sizes.
-pub fn altered(answer: &Value, wanted: impl Fn(&str) -> Option<ContainerSize>) -> Option<String> {
+/// Returns how admission changes a resize by the API server's answer; none if these containers have the wanted sizes, and the others
+/// those of `before`.
+pub fn altered(answer: &Value, resized: &[Resized], before: &Value) -> Option<String> {
+    let wanted = |name: &str| match resized.iter().find(|of| of.name == name) {
+        Some(of) => Some(of.to),
+        None => size(items(before, "/spec/containers").find(|of| text(of, "/name") == name)?).ok(),
+    };
     items(answer, "/spec/containers").find_map(|container| {
         let name = text(container, "/name");
         let from = wanted(name)?;

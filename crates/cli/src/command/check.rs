@@ -164,10 +164,9 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let sets_no_namespace = |object: &Value| sets_no_namespace(object, &cluster_wide);
     let without = read.iter().flatten().filter(|manifest| sets_no_namespace(&manifest.object)).count() as u64;
     let warning = without_bounds(read.iter().flatten(), without, &mut opened, &args.target);
-    let gone = match args.target.wants_cluster() {
-        true => gone(read.iter().flatten().map(|manifest| &manifest.object), sets_no_namespace, &mut opened),
-        false => BTreeMap::new(),
-    };
+    let objects = read.iter().flatten().map(|manifest| &manifest.object);
+    let wants_cluster = args.target.wants_cluster();
+    let gone = wants_cluster.then(|| gone(objects, sets_no_namespace, &mut opened)).unwrap_or_default();
     warning.iter().chain(gone.values()).for_each(|warning| complain!("warning: {warning}"));
     let admission = opened.admission.describe();
     let is_known = !args.target.namespaces.is_empty() && opened.cluster.namespaces().contains(&opened.namespace);

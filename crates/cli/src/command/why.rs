@@ -311,14 +311,10 @@ fn unmeasured(
         (true, true) => return None,
         (true, false) => "throttling was not looked at: UsageProfiles do not tell of it".to_owned(),
         (false, true) => format!("{NOT_LOOKED_AT}{of} are not known: {} has no usage of it", report.source.name),
-        (false, false) => {
-            let reason = if refusal.is_some() {
-                "UsageProfiles may not be read"
-            } else {
-                "there are no UsageProfiles of its images"
-            };
-            format!("{NOT_LOOKED_AT}{of} were not looked at: {reason}")
+        (false, false) if refusal.is_some() => {
+            format!("{NOT_LOOKED_AT}{of} were not looked at: UsageProfiles may not be read")
         }
+        (false, false) => format!("{NOT_LOOKED_AT}{of} were not looked at: there are no UsageProfiles of its images"),
     };
     let words = ["why", &this.to_string(), "-n", &this.namespace, "--prometheus", "NAMESPACE/SERVICE:PORT"];
     let command = if is_of_store { ShellCommand::default() } else { ShellCommand::of("kubectl headroom").words(words) };
