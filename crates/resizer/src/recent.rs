@@ -58,15 +58,15 @@ mod tests {
 
     /// The mean after the last of these samples of CPU, by second.
     fn mean(samples: &[(Time, u64)]) -> Option<u64> {
-        mean_of(&samples.iter().map(|(at, cpu)| (*at, *cpu, "a")).collect::<Vec<_>>())
+        mean_of(samples, |_| "a")
     }
 
-    fn mean_of(samples: &[(Time, u64, &str)]) -> Option<u64> {
+    fn mean_of(samples: &[(Time, u64)], uid: fn(Time) -> &'static str) -> Option<u64> {
         let (mut recent, mut mean) = (Recent::default(), None);
-        for (at, cpu, uid) in samples.iter().copied() {
+        for (at, cpu) in samples.iter().copied() {
             let amounts = Amounts { cpu: Some(cpu), memory: None };
             let mut usage = Usage::from([(place(), Used { at, amounts, ..Used::default() })]);
-            recent.add("shop", &BTreeMap::from([("web", uid)]), &mut usage);
+            recent.add("shop", &BTreeMap::from([("web", uid(at))]), &mut usage);
             mean = usage.into_values().next().and_then(|used| used.mean_cpu);
         }
         mean
@@ -84,8 +84,7 @@ mod tests {
         assert_eq!(mean(&spike), Some(200));
         spike.extend(every(60, 900).into_iter().map(|(at, cpu)| (at + 960, cpu)));
         assert_eq!(mean(&spike), Some(100), "a spike is forgotten");
-        let of = |uid| move |at: Time| (60 * at, 100, uid);
-        assert_eq!(mean_of(&(0..15).map(of("a")).chain((15..20).map(of("b"))).collect::<Vec<_>>()), None, "a new pod");
+        assert_eq!(mean_of(&every(60, 1140), |at| if at < 900 { "a" } else { "b" }), None, "a new pod");
         let mut recent =
             Recent(BTreeMap::from([("shop".to_owned(), BTreeMap::from([(place(), VecDeque::from([(0, 1)]))]))]));
         recent.forget_old(900);
