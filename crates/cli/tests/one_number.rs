@@ -222,7 +222,7 @@ fn resized(kind: &Kind, cluster: &mut Overlay) -> String {
     let used = Some(Used { at: NOW, amounts, mean_cpu: Some(1), stalled_percent: None });
     let pod = observed(&pod, Mode::On, &|_| ContainerFacts { days: 30, used, ..facts.clone() });
     let workload = Workload { pods: vec![pod], is_rolling_out: false, objective_is_met: None };
-    let decision = decide(&workload, &Record::default(), NOW, &Rules::default(), 1, &mut |_, _, _| Ok(()));
+    let decision = decide(&workload, &Record::default(), NOW, &Rules::default(), 1, &mut |_, _| Ok(()));
     let to = decision.resizes[0].containers[0].to.requests;
     format!("{}m {}Mi", to.cpu.unwrap(), to.memory.unwrap() >> 20)
 }

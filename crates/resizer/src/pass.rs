@@ -300,7 +300,7 @@ impl Resizer {
     ) -> Result<(RoundOutcome, bool), RoundError> {
         let pods = running.observed(&running.pods, running.object.as_ref(), &found.usage, None);
         let namespace = &running.workload.namespace;
-        let decision = decide(&pods, record, found.at, &self.rules, free, &mut |_, change, _| {
+        let decision = decide(&pods, record, found.at, &self.rules, free, &mut |change, _| {
             locked(&self.memory.unfit).known(namespace, change).map_or(Ok(()), |why| Err(Unfit::Refused(why)))
         });
         // What is under way is watched with fresh pods and all signals.
@@ -343,7 +343,7 @@ impl Resizer {
             Ok(observed)
         };
         let namespace = &running.workload.namespace;
-        self.runtime.block_on(round.run(read, &mut |_, change, others| {
+        self.runtime.block_on(round.run(read, &mut |change, others| {
             if let Some(why) = locked(&self.memory.unfit).known(namespace, change) {
                 return Err(Unfit::Refused(why));
             }
@@ -365,7 +365,7 @@ impl Resizer {
         let (mut pods, mut reads) = (running.pods.clone(), 1);
         loop {
             let observed = running.observed(&pods, running.object.as_ref(), &found.usage, None);
-            let fits: crate::decision::Fits<'_> = &mut |_, change, others| self.fits(&pods, change, others);
+            let fits: crate::decision::Fits<'_> = &mut |change, others| self.fits(&pods, change, others);
             let decision = decide(&observed, record, found.at, &self.rules, usize::MAX, fits);
             if reads == MOST_READS || !decision.notes.iter().any(Note::is_later) {
                 return Ok(decision);

@@ -71,7 +71,7 @@ fn lowered() -> (Workload, Record) {
 }
 
 fn decided(workload: &Workload, record: &Record, now: Time) -> Decision {
-    decide(workload, record, now, &Rules::default(), usize::MAX, &mut |_, _, _| Ok(()))
+    decide(workload, record, now, &Rules::default(), usize::MAX, &mut |_, _| Ok(()))
 }
 
 /// The size that a pod is resized to: CPU and memory requested in m and Mi, and the memory limit.
@@ -334,7 +334,7 @@ fn a_deferred_raise_leaves_other_pods_alone_only_after_ten() {
     }
     let (rules, mut record, mut raised) = (Rules::default(), Record::default(), 0);
     for now in (NOW..NOW + 600).step_by(10) {
-        let decision = decide(&workload, &record, now, &rules, 1, &mut |_, _, _| Ok(()));
+        let decision = decide(&workload, &record, now, &rules, 1, &mut |_, _| Ok(()));
         for resize in &decision.resizes {
             let pod = workload.pods.iter_mut().find(|pod| pod.uid == resize.uid).unwrap();
             let is_raise = resize.containers[0].to != container().size;
@@ -429,7 +429,7 @@ fn one_pod_is_lowered_then_a_tenth_then_the_rest() {
 fn the_next_pass_begins_no_more_than_the_namespace_allows() {
     let (workload, mut record) = (twenty(|of| used(of).amounts = amounts(80, 450)), Record::default());
     for _ in 0..2 {
-        record = decide(&workload, &record, NOW, &Rules::default(), 5, &mut |_, _, _| Ok(())).record;
+        record = decide(&workload, &record, NOW, &Rules::default(), 5, &mut |_, _| Ok(())).record;
         assert_eq!(record.under_way(), 5);
     }
 }
@@ -470,7 +470,7 @@ fn modes_and_reasons_keep_pods_as_they_are() {
 
 #[test]
 fn what_does_not_fit_is_not_begun() {
-    let mut full = |_: &ObservedPod, _: &_, _: &[_]| Err(Unfit::Refused("exceeded quota: team".to_owned()));
+    let mut full = |_: &_, _: &[_]| Err(Unfit::Refused("exceeded quota: team".to_owned()));
     let decision = decide(&smaller(), &Record::default(), NOW, &Rules::default(), usize::MAX, &mut full);
     assert!(decision.record.is_empty() && decision.resizes.is_empty());
     assert_eq!(decision.notes[0].event.to_string(), "a resize would not fit: exceeded quota: team");
@@ -550,7 +550,7 @@ fn the_record_of_a_large_workload_stays_small() {
         }
         // The resize is seen, then watched, and has settled when it is looked at for the third time.
         for later in [0, 10] {
-            let decision = decide(&workload, &record, now + later, &rules, usize::MAX, &mut |_, _, _| Ok(()));
+            let decision = decide(&workload, &record, now + later, &rules, usize::MAX, &mut |_, _| Ok(()));
             record = decision.record;
             for resize in decision.resizes {
                 let pod = &mut workload.pods[places[&resize.uid]];

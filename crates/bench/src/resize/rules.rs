@@ -214,7 +214,7 @@ impl Rule for Loop {
                 }],
             });
             let workload = Workload { pods: pods.collect(), is_rolling_out: false, objective_is_met: None };
-            let decision = decide(&workload, &self.record, at, &self.rules, usize::MAX, &mut |_, _, _| Ok(()));
+            let decision = decide(&workload, &self.record, at, &self.rules, usize::MAX, &mut |_, _| Ok(()));
             self.record = decision.record;
             for note in &decision.notes {
                 match &note.event {

@@ -36,7 +36,7 @@ pub enum Unfit {
 
 /// Returns why a change is not begun: bounds of LimitRanges and quotas, room of the node. The changes
 /// are those under way, which may be made any moment.
-pub type Fits<'a> = &'a mut (dyn FnMut(&ObservedPod, &PodChange, &[PodChange]) -> Result<(), Unfit> + Send);
+pub type Fits<'a> = &'a mut (dyn FnMut(&PodChange, &[PodChange]) -> Result<(), Unfit> + Send);
 
 /// Decides about a workload. `free` is how many of its pods may be changed at once, for the namespace and the cluster.
 pub fn decide(workload: &Workload, record: &Record, now: Time, rules: &Rules, free: usize, fits: Fits<'_>) -> Decision {
@@ -324,7 +324,7 @@ impl DecisionStep<'_> {
                 () if self.record.under_way() >= self.at_once(&change, quiet).min(free) => {
                     Event::Waits("other pods come first")
                 }
-                () => match fits(pod, &change, &others()) {
+                () => match fits(&change, &others()) {
                     Ok(()) => Event::Begun { why, containers },
                     Err(Unfit::Refused(why)) => Event::DoesNotFit(why),
                     Err(Unfit::Changed) => Event::Later,

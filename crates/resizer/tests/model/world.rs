@@ -284,7 +284,7 @@ impl Model<'_> {
             }
         }
         let request = |size: &ContainerSize| size.requests.memory.unwrap_or(0);
-        let mut fits = |_: &ObservedPod, change: &PodChange, others: &[PodChange]| {
+        let mut fits = |change: &PodChange, others: &[PodChange]| {
             let reserved = |uid: &str, spec: u64| {
                 let reserves = others.iter().chain([change]).find(|of| of.uid == uid);
                 let reserves = reserves.filter(|of| self.flaw != Flaw::UnderWayIsNotReserved || of.uid == change.uid);

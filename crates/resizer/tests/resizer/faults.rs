@@ -78,7 +78,7 @@ async fn round(api: &ApiClient, now: Time) -> Result<RoundOutcome, RoundError> {
     let (workload, rules) = (WorkloadRef::new("shop", "Deployment", "web"), Rules::default());
     let (workload, rules) = (&workload, &rules);
     let round = Round { api, records: "headroom", workload, rules, now, free: 100, undoes: false };
-    round.run(read, &mut |_, _, _| Ok(())).await
+    round.run(read, &mut |_, _| Ok(())).await
 }
 
 fn resources(server: &ApiServer, place: usize) -> Value {
