@@ -84,8 +84,9 @@ pub fn run(args: ImageArgs) -> anyhow::Result<Exit> {
         });
         bail!("no usage history of such images in {}: {advice}", opened.scope);
     }
-    if !opened.scope.is_all() {
-        rows.iter().for_each(|row| warn_of_refusals(row, &mut opened));
+    if let Scope::In(namespaces) = opened.scope.clone() {
+        let is_here = |row: &&ImageRow| row.namespace.as_ref().is_some_and(|namespace| namespaces.contains(namespace));
+        rows.iter().filter(is_here).for_each(|row| warn_of_refusals(row, &mut opened));
     }
     headroom_output::print(&match args.bounds.output {
         BoundsFormat::Table => page(&rows, node.as_ref()),
