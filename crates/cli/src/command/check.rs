@@ -165,8 +165,8 @@ pub fn run(mut args: Args) -> anyhow::Result<Exit> {
     let without = read.iter().flatten().filter(|manifest| sets_no_namespace(&manifest.object)).count() as u64;
     let warning = without_bounds(read.iter().flatten(), without, &mut opened, &args.target);
     let objects = read.iter().flatten().map(|manifest| &manifest.object);
-    let wants_cluster = args.target.wants_cluster();
-    let gone = wants_cluster.then(|| gone(objects, sets_no_namespace, &mut opened)).unwrap_or_default();
+    let gone =
+        if args.target.wants_cluster() { gone(objects, sets_no_namespace, &mut opened) } else { BTreeMap::new() };
     warning.iter().chain(gone.values()).for_each(|warning| complain!("warning: {warning}"));
     let admission = opened.admission.describe();
     let is_known = !args.target.namespaces.is_empty() && opened.cluster.namespaces().contains(&opened.namespace);
