@@ -85,8 +85,7 @@ impl DecisionStep<'_> {
         let is_withheld = matches!(change.phase, Phase::Withheld { .. });
         if change.is_at(pod, |of| of.to) {
             let was_undone = change.containers.iter().any(|of| {
-                let mut harms = self.record.harms(pod, &of.name, change.direction, self.now);
-                harms.any(|harm| *harm == Harm::Undone)
+                self.record.harms(pod, &of.name, change.direction, self.now).any(|harm| *harm == Harm::Undone)
             });
             if is_withheld && was_undone && !change.raises_limit() {
                 return self.take_back(change, pod, Harm::Undone);
