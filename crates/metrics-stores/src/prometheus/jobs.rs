@@ -2,10 +2,10 @@
 //!
 //! If Prometheus honors the labels of its targets (`honorLabels`), an exporter of one namespace can claim the
 //! containers of another, and the larger of two figures would win. So the series of one job count: the job that scrapes
-//! cAdvisor at the kubelets, or kube-state-metrics, or else the job with most containers. It is chosen over all names and
-//! labels that usage may have, because without `honorLabels`, the same exporter has labels that no kubelet has. A user who names a job with
-//! `matchers` of the source file decide. An exporter that forges the labels of the job as well is kept out by Prometheus alone, with
-//! `overrideHonorLabels`.
+//! cAdvisor at the kubelets, or kube-state-metrics, or else the job with most containers. It is chosen over all labels
+//! that usage may have, because without `honorLabels`, the same exporter has labels that no kubelet has. A user who names
+//! a job with `matchers` of the source file decides. An exporter that forges the labels of the job as well is kept out by
+//! Prometheus alone, with `overrideHonorLabels`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

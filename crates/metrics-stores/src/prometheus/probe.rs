@@ -77,22 +77,19 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
     let metrics_ql = number(&next()).is_some();
     let mut found = Vec::new();
     for usage in usages.clone() {
-        found.push((usage, [next(), next()], options.ephemeral_storage.then(&mut next)));
+        let read = [&usage.memory, &usage.cpu.metric].map(|metric| (metric.clone(), next()));
+        found.push((usage, read, options.ephemeral_storage.then(&mut next)));
     }
-    let all = found.iter().flat_map(|(_, rows, _)| rows.iter().flatten());
-    let mut usage_jobs = Jobs::among(names::MEMORY, all, matchers);
-    let is_chosen = |rows: &Vec<AnswerSeries>| rows.iter().any(|row| usage_jobs.counts(row));
+    let with_jobs = found.iter().flat_map(|(_, read, _)| read).filter(|(metric, _)| names::has_job(metric));
+    let usage_jobs = Jobs::among(names::MEMORY, with_jobs.flat_map(|(_, rows)| rows), matchers);
+    let jobs_of = |metric: &str| if names::has_job(metric) { usage_jobs.clone() } else { Jobs::default() };
+    let is_there = |(metric, rows): &(String, Vec<AnswerSeries>)| jobs_of(metric).containers(rows) > 0.0;
     // The first says how they are usually called, where there are none.
-    let chosen = found.iter().position(|(_, rows, _)| rows.iter().any(is_chosen)).unwrap_or(0);
-    let Some((usage, [of_memory, of_cpu], of_storage)) = found.into_iter().nth(chosen) else {
+    let chosen = found.iter().position(|(_, read, _)| read.iter().any(is_there)).unwrap_or(0);
+    let Some((usage, read, of_storage)) = found.into_iter().nth(chosen) else {
         return Err(SourceError::Permanent("no label names to try".to_owned()));
     };
-    let read = [(&usage.memory, &of_memory), (&usage.cpu.metric, &of_cpu)];
-    if !read.iter().any(|(metric, rows)| names::has_job(metric) && is_chosen(rows)) {
-        usage_jobs = Jobs::default();
-    }
-    let jobs_of = |metric: &str| if names::has_job(metric) { usage_jobs.clone() } else { Jobs::default() };
-    let [memory, cpu] = read.map(|(metric, rows)| jobs_of(metric).containers(rows));
+    let [memory, cpu] = read.map(|(metric, rows)| jobs_of(&metric).containers(&rows));
     let storage = of_storage.map(|rows| jobs_of(&usage.storage).containers(&rows));
     let storage = storage.filter(|_| memory + cpu > 0.0);
     let place = &usage.place;
@@ -130,12 +127,11 @@ pub(super) async fn probe(api: &Api, options: &PrometheusOptions) -> Result<Prob
         query::steadiest(metric, place, of_job),
         query::count_by(&LABELS, metric, place, of_job),
         query::lasting_twins(&jobs::LABELS, metric, place, of_job),
-        query::count_of_swapped(place, &matchers.clone().and_all(&usage_jobs.matchers())),
+        query::count_of_swapped(place, of_job),
     ];
     let with_image = |image: &String| query::count_of_containers(metric, place, Some(image), of_job);
     questions.extend(images.iter().map(with_image));
-    let created = |state: &State| query::created(state, &matchers.clone().and_all(&state.job));
-    let mut of_state: Vec<PromQl> = state.iter().map(created).collect();
+    let mut of_state: Vec<PromQl> = state.iter().map(|state| query::created(state, matchers)).collect();
     // Queries about kube-state-metrics are about the last time that it was seen.
     let at = (state_ago > 0).then_some(now - state_ago);
     if at.is_none() {

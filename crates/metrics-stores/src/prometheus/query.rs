@@ -452,6 +452,24 @@ pub fn count_of_containers(metric: &str, place: &ContainerLabels, image: Option<
     count_of_containers_by(&[], metric, place, image, matchers)
 }
 
+/// The same by other labels.
+pub fn count_of_containers_by(
+    by: &[&str],
+    metric: &str,
+    place: &ContainerLabels,
+    image: Option<&str>,
+    matchers: &Matchers,
+) -> PromQl {
+    let mut labels = vec![(place.namespace.as_str(), PRESENT)];
+    labels.extend(containers(place));
+    labels.extend(image.map(|image| (image, PRESENT)));
+    let (series, place) = (selector(metric, &labels, matchers), place.labels());
+    PromQl(match by.join(", ") {
+        by if by.is_empty() => format!("count(group by ({place}) ({series}))"),
+        by => format!("count by ({by}) (group by ({by}, {place}) ({series}))"),
+    })
+}
+
 pub fn count_of_swapped(place: &ContainerLabels, matchers: &Matchers) -> PromQl {
     let series = selector(names::SWAP, &containers(place), matchers);
     PromQl(format!("count(max by ({}) ({series}) > 0)", place.labels()))
@@ -471,24 +489,6 @@ pub fn tenant_quotas_by_job(matchers: &Matchers) -> PromQl {
 pub fn count_of_pods(metric: &str, matchers: &Matchers) -> PromQl {
     let of_pods = [("pod", PRESENT), ("container", Match::Is(""))];
     PromQl(format!("count({})", selector(metric, &of_pods, matchers)))
-}
-
-/// The same by other labels.
-pub fn count_of_containers_by(
-    by: &[&str],
-    metric: &str,
-    place: &ContainerLabels,
-    image: Option<&str>,
-    matchers: &Matchers,
-) -> PromQl {
-    let mut labels = vec![(place.namespace.as_str(), PRESENT)];
-    labels.extend(containers(place));
-    labels.extend(image.map(|image| (image, PRESENT)));
-    let (series, place) = (selector(metric, &labels, matchers), place.labels());
-    PromQl(match by.join(", ") {
-        by if by.is_empty() => format!("count(group by ({place}) ({series}))"),
-        by => format!("count by ({by}) (group by ({by}, {place}) ({series}))"),
-    })
 }
 
 /// The number of containers with series of several jobs.
@@ -532,7 +532,7 @@ pub fn is_metrics_ql() -> PromQl {
 /// The creation time of the namespace kube-system.
 pub fn created(state: &State, matchers: &Matchers) -> PromQl {
     let labels = [(state.place.namespace.as_str(), Match::Is(KUBE_SYSTEM))];
-    PromQl(selector("kube_namespace_created", &labels, matchers).to_string())
+    PromQl(selector("kube_namespace_created", &labels, &matchers.clone().and_all(&state.job)).to_string())
 }
 
 /// The series of a container that was there longest in the last ten minutes.
