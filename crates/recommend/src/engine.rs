@@ -466,11 +466,10 @@ impl Evaluator<'_> {
     /// The memory limit of the pod as a whole, and one that leaves room above what its containers used and were killed at.
     fn pod_limit(&self) -> Option<PodLevel> {
         let from = amount_of(self.object.pointer(&in_pod(&self.now.path, "spec/resources/limits/memory"))?)?;
-        let containers = self.now.containers.iter();
-        let peaks =
-            containers.clone().filter_map(|of| Some(bytes(of.resource(Resource::Memory)?.used.as_ref()?.peak())));
-        let kills = containers.clone().map(|of| of.oom_kills).sum();
-        let to = memory_limit::of_usage(peaks.sum(), Some(bytes(&from)), kills);
+        let containers = &self.now.containers;
+        let peak = |of: &ContainerAdvice| Some(bytes(of.resource(Resource::Memory)?.used.as_ref()?.peak()));
+        let kills = containers.iter().map(|of| of.oom_kills).sum();
+        let to = memory_limit::of_usage(containers.iter().filter_map(peak).sum(), Some(bytes(&from)), kills);
         Some(PodLevel { resource: Resource::Memory, from, to })
     }
 

@@ -175,10 +175,11 @@ fn single_pods(days: &BTreeMap<u32, Observed>, resource: Resource) -> Option<Sin
         let most = pods.iter().filter(|pod| !is_high(pod)).filter_map(|pod| levels.get(pod)).max();
         let is_known = count == 0 || most.is_some() && is_whole(day, resource);
         // Beside one that is no run, those that ended within minutes are no others: they may have been evicted.
-        let busiest = day.busy_pods.busiest().iter().filter(|of| is_high(&of.pod) && of.seconds >= LEAST_SECONDS);
-        let rest =
-            busiest.map(|of| of.seconds).reduce(|sum, of| sum + of).map(|of| day.cpu.seconds().saturating_sub(of));
-        let count = rest.map_or(count, |rest| count.min(rest / LEAST_SECONDS));
+        let long = day.busy_pods.busiest().iter().filter(|of| is_high(&of.pod) && of.seconds >= LEAST_SECONDS);
+        let count = match long.map(|of| of.seconds).sum::<u64>() {
+            0 => count,
+            seconds => count.min(day.cpu.seconds().saturating_sub(seconds) / LEAST_SECONDS),
+        };
         (if is_known { most.copied().unwrap_or(0) } else { u64::MAX }, count)
     };
     let of_pod = |pod: u32| days.iter().filter(move |(_, day)| known(day).contains(&pod));
@@ -368,6 +369,7 @@ mod tests {
         // One that leads on a day of its own.
         check(days(5, 14, |pod, age| if age % 5 == pod { (900, 900) } else { (200, 300) }), [900, 900, 0, 0]);
     }
+
     #[test]
     fn a_pod_beside_evicted_ones_and_weekly_runs_are_covered() {
         let mut days = days(1, 14, |_, age| (400, if age < 2 { 1_300 } else { 6_144 }));

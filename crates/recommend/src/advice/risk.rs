@@ -108,9 +108,9 @@ fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
     }
     // A request of the pod as a whole counts as one of its first container.
     let is_first = of.containers.iter().find(|of| !of.runs_at_start).is_some_and(|first| first.name == container.name);
-    for PodLevel { resource, from, to } in of.pod_level.iter().filter(|of_pod| is_first && of_pod.to > of_pod.from) {
+    for PodLevel { resource, from, to } in of.pod_level.iter().filter(|_| is_first) {
         let (name, usual) = (resource.name(), of.mostly_runs_at(*resource));
-        if usual > *from {
+        if to > from && usual > *from {
             let text = format!("with the rest of its pod above the {name} request of the pod most of the time");
             let fix = format!("raise {name} in spec.resources.requests of the pod to {to}");
             add(RiskKind::AboveRequest, Some(*resource), in_percent(&usual, from), (text, fix));
@@ -142,17 +142,15 @@ fn killed(of: &Workload, container: &ContainerAdvice) -> Option<(String, String)
     let memory = container.resource(Resource::Memory)?;
     let of_pod = of.pod_limit.as_ref().filter(|_| memory.limit.is_none());
     let at = of_pod.map(|of_pod| &of_pod.from).or(container.killed_at.as_ref());
-    let fix = match (&memory.recommended_limit, &memory.limit, &memory.recommended) {
+    let fix = match (&memory.recommended_limit, &memory.limit, of_pod, &memory.recommended) {
         (Some(limit), ..) => format!("raise the memory limit to {limit}"),
-        (None, Some(limit), _) if at.is_some_and(|at| *limit > *at) => return None,
-        (None, Some(limit), _) => {
+        (None, Some(limit), ..) if at.is_some_and(|at| *limit > *at) => return None,
+        (None, Some(limit), ..) => {
             container.refused_limit.clone().unwrap_or_else(|| format!("raise the memory limit above {limit}"))
         }
-        (None, None, of_container) => match (of_pod, of_container) {
-            (Some(PodLevel { to, .. }), _) => format!("raise memory in spec.resources.limits of the pod to {to}"),
-            (None, Some(request)) => format!("request {request} of memory"),
-            (None, None) => "set a memory request".to_owned(),
-        },
+        (None, None, Some(of_pod), _) => format!("raise memory in spec.resources.limits of the pod to {}", of_pod.to),
+        (None, None, None, Some(request)) => format!("request {request} of memory"),
+        (None, None, None, None) => "set a memory request".to_owned(),
     };
     let times = match container.oom_kills {
         1 => "once".to_owned(),

@@ -264,9 +264,11 @@ impl Evidence<'_> {
         let past = of_quota(&key.quota).or_else(|| of_quota("").filter(|_| counts_all && !key.namespace.is_empty()));
         let (proposed, reason) = match &hard {
             Some(hard) if today.total().is_zero() && right_sized.total().is_zero() => {
-                let unused = || "as it is: nothing here is charged for it".to_owned();
-                let is_used = Some(format!("as it is: not charged by pods; {used} of {hard} used"));
-                (hard.clone(), is_used.filter(|_| used.is_positive()).unwrap_or_else(unused))
+                let reason = match used.is_positive() {
+                    true => format!("as it is: not charged by pods; {used} of {hard} used"),
+                    false => "as it is: nothing here is charged for it".to_owned(),
+                };
+                (hard.clone(), reason)
             }
             _ => Self::sized(&key.name, &used, [&today, &right_sized], past),
         };

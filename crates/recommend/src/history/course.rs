@@ -113,10 +113,8 @@ impl Course {
         };
         match first - last {
             0 => oldest.seconds,
-            days => {
-                let between = if self.days.len() > 2 { days - 1 } else { 0 };
-                oldest.seconds + newest.seconds + u64::from(between) * DAY as u64
-            }
+            _ if self.days.len() == 2 => oldest.seconds + newest.seconds,
+            days => oldest.seconds + newest.seconds + u64::from(days - 1) * DAY as u64,
         }
     }
 

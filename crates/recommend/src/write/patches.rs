@@ -282,7 +282,7 @@ impl RecommendedChange<'_> {
 fn with_targets(patch: Patch, autoscalers: &[Scaled]) -> Vec<Patch> {
     let (mut patches, mut after) = (Vec::new(), Vec::new());
     for targets in autoscalers.chunk_by(|a, b| a.name == b.name) {
-        let [Scaled { name, api_version, metrics, .. }, ..] = targets else { continue };
+        let [Scaled { name, api_version, metrics, target_to_keep, .. }, ..] = targets else { continue };
         let mut metrics = metrics.clone();
         for Scaled { place, target_to_keep, .. } in targets {
             for source in ["resource", "containerResource"] {
@@ -292,7 +292,7 @@ fn with_targets(patch: Patch, autoscalers: &[Scaled]) -> Vec<Patch> {
         }
         // The first version has the one target, and takes no metrics.
         let body = match api_version.as_str() {
-            "autoscaling/v1" => json!({"spec": {FIRST_VERSION_TARGET: targets.first().map(|of| of.target_to_keep)}}),
+            "autoscaling/v1" => json!({"spec": {FIRST_VERSION_TARGET: target_to_keep}}),
             _ => json!({"spec": {"metrics": metrics}}),
         };
         let is_lowered = targets.iter().all(|of| of.target_to_keep < of.target_percent);
