@@ -106,7 +106,7 @@ impl BackfillRun<'_> {
         let Some(now) = self.asked(|| self.source.now()).await? else { return Ok(stopped(outcome)) };
         // Once that is noted as read, nothing is until then.
         if now > clock::now().saturating_add(DAY) {
-            let text = "its clock is more than a day ahead of this one: nothing is read until they agree";
+            let text = "the source's clock is more than a day ahead of this one: nothing is read until they agree";
             return Err(SourceError::Temporary(text.to_owned()).into());
         }
         let from = now.div_euclid(self.step()) * self.step();

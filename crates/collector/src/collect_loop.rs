@@ -320,11 +320,9 @@ impl Rounds {
                 self.publisher(&self.pooling, restricted.as_ref()).update_quarters(cluster, collected_at).await?,
             )
         };
-        let updated = self.stop.run_until_cancelled(update).await;
-        if let Some(Err(error)) = &updated {
-            tracing::info!("quarters are not updated: {error}");
-        }
-        !matches!(&updated, Some(Err(error)) if !error.is_standby())
+        let Some(Err(error)) = self.stop.run_until_cancelled(update).await else { return true };
+        tracing::info!("quarters are not updated: {error}");
+        error.is_standby()
     }
 
     fn publisher<'a>(&'a self, pooling: &'a Pooling, restricted: Option<&'a RestrictedNamespaces>) -> Publisher<'a> {

@@ -330,7 +330,7 @@ async fn quarters_are_written_before_the_first_usage_was_read() {
     assert_eq!(server.histories(), collected);
 }
 
-async fn wait_for(server: &ApiServer, what: &str, is_there: &dyn Fn() -> bool) {
+pub async fn wait_for(server: &ApiServer, what: &str, is_there: &dyn Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(90);
     while !is_there() {
         assert!(Instant::now() < deadline, "{what}: {:?}", listed(server));

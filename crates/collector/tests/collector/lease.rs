@@ -14,7 +14,7 @@ use headroom_metrics_stores::Reach;
 use serde_json::json;
 
 use crate::api_server::{ApiServer, LEASE};
-use crate::cluster::{publish_to, rounds, store};
+use crate::cluster::{publish_to, rounds, store, wait_for};
 use crate::support::*;
 
 /// A Lease of two seconds instead of a minute.
@@ -182,11 +182,7 @@ async fn reading_is_no_success_while_nothing_can_be_published() {
     rounds.lease = Some(lease(api, "headroom", rounds.store.id(), FAST, &metrics.parts));
     server.fail(|request| request.path.contains("/leases").then(|| status(403, "leases is forbidden")));
     let running = rounds.start(Duration::from_secs(3600));
-    let begun = Instant::now();
-    while !metrics.to_string().contains("runs_total{result=\"done\"} 2\n") {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{metrics}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    wait_for(&server, "two reads", &|| metrics.to_string().contains("runs_total{result=\"done\"} 2\n")).await;
     let text = metrics.to_string();
     assert!(text.contains("_runs_total{result=\"failed\"} 1\n") && text.contains("_leads 0\n"), "{text}");
     assert!(text.contains("_last_success_timestamp_seconds 0\n"), "{text}");

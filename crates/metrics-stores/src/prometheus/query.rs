@@ -353,17 +353,20 @@ impl<'a> Queries<'a> {
     /// The same of TenantQuotas. Only the leading replica of the ledger has their usage, so that of the leaders of the week is
     /// put together first.
     pub fn tenant_quota_growth(&self, ledger: &Matchers) -> PromQl {
-        let used = used_of_tenants(&self.matchers.clone().and_all(ledger));
+        let used = self.used_of_tenants(ledger);
         let by = "max by (quota, resource)";
         PromQl(format!("deriv(({by} ({used}))[7d:1h]) and {by} ({used} offset 1d)"))
     }
 
     /// The most that was used of ResourceQuotas within 30 days, and of TenantQuotas.
     pub fn quota_peaks(&self, ledger: &Matchers) -> [PromQl; 2] {
-        let (of_namespace, of_tenants) =
-            (self.used_of_quotas(), used_of_tenants(&self.matchers.clone().and_all(ledger)));
+        let (of_namespace, of_tenants) = (self.used_of_quotas(), self.used_of_tenants(ledger));
         let of_tenants = format!("max_over_time((max by (quota, resource) ({of_tenants}))[30d:1h])");
         [PromQl(format!("max_over_time({of_namespace}[30d])")), PromQl(of_tenants)]
+    }
+
+    fn used_of_tenants(&self, ledger: &Matchers) -> Selector {
+        selector(TENANT_QUOTA, &USED, &self.matchers.clone().and_all(ledger))
     }
 
     fn used_of_quotas(&self) -> Selector {
@@ -475,13 +478,9 @@ pub fn count_of_swapped(place: &ContainerLabels, matchers: &Matchers) -> PromQl 
     PromQl(format!("count(max by ({}) ({series}) > 0)", place.labels()))
 }
 
-fn used_of_tenants(matchers: &Matchers) -> Selector {
-    selector(TENANT_QUOTA, &USED, matchers)
-}
-
 /// The series of TenantQuotas within a day, by job.
 pub fn tenant_quotas_by_job(matchers: &Matchers) -> PromQl {
-    let used = used_of_tenants(matchers);
+    let used = selector(TENANT_QUOTA, &USED, matchers);
     PromQl(format!("count by ({}) (last_over_time({used}[1d]))", jobs::LABELS.join(", ")))
 }
 
