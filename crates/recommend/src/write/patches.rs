@@ -258,12 +258,13 @@ impl RecommendedChange<'_> {
             && WorkloadRef::of(object) == self.workload.key
     }
 
-    /// Edits of the manifest of an autoscaler; none if it is not about this workload.
+    /// Edits of the manifest of an autoscaler; none if it is not about this workload, or has no target.
     pub fn targets(&self, object: &Value, manifest: &Value) -> Vec<TargetEdit> {
         let kind = ApiKind::of(object);
         let is_it = |scaled: &&Scaled| {
             kind.kind == HORIZONTAL
                 && kind.group == "autoscaling"
+                && has_target(manifest)
                 && metadata(object, "namespace") == self.workload.key.namespace
                 && metadata(object, "name") == scaled.name
         };
@@ -275,6 +276,11 @@ impl RecommendedChange<'_> {
         };
         self.workload.autoscalers.iter().filter(is_it).map(target).collect()
     }
+}
+
+/// True if an autoscaler names what it scales by. If not, the API server does, and a manifest has nothing to edit.
+fn has_target(manifest: &Value) -> bool {
+    ["metrics", FIRST_VERSION_TARGET].iter().any(|field| manifest.pointer(&format!("/spec/{field}")).is_some())
 }
 
 /// The patch of a workload among those of its autoscalers' targets, in an order in which nothing is scaled down for a moment: a
@@ -487,5 +493,6 @@ mod tests {
         let of_first_version = Scaled { api_version: "autoscaling/v1".to_owned(), ..scaled(70, 140) };
         let patches = with_targets(patch(), &[of_first_version]);
         assert_eq!(patches[1].body["spec"], json!({"targetCPUUtilizationPercentage": 140}));
+        assert!(has_target(&patches[1].body) && !has_target(&json!({"spec": {"maxReplicas": 9}})));
     }
 }
