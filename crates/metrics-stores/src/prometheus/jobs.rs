@@ -52,10 +52,8 @@ impl Jobs {
             let most: &mut f64 = jobs.entry(LABELS.map(|label| row.label(label))).or_default();
             *most = most.max(row.value().unwrap_or_default());
         }
-        let job = |([name, path], containers): ([&str; 2], f64)| {
-            let [name, path] = [name, path].map(str::to_owned);
-            Job { name, path, containers }
-        };
+        let job =
+            |([name, path], containers): ([&str; 2], f64)| Job { name: name.into(), path: path.into(), containers };
         Self::in_order(metric, jobs.into_iter().map(job).collect())
     }
 
