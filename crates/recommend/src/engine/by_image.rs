@@ -10,7 +10,7 @@ use headroom_admission::cluster::usage::Resource;
 use serde::Serialize;
 
 use crate::advice::amounts::{some_text, text};
-use crate::engine::memory_limit;
+use crate::engine::{bytes, memory_limit};
 use crate::history::distribution::Distribution;
 
 /// From fewer pods nothing is recommended.
@@ -79,7 +79,6 @@ pub struct Fit {
 impl SizeByImage {
     /// None from too few pods, or without memory usage.
     pub fn of(usage: UsageOfImage<'_>, node: Option<&NodeCapacity>) -> Option<Self> {
-        let bytes = |amount: &Quantity| u64::try_from(amount.value()).unwrap_or(0);
         let memory = usage.memory.filter(|_| usage.pods >= LEAST_PODS)?;
         let requests = ImageAmounts {
             cpu: usage.cpu.map(|cpu| part(cpu, Resource::Cpu)),
