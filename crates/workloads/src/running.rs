@@ -126,16 +126,15 @@ pub fn state(workload: &Value) -> String {
     }
 }
 
-/// The template of the most pods of a Deployment that have another than it has now.
-pub fn earlier_template(deployment: &Value, cluster: &mut dyn ClusterReader) -> Option<Value> {
-    let (pods, current) = (listed(deployment, cluster), plain(deployment.pointer("/spec/template")));
+/// The templates of a Deployment's ReplicaSets, each with the number of its pods.
+pub fn templates(deployment: &Value, cluster: &mut dyn ClusterReader) -> Vec<(u64, Value)> {
+    let pods = listed(deployment, cluster);
     let count = |set: &Value| {
         let listed = pods.get(&WorkloadRef::of(set)).map(|pods| pods.len() as u64);
         number(set, "/status/replicas").or(listed).unwrap_or(0)
     };
-    let sets = replica_sets(deployment, cluster).into_iter();
-    let earlier = sets.filter(|set| plain(set.pointer("/spec/template")) != current);
-    earlier.max_by_key(count).filter(|set| count(set) > 0).map(|set| plain(set.pointer("/spec/template")))
+    let sets = replica_sets(deployment, cluster);
+    sets.iter().map(|set| (count(set), plain(set.pointer("/spec/template")))).collect()
 }
 
 fn replica_sets(workload: &Value, cluster: &mut dyn ClusterReader) -> Vec<Value> {

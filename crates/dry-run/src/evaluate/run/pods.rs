@@ -11,7 +11,6 @@ use super::claims::claim;
 use crate::evaluate::object_decision::{ObjectCharge, ObjectDecision, ObjectWarning, Topic};
 use crate::evaluate::settle::{Removed, Settled, settle};
 use crate::evaluate::{request, validation};
-use headroom_objects::cluster_reader::ClusterReader;
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, items, metadata, number, set};
 use headroom_workloads::kinds::{CRON_JOB, DAEMON_SET, DEPLOYMENT, REPLICA_SET, counts};
@@ -46,7 +45,7 @@ impl Run {
         if let Some(changed) = &decision.changed {
             set(&mut request, "object", changed.clone());
         }
-        if let Some(unfinished) = unfinished(&request, &mut self.cluster) {
+        if let Some(unfinished) = unfinished(&request, self) {
             let (warnings, charges) = self.evaluate_request_of_pods(&unfinished);
             decision.warnings.extend(warnings);
             decision.pod_charges.extend(charges);
@@ -239,8 +238,10 @@ impl Run {
 
     /// A workload whose controllers cannot create the pods that it is to have; none if they have done so.
     pub fn blocked(&mut self, object: &Value) -> Option<Blocked> {
-        let request = request::update(object.clone(), object.clone(), &ApiKind::of(object), &self.namespace);
-        let unfinished = unfinished(&request, &mut self.cluster)?;
+        let mut completed = object.clone();
+        self.set_classes(&mut completed);
+        let request = request::update(completed.clone(), completed, &ApiKind::of(object), &self.namespace);
+        let unfinished = unfinished(&request, self)?;
         let (mut needed, _) = self.evaluate_request_of_pods(&unfinished);
         needed.retain(|warning| warning.blocks_pods.is_some());
         let refusal = running::refusal(object, &mut self.cluster);
@@ -251,7 +252,7 @@ impl Run {
 
 /// An update that keeps the template, as the one that its controllers still have to carry out: from the pods that exist to those
 /// that are wanted. None if they have done so, and for an update that the core evaluates itself.
-fn unfinished(request: &Value, cluster: &mut dyn ClusterReader) -> Option<Value> {
+fn unfinished(request: &Value, run: &mut Run) -> Option<Value> {
     let (object, old) = (request.get("object")?, request.get("oldObject")?);
     let kind = ApiKind::of(object);
     let [wanted_at, present_at] = counts(&kind)?;
@@ -274,7 +275,13 @@ fn unfinished(request: &Value, cluster: &mut dyn ClusterReader) -> Option<Value>
     }
     if kind.kind == DEPLOYMENT.kind && updated < present && updated < wanted {
         // Only those of the earlier template are left to replace.
-        set("/oldObject/spec/template", running::earlier_template(old, cluster)?);
+        let mut templates = running::templates(old, &mut run.cluster);
+        for (_, template) in &mut templates {
+            run.set_classes_of_pod(template, "/spec", metadata(old, "namespace"));
+        }
+        templates.retain(|(count, template)| *count > 0 && Some(template) != old.pointer("/spec/template"));
+        let (_, earlier) = templates.into_iter().max_by_key(|(count, _)| *count)?;
+        set("/oldObject/spec/template", earlier);
         set("/object/spec/replicas", json!(wanted - updated));
         set("/oldObject/spec/replicas", json!(before.saturating_sub(updated)));
         for field in ["replicas", "updatedReplicas"] {
