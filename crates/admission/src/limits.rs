@@ -224,8 +224,7 @@ fn below_min<'d, M: Bounded<'d>>(subject: &M, resource: &str, min: &Quantity) ->
     if subject.amount(Requirement::Request, resource).is_none() {
         return Some(LimitFault::NoRequestForMin { min: min.clone() });
     }
-    let order = [Requirement::Request, Requirement::Limit];
-    let (requirement, found, other) = breaking(subject, resource, order, |amount| amount < min)?;
+    let (requirement, found, other) = breaking(subject, resource, Requirement::BOTH, |amount| amount < min)?;
     Some(LimitFault::BelowMin { min: min.clone(), requirement, found, other })
 }
 

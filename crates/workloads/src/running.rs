@@ -63,6 +63,7 @@ pub fn claims(workload: &Value, cluster: &mut dyn ClusterReader) -> Vec<Value> {
         return Vec::new();
     }
     let is_number = |text: &str| text.parse::<u32>().is_ok();
+    // OK because claims that may not be read only count as if they were still to be made.
     let mut claims = cluster.list(("v1", "PersistentVolumeClaim", Some(namespace))).unwrap_or_default();
     claims
         .retain(|of| prefixes.iter().any(|all| metadata(of, "name").strip_prefix(all.as_str()).is_some_and(is_number)));

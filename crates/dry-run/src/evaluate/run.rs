@@ -388,7 +388,7 @@ impl Run {
         if ApiKind::of(&object).kind == TENANT_QUOTA.1 {
             self.has_tenants = None;
         }
-        if classes::has_default(&decision.kind.kind) {
+        if matches!(decision.kind.kind.as_str(), "PriorityClass" | "StorageClass") {
             self.default_classes.clear();
         }
         self.cluster.put(object).map_err(|malformed| malformed.to_string())

@@ -32,10 +32,6 @@ const STORAGE: Defaulted = Defaulted {
     default: newest_storage,
 };
 
-pub(super) fn has_default(kind: &str) -> bool {
-    [PRIORITY.list.1, STORAGE.list.1].contains(&kind)
-}
-
 impl Run {
     /// Sets them in a pod, in a workload's templates of pods and claims, or in a claim. Returns what could not be read and counts
     /// here.
