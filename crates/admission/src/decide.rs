@@ -55,11 +55,12 @@ impl<'d> Draft<'d> {
         let mut pods = FilledPods::default();
         let mut breaches = None;
         if let Some(pod) = pod {
-            if actions.may_change && actions.is_defaulted && settings.limit_ranges.mode == Mode::Off {
-                pods.written = Some(Filling { is_defaulted: false, ..filling }.fill(pod.clone(), &targets)?.pod);
-            }
+            let only_counts = actions.may_change && actions.is_defaulted && settings.limit_ranges.mode == Mode::Off;
+            let undefaulted = Filling { is_defaulted: false, ..filling };
+            let written = only_counts.then(|| undefaulted.fill(pod.clone(), &targets)).transpose()?;
             let filled = filled(pod, &targets)?;
-            report_estimates(&mut decision, actions.kind, &filled, notes, settings);
+            report_estimates(&mut decision, actions.kind, written.as_ref().unwrap_or(&filled), notes, settings);
+            pods.written = written.map(|written| written.pod);
             breaches = filled.breaches;
             pods.new = Some(filled.pod);
         }
