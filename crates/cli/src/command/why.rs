@@ -370,8 +370,8 @@ fn page(answers: &[Answer], paint: Paint) -> Page {
             writeln!(page, "\n{} {problem}", paint.red("not read:"));
         }
         writeln!(page, "\nIf it were created now: {verdict}");
-        // Why pods are blocked now is said above.
-        let is_said = findings.iter().any(|finding| finding.severity == Severity::Critical);
+        // Said above if they are blocked now, or were admitted under other bounds.
+        let is_said = findings.iter().any(|of| of.severity != Severity::Note && !of.details.is_empty());
         if decision.verdict != Verdict::PodsBlocked || !is_said {
             decision::add_reasons(&mut page, decision, paint);
         }

@@ -15,7 +15,7 @@ use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, items, metadata, number, set};
 use headroom_workloads::kinds::{CRON_JOB, DAEMON_SET, DEPLOYMENT, REPLICA_SET, counts};
 use headroom_workloads::refusal::PodRefusal;
-use headroom_workloads::{pod_of, running};
+use headroom_workloads::{pod_makers, pod_of, running};
 
 /// In seconds; less is what rollouts take anyhow.
 const WORTH_TELLING: u64 = 120;
@@ -195,7 +195,10 @@ impl Run {
         let mark = self.cluster.mark();
         // OK because a quota that cannot be read now could not be read for the charge either.
         counted.charges.iter().for_each(|charge| drop(self.charge(&namespace, charge, Quantity::minus)));
-        let mut there = running::pods(object, &mut self.cluster);
+        let (mut there, made) = (running::pods(object, &mut self.cluster), self.pods_of(object));
+        if let (true, [pods], Some(count)) = (there.is_empty(), &*made.templates, number(object, "/status/replicas")) {
+            there.extend(pod_of(&pod_makers::replica_set(object, pods, count)).map(|pod| (count, pod)));
+        }
         there.extend(running::claims(object, &mut self.cluster).into_iter().map(|claim| (1, claim)));
         for (count, one) in there {
             for charge in self.charges_of(one).1 {
@@ -203,7 +206,6 @@ impl Run {
             }
         }
         let mut decision = self.admission.evaluate(request, &mut self.cluster);
-        let made = self.pods_of(object);
         if !made.templates.is_empty() {
             self.evaluate_pods(made, &mut decision);
             decision.decide();
