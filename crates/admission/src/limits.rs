@@ -8,7 +8,7 @@ mod breach;
 
 use std::borrow::Cow;
 
-use crate::amount::{Quantity, Requirement, ResourceList};
+use crate::amount::{Quantity, Requirement, ResourceList, read_quantity};
 use crate::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use crate::json::{Malformed, Node};
 use crate::limit_rules::Range;
@@ -171,7 +171,8 @@ impl<'d> Bounded<'d> for BoundedTotal<'_, 'd> {
     }
 
     fn least(&self, resource: &str) -> Option<Quantity> {
-        let amount = |list: Node<'d>| ResourceList::read(list).ok()?.get(resource).cloned();
+        // Not the whole list, which an author may make long: this is asked for each breach.
+        let amount = |list: Node<'d>| read_quantity(list.at(&[resource]).ok()??).ok();
         // Until its volume has grown, a claim may ask for less again.
         let of_volume = self.old?.status_at(&["capacity"]).ok()?.and_then(amount);
         of_volume.or_else(|| self.old?.spec_at(&["resources", "requests"]).ok()?.and_then(amount))

@@ -10,6 +10,7 @@ mod selector;
 mod names;
 
 mod answer;
+mod jobs;
 mod query;
 
 mod api;
@@ -17,7 +18,6 @@ mod api;
 mod absence;
 mod clusters;
 mod images;
-mod jobs;
 
 mod probe;
 pub mod reader;

@@ -103,7 +103,7 @@ impl Run {
     }
 }
 
-/// Of several defaults, that which the API server chooses: the newest.
+/// The API server chooses the newest of several defaults.
 fn newest_storage(classes: &[Value]) -> Option<&Value> {
     let is_default = |class: &&Value| {
         ["", ".beta"].iter().any(|version| {
