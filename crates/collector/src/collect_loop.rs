@@ -158,7 +158,7 @@ impl Rounds {
             let is_standing_by = done.as_ref().is_err_and(RoundError::is_standby);
             let is_done = done.is_ok() || is_standing_by;
             self.metrics.ran(is_done);
-            // What is read between two publications helps nobody while none succeeds.
+            // A read alone is no success while nothing can be published.
             is_published = if is_round { is_done } else { is_published };
             if is_done && is_published {
                 self.metrics.last_success.set(clock::now());

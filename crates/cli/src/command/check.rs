@@ -327,7 +327,7 @@ fn gone<'m>(
     let created: BTreeSet<&str> = created.map(|object| metadata(object, "name")).chain([""]).collect();
     let namespaces: BTreeSet<&str> = objects.map(own).filter(|name| !created.contains(name)).collect();
     let of = |namespace: &str| {
-        // OK because whoever may not read it is told nothing of it.
+        // OK because without permission to read it, the namespace is taken to exist.
         let reason = match cluster.get(("v1", "Namespace", None), namespace).ok()? {
             Some(found) if metadata(&found, "deletionTimestamp").is_empty() => return None,
             Some(_) => format!("namespace \"{namespace}\" is being deleted: nothing can be created in it"),
