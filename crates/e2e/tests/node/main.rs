@@ -71,7 +71,7 @@ async fn resize_pods() -> Result<(), Failed> {
     for (namespace, ..) in past {
         world.namespace(namespace, "on").await;
     }
-    for (namespace, mode) in [("quota", "on"), ("scale", "on"), ("killed", "afterOom")] {
+    for (namespace, mode) in [("quota", "on"), ("scale", "on"), ("killed", "observe")] {
         world.namespace(namespace, mode).await;
     }
     let requests = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
