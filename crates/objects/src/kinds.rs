@@ -67,6 +67,11 @@ const CLUSTER_WIDE: [&str; 38] = [
     "VolumeSnapshotClass",
 ];
 
+/// The classes by which the API server completes pods and claims.
+pub const PRIORITY_CLASS: (&str, &str) = ("scheduling.k8s.io/v1", "PriorityClass");
+pub const RUNTIME_CLASS: (&str, &str) = ("node.k8s.io/v1", "RuntimeClass");
+pub const STORAGE_CLASS: (&str, &str) = ("storage.k8s.io/v1", "StorageClass");
+
 /// Kubernetes' own kinds that quotas count beside those with pods, with the version that every cluster serves.
 const COUNTED: [(&str, &str); 13] = [
     ("v1", "ConfigMap"),

@@ -19,7 +19,7 @@ use headroom_dry_run::overlay::tenants::TENANT_QUOTA;
 use headroom_dry_run::redact::Redaction;
 use headroom_dry_run::simulate::unread;
 use headroom_objects::cluster_reader::{ClusterReader, List, ReadError};
-use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata};
+use headroom_objects::kinds::{ApiKind, PRIORITY_CLASS, RUNTIME_CLASS, SNAPSHOT, STORAGE_CLASS, metadata};
 use headroom_output::list_writer::{Form, ListWriter, is_enough};
 use headroom_output::progress::Progress;
 use headroom_output::{Exit, Page, WholeFile, complain};
@@ -80,9 +80,6 @@ const KINDS: [(&str, &str); 14] = [
 ];
 
 const DEVICE_CLASS: (&str, &str) = ("resource.k8s.io/v1", "DeviceClass");
-const PRIORITY_CLASS: (&str, &str) = ("scheduling.k8s.io/v1", "PriorityClass");
-const RUNTIME_CLASS: (&str, &str) = ("node.k8s.io/v1", "RuntimeClass");
-const STORAGE_CLASS: (&str, &str) = ("storage.k8s.io/v1", "StorageClass");
 
 /// Kinds in no namespace that are for administrators: other users' snapshots are complete without.
 const OF_ADMINISTRATORS: [(&str, &str); 5] = [TENANT_QUOTA, DEVICE_CLASS, PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS];

@@ -23,7 +23,7 @@ use crate::Overlay;
 use crate::overlay::tenants::TENANT_QUOTA;
 use headroom_objects::cluster_reader::folder::{Identity, amount_of, identity, in_namespace};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject};
-use headroom_objects::kinds::{ApiKind, lifecycle, metadata, number, set, text};
+use headroom_objects::kinds::{ApiKind, PRIORITY_CLASS, STORAGE_CLASS, lifecycle, metadata, number, set, text};
 use headroom_workloads::kinds::{DEPLOYMENT, REPLICA_SET, pod_at};
 use headroom_workloads::pod_makers::{self, MadePods, PodMaker, PodTemplate, Update};
 use headroom_workloads::pod_of;
@@ -388,7 +388,7 @@ impl Run {
         if ApiKind::of(&object).kind == TENANT_QUOTA.1 {
             self.has_tenants = None;
         }
-        if matches!(decision.kind.kind.as_str(), "PriorityClass" | "StorageClass") {
+        if [PRIORITY_CLASS.1, STORAGE_CLASS.1].contains(&decision.kind.kind.as_str()) {
             self.default_classes.clear();
         }
         self.cluster.put(object).map_err(|malformed| malformed.to_string())

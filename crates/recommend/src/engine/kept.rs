@@ -7,7 +7,7 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Resource;
 use headroom_admission::image::ImageName;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
-use headroom_objects::kinds::{items, text};
+use headroom_objects::kinds::{PRIORITY_CLASS, items, text};
 use headroom_workloads::inventory::WorkloadEntry;
 use serde_json::{Map, Value};
 
@@ -25,7 +25,7 @@ pub fn of_pod(entry: &WorkloadEntry, pod: &Value, cluster: &mut dyn ClusterReade
     let mut of_class = || {
         let class = pod.get("priorityClassName")?.as_str()?;
         // OK because the pods say it as soon as they run.
-        cluster.get(("scheduling.k8s.io/v1", "PriorityClass", None), class).ok()??.get("value")?.as_i64()
+        cluster.get((PRIORITY_CLASS.0, PRIORITY_CLASS.1, None), class).ok()??.get("value")?.as_i64()
     };
     let written = pod.get("priority").and_then(Value::as_i64);
     if let Some(priority) = entry.running.priority.or(written).or_else(&mut of_class).filter(|of| *of < 0) {

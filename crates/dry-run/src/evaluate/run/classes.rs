@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use headroom_objects::cluster_reader::{ClusterReader, List};
-use headroom_objects::kinds::{ApiKind, items, metadata, text};
+use headroom_objects::kinds::{ApiKind, PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS, items, metadata, text};
 use headroom_workloads::kinds::{self, pod_at};
 use serde_json::{Value, json};
 
@@ -20,13 +20,13 @@ struct Defaulted {
 }
 
 const PRIORITY: Defaulted = Defaulted {
-    list: ("scheduling.k8s.io/v1", "PriorityClass", None),
+    list: (PRIORITY_CLASS.0, PRIORITY_CLASS.1, None),
     field: "priorityClassName",
     asked_by: "PriorityClass",
     default: lowest_priority,
 };
 const STORAGE: Defaulted = Defaulted {
-    list: ("storage.k8s.io/v1", "StorageClass", None),
+    list: (STORAGE_CLASS.0, STORAGE_CLASS.1, None),
     field: "storageClassName",
     asked_by: ".storageclass.storage.k8s.io/",
     default: newest_storage,
@@ -60,7 +60,7 @@ impl Run {
         if runtime.is_empty() {
             return unread;
         }
-        match self.cluster.get(("node.k8s.io/v1", "RuntimeClass", None), &runtime) {
+        match self.cluster.get((RUNTIME_CLASS.0, RUNTIME_CLASS.1, None), &runtime) {
             Ok(class) => {
                 let overhead = class.as_ref().and_then(|class| class.pointer("/overhead/podFixed"));
                 if let Some((Value::Object(spec), overhead)) = object.pointer_mut(spec).zip(overhead) {
