@@ -77,20 +77,19 @@ impl Overlay {
         Ok(())
     }
 
-    fn forget_answers(&mut self, (_, kind, namespace, _): &Identity) {
-        for namespace in [Some(namespace.clone()), None] {
-            let forgotten = self.answers.remove(&(kind.clone(), namespace));
+    fn forget_answers(&mut self, identity: &Identity) {
+        let [_, kind, namespace, _] = folder::parts(identity);
+        for namespace in [Some(namespace.to_owned()), None] {
+            let forgotten = self.answers.remove(&(kind.to_owned(), namespace));
             self.answered -= forgotten.as_ref().map_or(0, bytes);
         }
     }
 
     /// Forgets who is charged to which TenantQuotas, if it changes with this replacement.
-    fn forget_tenants(&mut self, Replaced { identity: (_, kind, _, name), before }: &Replaced) {
-        let Some((api_version, kind)) =
-            [TENANT_QUOTA, ("v1", "Namespace")].into_iter().find(|(_, known)| known == kind)
-        else {
-            return;
-        };
+    fn forget_tenants(&mut self, Replaced { identity, before }: &Replaced) {
+        let [_, kind, _, name] = folder::parts(identity);
+        let charging = [TENANT_QUOTA, ("v1", "Namespace")];
+        let Some((api_version, kind)) = charging.into_iter().find(|(_, known)| *known == kind) else { return };
         if self.tenants.is_none() {
             return;
         }

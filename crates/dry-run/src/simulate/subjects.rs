@@ -1,6 +1,7 @@
 //! Finds everything that runs: workloads with the number of their pods, pods of no known workload, and claims.
 
 use std::collections::BTreeMap;
+use std::mem::take;
 
 use headroom_admission::annotations::OURS;
 use headroom_admission::annotations::limit_ranger::LIMIT_RANGER;
@@ -66,7 +67,7 @@ impl Subjects {
             let pods = subjects.list(cluster, kinds::list(&POD, namespace)).into_iter().filter(|pod| !has_ended(pod));
             let mut pods = running::by_workload(pods, &mut |of| owners.maker(of));
             for workload in workloads {
-                let of_workload = pods.remove(&WorkloadRef::of(&workload)).unwrap_or_default().into_values();
+                let of_workload = pods.get_mut(&WorkloadRef::of(&workload)).map(take).unwrap_or_default().into_values();
                 let one_of_each = of_workload.filter_map(|pods| Some((pods.len() as u64, pods.into_iter().next()?)));
                 if is_wanted(&workload) {
                     subjects.found.extend(Subject::of_workload(&workload, one_of_each.collect()));

@@ -32,8 +32,15 @@ pub struct Replaced {
 
 const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
-/// API group, kind, namespace, name. The version is left out, because one object is served in several.
-pub type Identity = (String, String, String, String);
+/// API group, kind, namespace and name, with a NUL between them: one text, since serde_json's objects are such maps, too, and the
+/// playground's page is downloaded. The version is left out, because one object is served in several.
+pub type Identity = String;
+
+/// Group, kind, namespace and name of an identity.
+pub fn parts(identity: &str) -> [&str; 4] {
+    let mut parts = identity.splitn(4, '\0');
+    [(); 4].map(|()| parts.next().unwrap_or_default())
+}
 
 impl Folder {
     /// The objects of some manifests; those without a namespace go into `namespace`.
@@ -86,21 +93,16 @@ impl Folder {
 
     /// The namespaces of the objects, and the Namespaces among them; each as often as it is met.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        let names = self.objects.keys().map(|(_, kind, namespace, name)| match kind.as_str() {
-            "Namespace" => name.as_str(),
-            _ => namespace.as_str(),
+        let names = self.objects.keys().map(|identity| match parts(identity) {
+            [_, "Namespace", _, name] => name,
+            [_, _, namespace, _] => namespace,
         });
         names.filter(|name| !name.is_empty())
     }
 
     /// A kind as a CustomResourceDefinition here defines it.
     pub fn defined(&self, group: &str, version: &str, kind: &str) -> Option<ApiKind> {
-        let first = (DEFINITION.0.to_owned(), DEFINITION.1.to_owned(), String::new(), String::new());
-        let all = self
-            .objects
-            .range(first..)
-            .take_while(|((group, kind, ..), _)| (group.as_str(), kind.as_str()) == DEFINITION);
-        let found = all.map(|(_, definition)| definition).find(|definition| {
+        let found = self.starting_with(format!("{}\0{}\0", DEFINITION.0, DEFINITION.1)).find(|definition| {
             text(definition, "/spec/group") == group && text(definition, "/spec/names/kind") == kind
         })?;
         Some(ApiKind {
@@ -111,16 +113,21 @@ impl Folder {
             is_namespaced: text(found, "/spec/scope") != "Cluster",
         })
     }
+
+    fn starting_with(&self, start: String) -> impl Iterator<Item = &Value> {
+        let from_start = self.objects.range(start.clone()..);
+        from_start.take_while(move |(identity, _)| identity.starts_with(&start)).map(|(_, object)| object)
+    }
 }
 
 impl ClusterReader for Folder {
     fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
-        let first = identity_in(list, "");
-        let is_asked_for = |identity: &Identity| {
-            identity.0 == first.0 && identity.1 == first.1 && list.2.is_none_or(|namespace| identity.2 == namespace)
-        };
-        let from_first = self.objects.range(first.clone()..);
-        Ok(from_first.take_while(|(identity, _)| is_asked_for(identity)).map(|(_, object)| object.clone()).collect())
+        let mut start = identity_in(list, "");
+        if list.2.is_none() {
+            // In all namespaces.
+            start.pop();
+        }
+        Ok(self.starting_with(start).cloned().collect())
     }
 
     fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
@@ -146,13 +153,13 @@ pub fn in_namespace(mut object: Value, namespace: &str) -> Value {
 }
 
 pub fn identity(object: &Value) -> Identity {
-    let kind = ApiKind::of(object);
-    (kind.group, kind.kind, metadata(object, "namespace").to_owned(), metadata(object, "name").to_owned())
+    let ApiKind { group, kind, .. } = ApiKind::of(object);
+    [&*group, &*kind, metadata(object, "namespace"), metadata(object, "name")].join("\0")
 }
 
 fn identity_in((api_version, kind, namespace): List<'_>, name: &str) -> Identity {
     let group = ApiKind::new(api_version, kind).group;
-    (group, kind.to_owned(), namespace.unwrap_or_default().to_owned(), name.to_owned())
+    [&*group, kind, namespace.unwrap_or_default(), name].join("\0")
 }
 
 /// Writes the defaults into a LimitRange that the API server would derive when it is applied.
