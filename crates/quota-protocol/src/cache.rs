@@ -2,7 +2,7 @@
 //! footprint by namespace. So the cost of counting grows with the number of distinct footprints, not of objects.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use headroom_admission::amount::{Quantity, ResourceList, ResourceName};
@@ -33,12 +33,12 @@ pub struct Cache {
     tallies: HashMap<String, Tally>,
     deletion_order: VecDeque<Arc<str>>,
     deleted: HashSet<Arc<str>>,
-    /// Keys with an end, in order.
-    ending: BTreeSet<(i64, ObjectKey)>,
+    /// The ends of objects that have one: few, and soon gone.
+    ending: HashMap<ObjectKey, i64>,
     /// The extended resource of each listed DeviceClass.
     classes: Classes,
-    /// The resource claims that say they were made for a pod, by namespace and pod: creation and name.
-    claims: HashMap<String, HashMap<PodRef, BTreeSet<(String, String)>>>,
+    /// The resource claims that say they were made for a pod, by namespace and pod: creation and name, in order.
+    claims: HashMap<String, HashMap<PodRef, Vec<(String, String)>>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -52,7 +52,7 @@ struct OfKind {
 type Tally = HashMap<String, (Arc<Footprint>, u64)>;
 
 /// The charge of one namespace, by node.
-type Charges = BTreeMap<usize, ResourceList<'static>>;
+type Charges = Vec<(usize, ResourceList<'static>)>;
 
 /// The charge of all stored objects at each node of a plan. Every write of a ledger counts, and most follow a change in a
 /// single namespace, so the charge of each is kept: a count must not take as long as a tenant has namespaces.
@@ -124,12 +124,15 @@ impl Cache {
         *count += 1;
         stored.footprint = Arc::clone(footprint);
         if let Some(ends) = &stored.ends {
-            self.ending.insert((ends.0, key.clone()));
+            self.ending.insert(key.clone(), ends.0);
         }
         match stored.link.as_deref() {
             Some(Link::MadeFor { pod, created }) => {
                 let claims = self.claims.entry(key.namespace.clone()).or_default().entry(pod.clone()).or_default();
-                claims.insert((created.clone(), key.name.clone()));
+                let claim = (created.clone(), key.name.clone());
+                if let Err(place) = claims.binary_search(&claim) {
+                    claims.insert(place, claim);
+                }
             }
             Some(Link::Serves(resource)) => _ = self.classes.insert(key.name.clone(), resource.clone()),
             Some(Link::HasClaim(_)) | None => {}
@@ -151,18 +154,16 @@ impl Cache {
 
     /// Switches objects to their later footprint where it is due. Returns whether there were any.
     pub fn tick(&mut self, now: i64) -> bool {
-        let mut any = false;
-        while self.ending.first().is_some_and(|(at, _)| *at <= now)
-            && let Some((_, key)) = self.ending.pop_first()
-        {
-            let Some(mut stored) = self.get(&key).cloned() else { continue };
-            if let Some(ends) = stored.ends.take_if(|ends| ends.0 <= now) {
+        let due = self.ending.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone());
+        let due: Vec<ObjectKey> = due.collect();
+        for key in &due {
+            let Some(mut stored) = self.get(key).cloned() else { continue };
+            if let Some(ends) = stored.ends.take() {
                 stored.footprint = Arc::new(ends.1);
-                self.put(key, stored);
-                any = true;
+                self.put(key.clone(), stored);
             }
         }
-        any
+        !due.is_empty()
     }
 
     pub fn get(&self, key: &ObjectKey) -> Option<&CachedObject> {
@@ -220,7 +221,7 @@ impl Cache {
             Some(Link::HasClaim(name)) => *name == claim.name,
             _ => {
                 let claims = self.claims.get(&claim.namespace).and_then(|pods| pods.get(pod));
-                claims.and_then(BTreeSet::first).is_none_or(|(_, first)| *first == claim.name)
+                claims.and_then(|claims| claims.first()).is_none_or(|(_, first)| *first == claim.name)
             }
         };
         is_its.then(|| devices::share(amounts, &stored.footprint.amounts))
@@ -257,10 +258,12 @@ impl Cache {
 
     /// Corrects the count of the same plan by what has changed in one namespace since.
     pub fn count_again(&self, plan: &Plan, namespace: &str, count: &mut Count) {
-        let mut charges = Charges::new();
-        self.add_namespace(plan, namespace, &plan.nodes_of(namespace), &mut |node, name, amount| {
-            charges.entry(node).or_default().add(name, amount);
+        let nodes = plan.nodes_of(namespace);
+        let mut charges: Charges = nodes.iter().map(|node| (*node, ResourceList::default())).collect();
+        self.add_namespace(plan, namespace, &nodes, &mut |node, name, amount| {
+            charges.iter_mut().filter(|(at, _)| *at == node).for_each(|(_, charge)| charge.add(name, amount));
         });
+        charges.retain(|(_, charge)| !charge.is_empty());
         count.replace(namespace, charges);
     }
 
@@ -317,15 +320,15 @@ impl Cache {
     }
 
     fn untally(&mut self, key: &ObjectKey, stored: &CachedObject) {
-        if let Some(ends) = &stored.ends {
-            self.ending.remove(&(ends.0, key.clone()));
-        }
+        self.ending.remove(key);
         match stored.link.as_deref() {
             Some(Link::MadeFor { pod, created }) => {
                 if let Some(pods) = self.claims.get_mut(&key.namespace)
                     && let Some(claims) = pods.get_mut(pod)
                 {
-                    claims.remove(&(created.clone(), key.name.clone()));
+                    if let Ok(place) = claims.binary_search(&(created.clone(), key.name.clone())) {
+                        claims.remove(place);
+                    }
                     if claims.is_empty() {
                         pods.remove(pod);
                     }
