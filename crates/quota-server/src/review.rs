@@ -112,13 +112,18 @@ fn quota(replica: &Replica, request: &Request<'_>) -> Result<(), Denial> {
 
 /// The quotas that are enforced without their parents because a tree is too large, and why. Without a name: the problem of
 /// the tree of this quota, if no ledger can have it.
-fn problems_of_trees(replica: &Replica, quotas: &[Arc<TenantQuota<'static>>], name: &str) -> BTreeMap<String, String> {
+fn problems_of_trees(
+    replica: &Replica,
+    quotas: &[Arc<TenantQuota<'static>>],
+    name: &str,
+) -> BTreeMap<Option<String>, String> {
     let (trees, parents) = trees(quotas);
     let outside = parents.into_iter().filter(|(_, problem)| problem.is_limit);
-    let outside = outside.map(|(name, of)| (name.to_owned(), format!("spec.parent: quota {name}: {}", of.message)));
+    let outside =
+        outside.map(|(name, of)| (Some(name.to_owned()), format!("spec.parent: quota {name}: {}", of.message)));
     let tree = trees.iter().find(|tree| tree.quotas.iter().any(|(quota, _)| quota.name() == name));
     let excess = tree.and_then(|tree| placement::excess(&Plan::of_tree(tree, &replica.tenants.namespaces())));
-    outside.chain(excess.map(|problem| (String::new(), problem))).collect()
+    outside.chain(excess.map(|problem| (None, problem))).collect()
 }
 
 /// The reservation that a request needs; none if it is not charged.

@@ -53,7 +53,10 @@ pub fn problems(
     }
     let mut texts = problems.texts();
     if let Some(first) = texts.first_mut() {
-        *first = format!("{} \"{}\" is invalid: {first}", kind.kind, metadata(object, "name"));
+        // The pod of a template has none.
+        let name = Some(metadata(object, "name")).filter(|name| !name.is_empty());
+        let name = name.map(|name| format!(" \"{name}\"")).unwrap_or_default();
+        *first = format!("{}{name} is invalid: {first}", kind.kind);
         if is_patch(object, &kind) {
             texts.push("this is a patch for kustomize: check its kustomization with -k".to_owned());
         }

@@ -128,7 +128,7 @@ mod tests {
                 .map(|containers| json!({"apiVersion": "v1", "kind": "Pod", "spec": spec(containers)}));
             for release in releases {
                 let found = problems(&admitted, &written, None, Some(release), &[]).join("; ");
-                let found = found.trim_start_matches("Pod \"\" is invalid: ").replace("spec.resources", "");
+                let found = found.trim_start_matches("Pod is invalid: ").replace("spec.resources", "");
                 assert_eq!(found, says.join("; "), "{release}: {admitted}");
             }
         }
