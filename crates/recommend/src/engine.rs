@@ -98,7 +98,6 @@ impl Engine<'_> {
         }
         let nothing = Value::Null;
         let pod = object.pointer(&in_pod(&now.path, "spec")).unwrap_or(&nothing);
-        let kept = self.kept.get(&number).cloned().or_else(|| kept::of_pod(entry, pod, cluster));
         let described = self.described(number, entry, &now)?;
         let running = newest.as_ref().filter(|_| !runs_once(&entry.key.kind));
         for (container, described) in now.containers.iter_mut().zip(&described) {
@@ -129,6 +128,8 @@ impl Engine<'_> {
         }
         let evaluator = Evaluator {
             engine: self,
+        let own = || kept::of_pod(entry, pod, &now.containers, cluster);
+        let kept = self.kept.get(&number).cloned().or_else(own);
             object: &evaluated,
             key: &entry.key,
             now: &now,

@@ -201,7 +201,7 @@ impl Flag {
                  (see Notes)"
             }
             Self::Kept(Kept::Reserve(_)) => {
-                "reserve: a placeholder that others displace, by a negative priority or as a pause image: its request is not lowered"
+                "reserve: a placeholder that others displace, idle with a negative priority or a pause image: its request is not lowered"
             }
             Self::Kept(Kept::Twin(_)) => {
                 "twin of: it runs the same as a busy one, which leads or which a Service selects, and may take over: its request is \

@@ -9,26 +9,39 @@ use headroom_admission::image::ImageName;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::kinds::{PRIORITY_CLASS, items, text};
 use headroom_workloads::inventory::WorkloadEntry;
+use headroom_workloads::kinds::runs_once;
 use serde_json::{Map, Value};
 
 use crate::advice::flag::{Flag, Kept};
 use crate::advice::template::in_pod;
-use crate::advice::workload::Workload;
+use crate::advice::workload::{ContainerAdvice, ResourceAdvice, Workload};
 
 /// A peer that uses so many times the CPU is busy, and the other one idle.
 const BUSIER: i64 = 5;
 /// Parts of the image names of databases, of which one leads and others follow.
 const DATABASES: [&str; 8] = ["postgres", "spilo", "mysql", "mariadb", "percona", "mongo", "redis", "valkey"];
 
-/// True of a pod of negative priority, or whose containers only pause.
-pub fn of_pod(entry: &WorkloadEntry, pod: &Value, cluster: &mut dyn ClusterReader) -> Option<Kept> {
+/// True of a pod of negative priority that uses next to nothing, or whose containers only pause.
+pub fn of_pod(
+    entry: &WorkloadEntry,
+    pod: &Value,
+    advice: &[ContainerAdvice],
+    cluster: &mut dyn ClusterReader,
+) -> Option<Kept> {
     let mut of_class = || {
         let class = pod.get("priorityClassName")?.as_str()?;
         // OK because the pods say it as soon as they run.
         cluster.get((PRIORITY_CLASS.0, PRIORITY_CLASS.1, None), class).ok()??.get("value")?.as_i64()
     };
     let written = pod.get("priority").and_then(Value::as_i64);
-    if let Some(priority) = entry.running.priority.or(written).or_else(&mut of_class).filter(|of| *of < 0) {
+    let priority = entry.running.priority.or(written).or_else(&mut of_class);
+    // Others of a negative priority work whenever there is room.
+    let works = |of: &ResourceAdvice| {
+        let most = if of.resource == Resource::Cpu { Quantity::from_milli(50) } else { Quantity::from_bytes(64 << 20) };
+        of.mostly_used().or(of.recommended.as_ref()).is_some_and(|used| *used > most)
+    };
+    let is_idle = !advice.iter().flat_map(|of| &of.resources).any(works);
+    if let Some(priority) = priority.filter(|of| *of < 0 && is_idle) {
         return Some(Kept::Reserve(format!("priority {priority}")));
     }
     let pauses = |image: String| image.rsplit('/').next().is_some_and(|of| of.split('-').any(|word| word == "pause"));
@@ -41,12 +54,20 @@ fn repository(container: &Value) -> String {
     ImageName::parse(image).map_or_else(|_| image.to_owned(), |name| name.repository().to_owned())
 }
 
+/// Words of the resources for which a node is there: another device, such as `fuse`, is on any node.
+const ACCELERATORS: [&str; 13] =
+    ["nvidia", "gpu", "vgpu", "tpu", "npu", "xpu", "mlu", "gcu", "neuron", "gaudi", "fpga", "ascend", "qaic"];
+
 /// The device of a pod's node that others do not use meanwhile: `nvidia.com/gpu`.
 pub fn device_of(pod: &Value) -> Option<String> {
     let containers = items(pod, "/containers");
     let lists = containers.flat_map(|of| [of.pointer("/resources/limits"), of.pointer("/resources/requests")]);
     let mut names = lists.flatten().filter_map(Value::as_object).flat_map(Map::keys);
-    let is_device = |name: &&String| name.split_once('/').is_some_and(|(domain, _)| !domain.ends_with("kubernetes.io"));
+    let is_device = |name: &&String| {
+        let name = name.to_lowercase();
+        let mut words = name.split(|letter: char| !letter.is_alphanumeric());
+        name.contains('/') && words.any(|word| ACCELERATORS.iter().any(|of| word.starts_with(of)))
+    };
     let claims = pod.get("resourceClaims").and_then(Value::as_array).filter(|claims| !claims.is_empty());
     names.find(is_device).cloned().or_else(|| claims.map(|_| "resource claim".to_owned()))
 }
@@ -60,13 +81,13 @@ struct Peer {
     arguments: u64,
     /// A hash of what else decides what it does: variables and files.
     environment: u64,
-    /// The installation to which a database belongs.
-    database_of: Option<String>,
+    /// The installation to which a database belongs, and its name there.
+    database_of: Option<(String, Option<String>)>,
     cpu: i64,
 }
 
 impl Peer {
-    /// With what its containers run.
+    /// With what its containers run. Runs take nothing over, and nothing is known of what was not measured.
     fn of(workload: &Workload, object: &Value, hashes: &RandomState) -> Option<(String, Self)> {
         let pod = object.pointer(&in_pod(&workload.path, "spec"))?;
         let labels = object.pointer(&in_pod(&workload.path, "metadata/labels")).and_then(Value::as_object);
@@ -78,10 +99,13 @@ impl Peer {
         let images = items(pod, "/containers").map(|of| format!("{:?} {};", of.get("name"), repository(of)));
         let images: String = images.collect();
         let is_database = DATABASES.iter().any(|name| images.contains(name));
-        let instance = || Some(labels.get("app.kubernetes.io/instance")?.to_string());
-        let database_of = workload.managed_by.clone().or_else(instance).filter(|_| is_database);
-        let used = workload.containers.iter().filter(|of| !of.is_init);
-        let cpu = used.filter_map(|of| of.resource(Resource::Cpu)?.mostly_used()).map(Quantity::milli_value).sum();
+        let label = |name: &str| Some(labels.get(&format!("app.kubernetes.io/{name}"))?.to_string());
+        let installation = workload.managed_by.clone().or_else(|| label("instance")).filter(|_| is_database);
+        let database_of = installation.map(|of| (of, label("name")));
+        let containers = workload.containers.iter().filter(|of| !of.is_init);
+        let mut used = containers.filter_map(|of| of.resource(Resource::Cpu)?.mostly_used()).peekable();
+        used.peek().filter(|_| !runs_once(&workload.key.kind))?;
+        let cpu = used.map(Quantity::milli_value).sum();
         let (entry, name) = (workload.entry, workload.key.to_string());
         let arguments = hashes.hash_one(fields(&["command", "args"]));
         let mounts = fields(&["env", "envFrom", "volumeMounts"]);
@@ -91,10 +115,19 @@ impl Peer {
     }
 }
 
+/// The last words of labels that tell what a pod does, and not which of two that do the same.
+const ROLES: [&str; 5] = ["component", "role", "tier", "name", "app"];
+/// Such a label counts as so many others.
+const ROLE: usize = 1_000;
+
 /// The number of a Service's labels that pods have with another value; none if they lack one, or it has none.
 fn differing(service: &Value, labels: &Map<String, Value>) -> Option<usize> {
     let selector = service.pointer("/spec/selector")?.as_object().filter(|selector| !selector.is_empty())?;
-    selector.iter().try_fold(0, |differing, (key, value)| Some(differing + usize::from(labels.get(key)? != value)))
+    selector.iter().try_fold(0, |differing, (key, value)| {
+        let is_role = key.rsplit('/').next().is_some_and(|word| ROLES.contains(&word));
+        let counts = if is_role { ROLE } else { 1 };
+        Some(differing + if labels.get(key)? == value { 0 } else { counts })
+    })
 }
 
 /// The Services, each a bit, of whose labels pods have so many with another value.
@@ -158,14 +191,14 @@ fn find_in(
                 }
             };
             let Some(services) = services.get_or_insert_with(read).as_deref() else { continue };
-            let [own, switching] = [0, 1].map(|differs| selecting(services, &idle.labels, differs));
+            let [own, switching, of_role] = [0, 1, ROLE].map(|differs| selecting(services, &idle.labels, differs));
             let may_switch = |peer: &&Peer| {
                 let of_peer = selected.entry(peer.entry).or_insert_with(|| selecting(services, &peer.labels, 0));
+                let is_alike = idle.environment == peer.environment;
+                let is_beside = own.iter().zip(&*of_peer).all(|(own, of)| own & !of == 0);
+                let has = |services: &[u64]| services.iter().zip(&*of_peer).any(|(one, of)| one & of != 0);
                 // Nothing tells them apart, so one leads: by a Lease, a lock, or the share that a mesh gives it.
-                let is_same = own == *of_peer && idle.environment == peer.environment;
-                let is_switched = own.iter().zip(&*of_peer).all(|(own, of)| own & !of == 0)
-                    && switching.iter().zip(&*of_peer).any(|(switching, of)| switching & of != 0);
-                is_same || is_switched
+                is_alike && own == *of_peer || is_beside && (has(&switching) || is_alike && has(&of_role))
             };
             let twin = alike.into_iter().find(may_switch);
             found.extend(twin.map(|twin| (idle.entry, Kept::Twin(twin.name.clone()))));
