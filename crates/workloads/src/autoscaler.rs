@@ -267,6 +267,14 @@ impl Autoscalers {
         }
     }
 
+    /// Counts the autoscalers of the object that owns a workload as its own: they may name the custom resource that makes it.
+    pub fn add_of_owner(&mut self, workload: &WorkloadRef, owner: &WorkloadRef) {
+        let horizontal = self.horizontal(owner).iter().filter(|of| of.target == *owner).cloned().collect::<Vec<_>>();
+        let vertical = self.vertical(owner).iter().filter(|of| of.target == *owner).cloned().collect::<Vec<_>>();
+        self.horizontal.entry(workload.clone()).or_default().extend(horizontal);
+        self.vertical.entry(workload.clone()).or_default().extend(vertical);
+    }
+
     pub fn horizontal(&self, workload: &WorkloadRef) -> &[HorizontalAutoscaler] {
         self.horizontal.get(workload).map_or(&[], Vec::as_slice)
     }

@@ -227,6 +227,7 @@ impl Inventory {
         for namespace in namespaces {
             inventory.add_autoscalers(cluster, *namespace, &advised);
         }
+        inventory.add_autoscalers_of_owners();
         Ok(inventory)
     }
 
@@ -298,6 +299,15 @@ impl Inventory {
         }
         if let Err(error) = self.autoscalers.add_vertical(cluster, namespace) {
             self.notes.push(advised(error.context("VerticalPodAutoscalers are not looked at")));
+        }
+    }
+
+    /// Adds to each workload those of what makes it, and of what is at the top of its owners.
+    pub fn add_autoscalers_of_owners(&mut self) {
+        for WorkloadEntry { key, managed_by, .. } in &self.entries {
+            let top = managed_by.as_ref().map(|owner| owner.within(&key.namespace));
+            let owners: BTreeSet<_> = self.pods.owners.maker(key).into_iter().chain(top).collect();
+            owners.iter().filter(|owner| *owner != key).for_each(|owner| self.autoscalers.add_of_owner(key, owner));
         }
     }
 

@@ -49,9 +49,10 @@ impl Search<'_> {
     }
 
     fn add_autoscalers(&mut self) {
-        let this = WorkloadRef::of(self.workload);
+        let (this, owner) = (WorkloadRef::of(self.workload), WorkloadRef::owner_of(self.workload));
+        let is_it = |of: &HorizontalAutoscaler| of.target == this || owner.as_ref() == Some(&of.target);
         let scaled_objects = self.list("keda.sh/v1alpha1", "ScaledObject");
-        for autoscaler in scaled_objects.iter().filter_map(HorizontalAutoscaler::of).filter(|of| of.target == this) {
+        for autoscaler in scaled_objects.iter().filter_map(HorizontalAutoscaler::of).filter(is_it) {
             if let Some(Owner { kind, name, .. }) = &autoscaler.controller {
                 let decides = "writes its HorizontalPodAutoscaler: change targets and bounds there".to_owned();
                 self.decider(kind, "scaledobject", name, decides);
@@ -61,6 +62,7 @@ impl Search<'_> {
         let read = autoscalers.add_horizontal(&mut self.run.cluster, Some(&this.namespace));
         self.or_unread(read);
         let read = autoscalers.add_vertical(&mut self.run.cluster, Some(&this.namespace));
+        owner.iter().for_each(|owner| autoscalers.add_of_owner(&this, owner));
         self.or_unread(read);
         for HorizontalAutoscaler { name, least, most, wanted, problems, .. } in autoscalers.horizontal(&this) {
             let most = most.unwrap_or(0);

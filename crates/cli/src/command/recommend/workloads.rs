@@ -189,6 +189,7 @@ pub fn check_readable(args: &Args, opened: &mut Opened, inventory: &mut Inventor
             }
         }
         inventory.pods.owners = live.pods.owners;
+        inventory.add_autoscalers_of_owners();
     }
     let owned = inventory.entries.iter().find(|entry| {
         let owner = || Owner::of(&entry.object.value()).map(|owner| ApiKind::new(&owner.api_version, &owner.kind));
