@@ -1,7 +1,7 @@
 //! A LimitRange from the distribution of a namespace's containers, such that nothing that runs is rejected: as it is written, as it
 //! runs with what webhooks injected, and as it would be once right-sized.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::Resource;
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::consumer::WorkloadConsumer;
 use crate::advice::amounts::{CPU_AND_MEMORY, some_text};
+use crate::advice::workload::{ContainerAdvice, Workload};
 use crate::engine::memory_limit;
 use crate::report::Recommendations;
 
@@ -64,13 +65,18 @@ pub fn propose(
     report: &Recommendations,
     cluster: &mut Overlay,
 ) -> Result<Vec<LimitRangeProposal>, String> {
+    let name = |(workload, container): (&Workload, &ContainerAdvice)| {
+        format!("{} {} {}", workload.key.namespace, workload.key, container.name)
+    };
     let peaks: BTreeMap<String, Quantity> = report
         .containers()
         .filter_map(|(workload, container)| {
             let peak = container.resource(Resource::Memory)?.used.as_ref()?.peak().clone();
-            Some((format!("{} {} {}", workload.key.namespace, workload.key, container.name), peak))
+            Some((name((workload, container)), peak))
         })
         .collect();
+    let unmeasured = report.containers().filter(|(_, container)| container.is_without_usage());
+    let unmeasured: BTreeSet<String> = unmeasured.map(name).collect();
     let mut proposals = Vec::new();
     for namespace in namespaces {
         let here = || consumers.iter().filter(|of| of.key.namespace == *namespace);
@@ -94,7 +100,8 @@ pub fn propose(
             };
             let (written, after) = (sizes(|of| &of.pod), sizes(|of| &of.right_sized));
             let live = running.iter().flat_map(|(who, pod)| sizes_of(pod, who, resource)).collect();
-            bounds.extend(ContainersOf { resource, namespace, peaks: &peaks, written, after, live }.bounds(&item));
+            let (peaks, unmeasured) = (&peaks, &unmeasured);
+            bounds.extend(ContainersOf { resource, namespace, peaks, unmeasured, written, after, live }.bounds(&item));
         }
         let beside = of_containers.map(|range| metadata(range, "name").to_owned()).collect();
         let name = today.map_or(NEW, |range| metadata(range, "name")).to_owned();
@@ -147,6 +154,8 @@ struct ContainersOf<'p> {
     namespace: &'p str,
     /// The peaks of memory, by namespace, workload and container.
     peaks: &'p BTreeMap<String, Quantity>,
+    /// Containers without usage data, likewise.
+    unmeasured: &'p BTreeSet<String>,
     written: Vec<ContainerAmounts>,
     after: Vec<ContainerAmounts>,
     live: Vec<ContainerAmounts>,
@@ -188,9 +197,14 @@ impl ContainersOf<'_> {
         self.written.iter().chain(&self.after).chain(&self.live)
     }
 
-    /// The median request, once right-sized.
+    /// The median request, once right-sized. What nobody has measured counts only if that is all there is.
     fn default_request(&self) -> Reasoned {
-        let mut requests: Vec<&Quantity> = self.after.iter().filter_map(|size| size.request.as_ref()).collect();
+        let of = |is_measured: bool| -> Vec<&Quantity> {
+            let name = |who: &str| format!("{} {who}", self.namespace);
+            let sizes = self.after.iter().filter(|of| !is_measured || !self.unmeasured.contains(&name(&of.who)));
+            sizes.filter_map(|size| size.request.as_ref()).collect()
+        };
+        let mut requests = Some(of(true)).filter(|of| !of.is_empty()).unwrap_or_else(|| of(false));
         requests.sort();
         let Some(median) = requests.get(requests.len() / 2) else {
             return (None, "no container has a request or usage data".to_owned());
@@ -219,8 +233,10 @@ impl ContainersOf<'_> {
         if let Some(one) = limitless().next().filter(|_| self.resource == Resource::Cpu) {
             return (None, format!("{} runs without a CPU limit, which would only slow it down", one.who));
         }
-        let mut needed = most.into_iter().chain(request).max().cloned();
-        let mut reason = most.map(|most| format!("nine of ten limits are at most {most}")).unwrap_or_default();
+        let of_limits = most.map(|most| (most.clone(), format!("nine of ten limits are at most {most}")));
+        let of_request = request.map(|request| (request.clone(), format!("the default request is {request}")));
+        let largest = of_request.into_iter().chain(of_limits).max_by(|(one, _), (other, _)| one.cmp(other));
+        let (mut needed, mut reason) = largest.map_or((None, String::new()), |(needed, why)| (Some(needed), why));
         for size in limitless() {
             let Some(peak) = self.peaks.get(&format!("{} {}", self.namespace, size.who)) else {
                 return (None, format!("{} has no limit and no usage data: a default would be a guess", size.who));
@@ -261,7 +277,7 @@ impl ContainersOf<'_> {
                 };
                 (Some(half), format!("half of the smallest request, {least} of {who}"))
             }
-            _ => (None, String::new()),
+            _ => (None, "no container has a request or usage data".to_owned()),
         }
     }
 

@@ -116,6 +116,12 @@ fn find(target: &TargetArgs, usage: &UsageArgs, progress: &Progress) -> anyhow::
     found.limit_ranges = limits::propose(&asked, &consumers, &report, cluster).map_err(|problem| anyhow!(problem))?;
     let evidence = quota::Evidence { namespaces: &namespaces, consumers: &consumers, past: &past, now };
     found.quotas = quota::propose(&evidence, admission, cluster).map_err(|problem| anyhow!(problem))?;
+    let is_suspended = |of: &&WorkloadConsumer| of.counts.is_periodic && of.counts.most == 0;
+    let suspended: Vec<String> =
+        consumers.iter().filter(is_suspended).map(|of| format!("{} {}", of.key.namespace, of.key)).collect();
+    if !suspended.is_empty() {
+        found.notes.push(format!("no quota has room for what is suspended: {}", suspended.join(", ")));
+    }
     if past.is_empty() {
         found
             .notes
