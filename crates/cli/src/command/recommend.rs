@@ -114,6 +114,7 @@ fn print(args: &Args, report: &Recommendations) -> anyhow::Result<bool> {
     let changes = report.changes();
     let left_out = match args.output {
         RecommendFormat::Kustomize => report.left_out_of_kustomize(),
+        RecommendFormat::Helm => report.left_out_of_values(),
         _ => report.left_out(),
     };
     let comments = [left_out.as_slice(), &report.beside_changes(), &report.flagged()].concat();

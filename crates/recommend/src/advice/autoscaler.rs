@@ -28,6 +28,9 @@ pub struct Scaled {
     /// The bound of its pods that keeps it away from its target now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<&'static str>,
+    /// The reason that it scales nothing now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inactive: Option<String>,
     #[serde(skip)]
     pub api_version: String,
     /// All targets as they stand, and which of them this is.
@@ -50,17 +53,20 @@ pub struct Requested<'c> {
 
 impl fmt::Display for Scaled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, resource, target_percent, target_to_keep, pods, pods_after, bound, .. } = self;
+        let Self { name, resource, target_percent, target_to_keep, pods, pods_after, .. } = self;
         let of = self.container.as_ref().map(|container| format!(" of container {container}")).unwrap_or_default();
         write!(
             f,
             "HorizontalPodAutoscaler {name} scales at {target_percent}% of the {resource} request{of}: set the target to \
              {target_to_keep}% to keep scaling as it is"
         )?;
+        if let Some(reason) = &self.inactive {
+            return write!(f, "; it scales nothing now: {reason}");
+        }
         if *pods > 0 {
             write!(f, ", or expect {pods} -> {pods_after} pods")?;
         }
-        match bound {
+        match self.bound {
             Some(bound @ "minReplicas") => {
                 write!(f, "; its {bound} of {pods} keeps it below the target: lower that first")
             }
@@ -130,6 +136,8 @@ pub fn effects(
                 continue;
             }
             let now = target.measured.unwrap_or(target.percent);
+            let inactive = autoscaler.problems.iter().find(|of| of.kind != "ScalingLimited");
+            let inactive = inactive.map(|of| of.reason.clone());
             // At a bound and off its target, the bound decides how many pods run, not the request.
             let off_target = target.measured.filter(|now| !autoscaler.is_tolerated(*now, target.percent));
             let bound = off_target.and_then(|now| match now < target.percent {
@@ -149,8 +157,13 @@ pub fn effects(
                 target_to_keep,
                 pods,
                 // An autoscaler does nothing while there are no pods.
-                pods_after: if pods == 0 { 0 } else { wanted.clamp(least.min(most), most.max(least)) },
+                pods_after: match pods {
+                    0 => 0,
+                    pods if inactive.is_some() => pods,
+                    _ => wanted.clamp(least.min(most), most.max(least)),
+                },
                 bound,
+                inactive,
                 api_version: autoscaler.api_version.clone(),
                 metrics: autoscaler.metrics.clone(),
                 place: target.place,

@@ -101,6 +101,16 @@ impl Recommendations {
         self.left_out().into_iter().chain(by_command).collect()
     }
 
+    /// The same and the targets of autoscalers, which values of a chart have at places of their own.
+    pub fn left_out_of_values(&self) -> Vec<String> {
+        let targets = |change: RecommendedChange<'_>| {
+            let WorkloadRef { namespace, .. } = &change.workload.key;
+            let scaled = change.workload.autoscalers.iter();
+            scaled.map(|of| format!("left out: {namespace} {}: {of}", change.workload.key)).collect::<Vec<_>>()
+        };
+        self.left_out().into_iter().chain(self.changes().into_iter().flat_map(targets)).collect()
+    }
+
     /// The changes that the API server takes while everything runs, and what is left out: also pods, whose requests are set by a
     /// command of their own.
     pub fn changes_of_cluster(&self, kubectl: &ShellCommand) -> (Vec<RecommendedChange<'_>>, Vec<String>) {
@@ -474,6 +484,7 @@ mod tests {
             target_to_keep,
             pods: 2,
             pods_after: 4,
+            inactive: None,
             bound: None,
             api_version: "autoscaling/v2".to_owned(),
             metrics: metrics(target_percent),
