@@ -29,7 +29,7 @@ use headroom_dry_run::simulate::unread;
 use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::document;
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, metadata, number};
 use headroom_usage::profile::{History, OomKill};
 use serde_json::{Value, json};
 
@@ -51,7 +51,8 @@ use crate::history::{ContainerUsage, Histories};
 use headroom_workloads::applier::appliers;
 use headroom_workloads::autoscaler::{Autoscalers, SCALED_OBJECT};
 use headroom_workloads::inventory::{WorkloadEntry, as_it_runs, set_by};
-use headroom_workloads::kinds::runs_once;
+use headroom_workloads::kinds::{REPLICA_SET, REPLICATION_CONTROLLER, runs_once};
+use headroom_workloads::owner::workload_ref;
 use headroom_workloads::program::{self, ConfigMaps};
 use headroom_workloads::{Owner, WorkloadRef, pod_makers};
 
@@ -121,15 +122,16 @@ impl Engine<'_> {
                 evidence.silent_days = usage.and_then(|usage| all.silent_days(usage));
             }
             let is_own = container_in(&template, &now.path, container.place()).is_some();
-            container.injected = (!is_own).then(|| set_by(&container.name));
+            let is_added = !is_own || pod_makers::adds(&kind_above(entry), &container.name);
+            container.injected = is_added.then(|| set_by(&container.name));
             if let Some(running) = running.and_then(|pod| container_in(pod, &[], container.place())) {
                 container.take_running(running);
             }
         }
-        let evaluator = Evaluator {
-            engine: self,
         let own = || kept::of_pod(entry, pod, &now.containers, cluster);
         let kept = self.kept.get(&number).cloned().or_else(own);
+        let evaluator = Evaluator {
+            engine: self,
             object: &evaluated,
             key: &entry.key,
             now: &now,
@@ -167,7 +169,9 @@ impl Engine<'_> {
         of_workload.extend(now.assumption.filter(|_| is_from_spec).map(str::to_owned));
         of_workload.extend(limits_refused.map(|breach| format!("memory limits are left as they are: {breach}")));
         of_workload.extend(after.new_breach(&now.admitted).map(|breach| format!("would still be rejected: {breach}")));
-        let custom = entry.through.as_ref().and_then(|_| CustomResource::read(entry, cluster));
+        let WorkloadRef { namespace: of, kind, name } = &entry.key;
+        let read = entry.through.as_ref().and_then(|_| cluster.get((&entry.api_version, kind, Some(of)), name).ok()?);
+        let custom = read.as_ref().and_then(|object| CustomResource::of(object, entry, cluster));
         let mut workload = Workload {
             api_version: entry.api_version.clone(),
             key: entry.key.clone(),
@@ -193,6 +197,7 @@ impl Engine<'_> {
             notes_of_trial: Vec::new(),
             effects,
             custom,
+            template_of: read.as_ref().and_then(workload_ref),
             static_on: WorkloadEntry::static_on(&template),
             device: kept::device_of(pod),
             shared_flags: Vec::new(),
@@ -219,7 +224,7 @@ impl Engine<'_> {
             vertical.is_some().then_some(Flag::Vpa),
             is_of_keda.then_some(Flag::Keda),
             entry.through.as_ref().map(|_| Flag::Custom(entry.key.kind.to_lowercase())),
-            held_rollout(object).filter(|_| workload.is_changed()),
+            held_rollout(&entry.key.kind, object).filter(|_| workload.is_changed()),
             kept.map(Flag::Kept),
             workload.device.clone().map(Flag::Device),
         ];
@@ -317,7 +322,14 @@ fn decided_by(entry: &WorkloadEntry, object: &Value, autoscalers: &Autoscalers) 
 }
 
 /// The reason why a changed template does not reach the pods of a workload as usual.
-fn held_rollout(object: &Value) -> Option<Flag> {
+fn held_rollout(kind: &str, object: &Value) -> Option<Flag> {
+    if [REPLICA_SET.kind, REPLICATION_CONTROLLER.kind].contains(&kind) {
+        return Some(Flag::OnDelete);
+    }
+    let first = number(object, "/spec/ordinals/start").unwrap_or(0);
+    if number(object, "/spec/updateStrategy/rollingUpdate/partition").is_some_and(|partition| partition > first) {
+        return Some(Flag::Partition);
+    }
     let held = [
         ("/spec/updateStrategy/type", json!("OnDelete"), Flag::OnDelete),
         ("/spec/paused", json!(true), Flag::Paused),

@@ -149,6 +149,10 @@ fn the_pods_that_run_are_sized_and_what_others_decide_is_not_patched() {
             used("deployment/small", "b", 60),
             used("statefulset/resized", "a", 1_200),
             used("statefulset/prometheus-k8s", "a", 2_000),
+            used("statefulset/prometheus-k8s", "config-reloader", 20),
+            used("statefulset/held", "a", 300),
+            used("replicaset/bare", "a", 300),
+            used("rollout/refers", "a", 1_000),
         ],
     );
     let row = |(of, container): (&Workload, &ContainerAdvice)| {
@@ -157,7 +161,7 @@ fn the_pods_that_run_are_sized_and_what_others_decide_is_not_patched() {
     };
     let mut lines: Vec<String> = report.containers().map(row).collect();
     lines.extend(report.risks.iter().map(ToString::to_string).chain(report.scaled()));
-    lines.extend(report.left_out().into_iter().chain(report.beside_changes()).chain(report.all_notes()));
+    lines.extend(report.left_out_of_values().into_iter().chain(report.beside_changes()).chain(report.all_notes()));
     let Total { cpu, cost_a_month, .. } = &report.total;
     let cost = cost_a_month.map(|cost| cost.to_string());
     lines.push(format!("cpu {} requested, {} saved, {cost:?} a month", cpu.requested, cpu.saved));

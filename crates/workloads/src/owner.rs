@@ -117,6 +117,13 @@ impl Owner {
 /// Argo's kind, whose pods are named like those of a Deployment.
 const ROLLOUT: &str = "Rollout";
 
+/// The workload whose template an Argo Rollout uses, by its `workloadRef`.
+pub fn workload_ref(rollout: &Value) -> Option<WorkloadRef> {
+    let of = rollout.pointer("/spec/workloadRef")?;
+    let kind = of.get("kind").and_then(Value::as_str).unwrap_or(DEPLOYMENT.kind);
+    Some(WorkloadRef::new(metadata(rollout, "namespace"), kind, text(of, "/name")))
+}
+
 /// Guards against ownership cycles.
 pub const MAX_CHAIN: usize = 8;
 

@@ -219,6 +219,12 @@ pub fn request_fields(kind: &ApiKind) -> Vec<String> {
     fields.collect()
 }
 
+/// True if the operator of a kind adds a container of this name, which none of those fields is about.
+pub fn adds(kind: &ApiKind, container: &str) -> bool {
+    let pods = TABLE.iter().filter(|row| row.is_of(kind)).flat_map(|row| &row.pods);
+    pods.flat_map(|pods| &pods.adds).any(|of| of.get("name").is_some_and(|name| name == container))
+}
+
 /// The pods of a kind of Kubernetes itself, as a new object makes them; those of a DaemonSet for one node.
 pub fn of_built_in(object: &Value) -> Vec<PodTemplate> {
     let kind = ApiKind::of(object);

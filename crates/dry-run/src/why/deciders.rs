@@ -10,7 +10,7 @@ use headroom_workloads::applier::{Applier, CHANGE_SOURCE, appliers};
 use headroom_workloads::autoscaler::{
     Autoscalers, HORIZONTAL, HorizontalAutoscaler, ScalingProblem, VerticalAutoscaler,
 };
-use headroom_workloads::kinds::DEPLOYMENT;
+use headroom_workloads::owner::workload_ref;
 use headroom_workloads::{Owner, WorkloadRef, running};
 
 /// Field managers that people and Kubernetes itself have.
@@ -21,8 +21,7 @@ impl Search<'_> {
         self.add_owner();
         self.add_autoscalers();
         for object in self.list("argoproj.io/v1alpha1", "Rollout") {
-            let kind = object.pointer("/spec/workloadRef/kind").and_then(Value::as_str).unwrap_or(DEPLOYMENT.kind);
-            if kind == self.kind && text(&object, "/spec/workloadRef/name") == metadata(self.workload, "name") {
+            if workload_ref(&object).is_some_and(|of| of == WorkloadRef::of(self.workload)) {
                 let decides = "makes the pods of its template, and scales it".to_owned();
                 self.decider("Rollout", "rollout", metadata(&object, "name"), decides);
             }
@@ -62,8 +61,8 @@ impl Search<'_> {
         let read = autoscalers.add_horizontal(&mut self.run.cluster, Some(&this.namespace));
         self.or_unread(read);
         let read = autoscalers.add_vertical(&mut self.run.cluster, Some(&this.namespace));
-        owner.iter().for_each(|owner| autoscalers.add_of_owner(&this, owner));
         self.or_unread(read);
+        owner.iter().for_each(|owner| autoscalers.add_of_owner(&this, owner));
         for HorizontalAutoscaler { name, least, most, wanted, problems, .. } in autoscalers.horizontal(&this) {
             let most = most.unwrap_or(0);
             let wanted = wanted.map(|wanted| format!(", now {wanted}")).unwrap_or_default();

@@ -36,6 +36,7 @@ pub enum Flag {
     PodLevel(Vec<PodLevel>),
     /// A changed template does not reach the pods as usual.
     OnDelete,
+    Partition,
     Paused,
     Recreate,
     /// The settings that its program is told.
@@ -131,7 +132,7 @@ impl fmt::Display for Flag {
 impl Flag {
     /// True if whoever applies a patch should know it, since they may not see the report.
     pub fn goes_beside_patches(&self) -> bool {
-        let is_of_rollout = matches!(self, Self::OnDelete | Self::Paused | Self::Recreate);
+        let is_of_rollout = matches!(self, Self::OnDelete | Self::Partition | Self::Paused | Self::Recreate);
         is_of_rollout || matches!(self, Self::WholeCpus(_) | Self::Device(_) | Self::BeyondNodes(_) | Self::Thin(_))
     }
 
@@ -194,6 +195,9 @@ impl Flag {
                 "pod level: spec.resources of the pod sets these requests for all its containers together: change them there"
             }
             Self::OnDelete => "on delete: its pods get a changed template only once somebody deletes them",
+            Self::Partition => {
+                "partition: its pods below the partition of its rolling update keep the earlier template, even if they are deleted"
+            }
             Self::Paused => "paused: a changed template is not rolled out until the rollout is resumed",
             Self::Recreate => "recreate: a changed template stops its pods before new ones start, so it is an outage",
             Self::Reads(_) => {

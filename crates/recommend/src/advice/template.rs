@@ -77,16 +77,14 @@ pub struct CustomResource {
 }
 
 impl CustomResource {
-    /// The owner that an entry stands for; none if it cannot be read, or has not exactly one template.
-    pub fn read(entry: &WorkloadEntry, cluster: &mut dyn ClusterReader) -> Option<Self> {
-        let key = &entry.key;
-        let object = cluster.get((&entry.api_version, &key.kind, Some(&key.namespace)), &key.name).ok()??;
-        let made = pod_makers::of(&object, &[], &mut |_, _| None);
+    /// The owner that an entry stands for; none if it has not exactly one template.
+    pub fn of(object: &Value, entry: &WorkloadEntry, cluster: &mut dyn ClusterReader) -> Option<Self> {
+        let made = pod_makers::of(object, &[], &mut |_, _| None);
         let [template] = made.templates.as_slice() else { return None };
         let path: Vec<String> = template.path.split('.').map(str::to_owned).collect();
         object.pointer(&format!("/{}/spec/containers", path.join("/")))?;
-        let kind = cluster.kind(&entry.api_version, &key.kind);
-        Some(Self { object: CompressedObject::from(&object), path, kind })
+        let kind = cluster.kind(&entry.api_version, &entry.key.kind);
+        Some(Self { object: CompressedObject::from(object), path, kind })
     }
 }
 

@@ -91,6 +91,9 @@ pub struct Workload {
     /// The workload itself, if its pods were read from what it owns.
     #[serde(skip)]
     pub custom: Option<CustomResource>,
+    /// The other workload that has the template of its pods.
+    #[serde(skip)]
+    pub template_of: Option<WorkloadRef>,
     /// The node whose kubelet runs it from a file there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub static_on: Option<String>,
@@ -532,13 +535,14 @@ impl Workload {
             ));
         }
         let through = self.through.as_ref().filter(|_| self.custom.is_none())?;
-        Some(format!("read from {through}: set {} of {}", self.field_above(), self.key))
+        let of = self.template_of.as_ref().unwrap_or(&self.key);
+        Some(format!("read from {through}: set {} of {of}", self.field_above()))
     }
 
     /// Where a container's requests are set, if not in the template.
     pub fn place_of_requests(&self, container: &ContainerAdvice) -> Option<String> {
-        let above = self.managed_by.as_ref().map(|owner| format!("set {} of {owner}", self.field_above()));
-        container.injected.clone().or(above)
+        let owner = self.managed_by.clone().or_else(|| self.template_of.as_ref().map(WorkloadRef::to_string));
+        container.injected.clone().or_else(|| Some(format!("set {} of {}", self.field_above(), owner?)))
     }
 
     /// `spec.resources`, or what to look for.

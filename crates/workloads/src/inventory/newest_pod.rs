@@ -7,14 +7,16 @@ use super::WorkloadEntry;
 use crate::kinds::{self, POD};
 use headroom_objects::kinds::items;
 
-/// The containers that webhooks add: the name, who adds it, and what sets its requests.
-const INJECTORS: [(&str, &str, &str); 7] = [
+/// The containers that webhooks and operators add: the name, who adds it, and what sets its requests.
+const INJECTORS: [(&str, &str, &str); 9] = [
     ("istio-proxy", "Istio", "annotations sidecar.istio.io/proxyCPU and sidecar.istio.io/proxyMemory"),
     ("linkerd-proxy", "Linkerd", "annotations config.linkerd.io/proxy-{cpu,memory}-request"),
     ("consul-dataplane", "Consul", "annotations consul.hashicorp.com/sidecar-proxy-{cpu,memory}-request"),
     ("daprd", "Dapr", "annotations dapr.io/sidecar-{cpu,memory}-request"),
     ("vault-agent", "Vault", "annotations vault.hashicorp.com/agent-requests-{cpu,mem}"),
     ("gke-gcsfuse-sidecar", "Cloud Storage FUSE", "annotations gke-gcsfuse/{cpu,memory}-request"),
+    ("queue-proxy", "Knative", "annotations queue.sidecar.serving.knative.dev/{cpu,memory}-resource-request"),
+    ("config-reloader", "Prometheus Operator", "flags --config-reloader-{cpu,memory}-request of the operator"),
     ("otc-container", "OpenTelemetry", "spec.resources of its OpenTelemetryCollector"),
 ];
 
