@@ -9,7 +9,7 @@ mod cluster_pool;
 mod tags;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_admission::cluster::usage::{Repository, Root, TagKey};
 use headroom_admission::glob;
@@ -98,7 +98,7 @@ pub fn build(
 /// The part of some days that a request covers.
 fn covered(days: BTreeMap<u32, Observed>, today: u32) -> OpenHistory {
     let by_age = days.into_iter().map(|(day, observed)| (today.saturating_sub(day), observed));
-    OpenHistory::covering(by_age.collect()).0
+    OpenHistory::covering(by_age.collect(), &BTreeSet::new()).0
 }
 
 /// Adds days in the order of their repositories. Holds the sketches of one repository at a time, and of its newest tags.

@@ -31,6 +31,7 @@ use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, metadata, number};
 use headroom_usage::profile::{History, OomKill};
+use headroom_usage::sample::quantity;
 use serde_json::{Value, json};
 
 use self::declined::Declined;
@@ -631,6 +632,11 @@ impl Evaluator<'_> {
         let recommended = advice.recommended.as_ref().and_then(|_| {
             let is_memory = advice.resource == Resource::Memory;
             let evidence = of.evidence;
+            let release = description.and_then(|of| of.of_release).map(|cpu| quantity(cpu, Resource::Cpu));
+            let is_of_release = advice.resource == Resource::Cpu
+                && advice.is_lowered()
+                && evidence.is_none_or(|evidence| evidence.runs.is_none())
+                && release.as_ref() > advice.recommended.as_ref();
             if let Some(seen) = evidence.filter(|evidence| evidence.is_too_brief) {
                 Some(NoRecommendation::TooLittleData { seen: seen.to_string() })
             } else if let Some(days) = evidence.and_then(|evidence| evidence.silent_days) {
@@ -650,6 +656,8 @@ impl Evaluator<'_> {
                 evidence.filter(|of| of.is_thin() && advice.is_lowered() && advice.written.is_some())
             {
                 Some(NoRecommendation::ShortHistory { seen: seen.to_string() })
+            } else if is_of_release {
+                Some(NoRecommendation::ShortHistory { seen: "a release, less than 2h of each pod".to_owned() })
             } else {
                 let declined = self.declined(&of.name, advice.resource, advice.is_raised());
                 declined

@@ -185,9 +185,8 @@ impl PartialHistory {
             observed.pods.add(pod);
             observed.merge(&of_pod);
             part.course.add_pod(pod, age, of_pod);
-            if let Some(template) = owner::template_of(&place.pod) {
-                part.course.add_template(cardinality::hash(&place.namespace, template), age);
-            }
+            let template = owner::template_of(&place.pod).map(|template| cardinality::hash(&place.namespace, template));
+            part.course.pods.entry(pod).or_default().template = template;
         }
     }
 

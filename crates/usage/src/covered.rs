@@ -66,10 +66,10 @@ impl Once {
 
 impl LeftOut {
     /// Takes what no request covers out of days, which are told by their age.
-    pub fn take(days: &mut BTreeMap<u32, Observed>) -> Self {
+    pub fn take(days: &mut BTreeMap<u32, Observed>, newest: &BTreeSet<u32>) -> Self {
         let mut found = Self::default();
         for resource in [Resource::Cpu, Resource::Memory] {
-            if let Some(single) = single_pods(days, resource) {
+            if let Some(single) = single_pods(days, resource, newest) {
                 if resource == Resource::Memory {
                     days.values_mut().for_each(|day| cut(day, &single.pods));
                 }
@@ -138,7 +138,7 @@ fn cpu_of_pods(days: &BTreeMap<u32, Observed>, are_cut: bool) -> BTreeMap<u32, B
 }
 
 /// Finds single pods beyond all others on the days that they share: one of a hundred.
-fn single_pods(days: &BTreeMap<u32, Observed>, resource: Resource) -> Option<SinglePods> {
+fn single_pods(days: &BTreeMap<u32, Observed>, resource: Resource, newest: &BTreeSet<u32>) -> Option<SinglePods> {
     // A hot pod is slow without its CPU, and what was seen today only may be the first pod of a release.
     let least = |age: u32| if resource == Resource::Cpu || age == 0 { 49 } else { 7 };
     if days.iter().all(|(age, day)| day.pods.count() <= least(*age)) {
@@ -182,11 +182,13 @@ fn single_pods(days: &BTreeMap<u32, Observed>, resource: Resource) -> Option<Sin
         };
         (if is_known { most.copied().unwrap_or(0) } else { u64::MAX }, count)
     };
+    // A few pods of the newest version are the first of its release, however long that takes.
+    let is_first = |pod: &u32| newest.contains(pod) && newest.len() as u64 <= least(1);
     let of_pod = |pod: u32| days.iter().filter(move |(_, day)| known(day).contains(&pod));
     let is_beyond = |(level, pod): &&(u64, u32)| {
         let most = of_pod(*pod).map(|(_, day)| beside(day).0).max().unwrap_or(0);
         let has_many = of_pod(*pod).any(|(age, day)| beside(day).1 >= least(*age));
-        *level > most.saturating_mul(BEYOND).saturating_add(little(resource)) && has_many
+        *level > most.saturating_mul(BEYOND).saturating_add(little(resource)) && has_many && !is_first(pod)
     };
     let beyond: Vec<&(u64, u32)> = highest.iter().filter(is_beyond).collect();
     let (amount, _) = **beyond.first()?;
@@ -305,7 +307,12 @@ mod tests {
     /// The CPU of each pod in millicores, the peak of memory in mebibytes, and the same of what was left out.
     #[track_caller]
     fn check(days: BTreeMap<u32, Observed>, expected: [u64; 4]) {
-        let (open, left_out) = OpenHistory::covering(days.clone());
+        check_release(days, &[], expected);
+    }
+
+    #[track_caller]
+    fn check_release(days: BTreeMap<u32, Observed>, newest: &[u32], expected: [u64; 4]) {
+        let (open, left_out) = OpenHistory::covering(days.clone(), &newest.iter().copied().collect());
         let peak = open.sketch(Window::Month, Resource::Memory).peak() >> 20;
         let history = open.history().unwrap();
         let recent = history.windows[&Window::Recent].cpu.as_ref().unwrap();
@@ -366,6 +373,10 @@ mod tests {
         check(days(7, 14, hot(3)), [900, 8_192, 0, 0]);
         check(days(60, 14, hot(3)), [200, 1_024, 900, 8_192]);
         check(days(8, 14, |pod, _| if pod < 2 { (900, 8_192) } else { (200, 1_024) }), [900, 8_192, 0, 0]);
+        // The first pods of a release, which have no seven others like them.
+        check_release(days(10, 14, hot(9)), &[8, 9], [900, 8_192, 0, 0]);
+        check_release(days(10, 14, hot(9)), &[2, 3, 4, 5, 6, 7, 8, 9], [900, 1_024, 0, 8_192]);
+        check_release(days(60, 14, hot(9)), &[8, 9], [900, 8_192, 0, 0]);
         // One that leads on a day of its own.
         check(days(5, 14, |pod, age| if age % 5 == pod { (900, 900) } else { (200, 300) }), [900, 900, 0, 0]);
     }

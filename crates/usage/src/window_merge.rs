@@ -1,6 +1,6 @@
 //! Merges the days of a history, window by window.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::covered::{self, LeftOut};
 use crate::profile::{EachPod, History, OomKill, Percentiles, Usage, WindowUsage};
@@ -36,11 +36,12 @@ pub struct OpenHistory {
 }
 
 impl OpenHistory {
-    /// The part of some days, told by their age, that a request covers, and what was left out of it.
-    pub fn covering(mut days: BTreeMap<u32, Observed>) -> (Self, LeftOut) {
+    /// The part of some days, told by their age, that a request covers, and what was left out of it; with the pods of the newest
+    /// version, where they are known.
+    pub fn covering(mut days: BTreeMap<u32, Observed>, newest: &BTreeSet<u32>) -> (Self, LeftOut) {
         days.retain(|age, _| *age <= DAYS_KEPT);
         let growth = covered::growth(&days, Resource::Cpu).map_or(0, |growth| growth.a_day);
-        let out = LeftOut::take(&mut days);
+        let out = LeftOut::take(&mut days, newest);
         let left_out = [Resource::Cpu, Resource::Memory].map(|resource| out.most(resource));
         let mut open = Self { growth, left_out, each_pod: out.cpu_of_each_pod(&days), ..Self::default() };
         days.iter().for_each(|(age, day)| open.add_observed(*age, day));

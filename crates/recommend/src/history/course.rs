@@ -3,7 +3,7 @@
 //! Days are told by their age, of which those that differ by seven are the same weekday.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use headroom_usage::DAY;
 use headroom_usage::observed::Observed;
@@ -13,8 +13,6 @@ use headroom_usage::observed::Observed;
 pub struct Course {
     pub pods: HashMap<u32, PodCourse>,
     pub days: BTreeMap<u32, Day>,
-    /// The oldest day of each version of the pods' template, by its age.
-    templates: HashMap<u32, u32>,
 }
 
 #[derive(Debug, Default)]
@@ -25,6 +23,8 @@ pub struct PodCourse {
     pub busy_hours: BTreeMap<(u32, u32), u64>,
     /// When it was last seen, in Unix seconds, if it is gone.
     pub end: Option<i64>,
+    /// The version of its template, where its name tells that.
+    pub template: Option<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -74,11 +74,6 @@ impl Course {
         self.pods.entry(pod).or_default().busy_hours.insert((age, hour), cpu);
     }
 
-    pub fn add_template(&mut self, template: u32, age: u32) {
-        let oldest = self.templates.entry(template).or_default();
-        *oldest = age.max(*oldest);
-    }
-
     pub fn merge(&mut self, other: Self) {
         for (age, day) in other.days {
             let known = self.days.entry(age).or_default();
@@ -90,6 +85,7 @@ impl Course {
             let of = self.pods.entry(number).or_default();
             of.busy_hours.extend(&pod.busy_hours);
             of.end = of.end.max(pod.end);
+            of.template = of.template.or(pod.template);
             for (age, written) in pod.days {
                 if let Entry::Vacant(place) = of.days.entry(age) {
                     place.insert(written);
@@ -98,9 +94,6 @@ impl Course {
                     day.seconds = day.seconds.max(seconds);
                 }
             }
-        }
-        for (template, age) in other.templates {
-            self.add_template(template, age);
         }
     }
 
@@ -128,10 +121,30 @@ impl Course {
         self.pods.values().filter_map(of_pod).max()
     }
 
+    /// The oldest day of each version of the pods' template, by its age.
+    fn templates(&self) -> HashMap<u32, u32> {
+        let mut templates: HashMap<u32, u32> = HashMap::new();
+        for (template, age) in self.pods.values().filter_map(|pod| pod.template.zip(pod.days.keys().next_back())) {
+            let oldest = templates.entry(template).or_default();
+            *oldest = (*oldest).max(*age);
+        }
+        templates
+    }
+
+    /// The pods of the newest version of their template that was seen on the last day.
+    pub fn newest_pods(&self) -> BTreeSet<u32> {
+        let (templates, last) = (self.templates(), self.days.keys().next());
+        let age = |pod: &PodCourse| templates.get(&pod.template?).copied();
+        let newest = self.pods.values().filter(|pod| pod.days.keys().next() == last).filter_map(age).min();
+        let pods = self.pods.iter().filter(|(_, pod)| newest.is_some() && age(pod) == newest);
+        pods.map(|(number, _)| *number).collect()
+    }
+
     /// The ages of the days on which a new version of the pods' template came, newest first.
     pub fn releases(&self) -> Vec<u32> {
-        let first = self.templates.values().max().copied();
-        let mut ages: Vec<u32> = self.templates.values().copied().filter(|age| Some(*age) != first).collect();
+        let templates = self.templates();
+        let first = templates.values().max().copied();
+        let mut ages: Vec<u32> = templates.into_values().filter(|age| Some(*age) != first).collect();
         ages.sort_unstable();
         ages.dedup();
         ages

@@ -26,6 +26,8 @@ pub struct Description {
     pub falls: Vec<Fall>,
     /// The medians of today and yesterday.
     pub lately: Vec<(Resource, u64)>,
+    /// The median CPU of pods of a release that were seen for less than two hours.
+    pub of_release: Option<u64>,
     /// True if the last days had a higher peak of memory than those before them.
     pub has_rising_memory: bool,
     pub left_out: LeftOut,
@@ -104,8 +106,11 @@ impl Description {
             days.range(0..=1).for_each(|(_, day)| since_yesterday.merge(day.sketch(resource)));
             (resource, since_yesterday.percentile(500))
         });
-        let (covered, left_out) = OpenHistory::covering(days);
-        let mut found = Self { grows, falls, lately: lately.to_vec(), covered, left_out, ..Self::default() };
+        let newest = course.newest_pods();
+        let of_release = of_release(&pods, &newest);
+        let (covered, left_out) = OpenHistory::covering(days, &newest);
+        let mut found =
+            Self { grows, falls, lately: lately.to_vec(), of_release, covered, left_out, ..Self::default() };
         for resource in both {
             found.pods.extend(found.single_pods(&pods, resource).or_else(|| differing(&pods, resource)));
         }
@@ -208,6 +213,15 @@ fn percentiles_of_each_pod(usage: &ContainerUsage, are_runs: bool) -> Percentile
     }
     let mut amounts = most.into_iter().map(|amount| quantity(amount, Resource::Cpu));
     Percentiles::agreed(|_| amounts.next())
+}
+
+/// The median CPU of the pods of a release, if they are too young to tell what they need.
+fn of_release(pods: &[Pod<'_>], newest: &BTreeSet<u32>) -> Option<u64> {
+    let mut cpu = Sketch::default();
+    let released = || pods.iter().filter(|pod| newest.contains(&pod.number)).flat_map(|pod| &pod.days);
+    released().for_each(|(_, day)| cpu.merge(&day.cpu));
+    let is_young = cpu.seconds() < newest.len() as u64 * LEAST_SECONDS && released().all(|(age, _)| *age <= 1);
+    (is_young && newest.len() < pods.len()).then(|| cpu.percentile(500))
 }
 
 fn day_level(sketch: &Sketch, resource: Resource) -> u64 {

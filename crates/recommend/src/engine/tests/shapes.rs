@@ -18,6 +18,7 @@ type Use<'u> = &'u dyn Fn(i64) -> (u64, u64);
 struct Told {
     histories: Histories,
     pods: u32,
+    version: Option<u32>,
 }
 
 impl Told {
@@ -39,6 +40,7 @@ impl Told {
             hours.entry((age, u32::try_from(hour).unwrap())).or_default().push(cpu * 1_000_000);
         }
         days.into_iter().for_each(|(age, day)| self.histories.observe_pod(0, "a", age, pod, &day));
+        self.histories.of_first().course.pods.entry(pod).or_default().template = self.version;
         let all: Vec<u64> = hours.values().flatten().copied().collect();
         let mean = |amounts: &[u64]| amounts.iter().sum::<u64>() / amounts.len().max(1) as u64;
         for (at, amounts) in hours.iter().filter(|(_, amounts)| mean(amounts) > 2 * mean(&all)) {
@@ -107,6 +109,12 @@ fn a_request_covers_what_recurs_and_most_pods_and_the_rest_is_said() {
     add("a hot shard", "StatefulSet", many(8, &|of, _| (if of == 3 { 900 } else { 200 }, 1_024)));
     let leads = |of, ago| (ago / DAY_IN_MINUTES) % 5 == of;
     add("two hot shards", "StatefulSet", many(8, &|of, _| (if of < 2 { 900 } else { 200 }, 1_024)));
+    let version = |number, told: Told| Told { version: Some(number), ..told };
+    let old = (0..9).fold(version(1, Told::default()), |told, _| told.pod((FORTNIGHT, 0), &|_| (200, 500)));
+    add("a canary", "Deployment", version(2, old).pod((26 * HOUR, 0), &|_| (200, 4_096)));
+    let old = (0..3).fold(version(1, Told::default()), |told, _| told.pod((FORTNIGHT, 40), &|_| (200, 500)));
+    let new = (0..3).fold(version(2, old), |told, _| told.pod((40, 0), &|_| (800, 500)));
+    add("a release of 40 minutes", "Deployment", new);
     add("a moving leader", "StatefulSet", many(5, &|of, ago| if leads(of, ago) { (900, 900) } else { (200, 300) }));
     let pods = |count: i64, each: i64, length: i64, of: &dyn Fn(i64, i64) -> (u64, u64)| {
         (0..count).fold(Told::default(), |told, number| {
@@ -133,6 +141,8 @@ until a week ago: 2010m 1776Mi less since 2026-11-16 (0.35 cores); less since 20
 a large shard: 210m 1143Mi pods differ (8.0 GiB in 1 of 8, 1.0 GiB in others, not covered)
 a hot shard: 910m 1143Mi pods differ (0.90 cores in 1 of 8, 0.20 cores in others)
 two hot shards: 910m 1143Mi pods differ (0.90 cores in 2 of 8, 0.20 cores in others)
+a canary: 210m 4522Mi pods differ (4.0 GiB in 1 of 10, 500 MiB in others)
+a release of 40 minutes: - 566Mi 
 a moving leader: 910m 1006Mi 
 a release each day: 61m 786Mi at start 1.95 cores
 one short pod in 211: 340m 401Mi pods differ (4.40 cores in 9 of 1820, 0.33 cores in others, not covered); pods differ (7.7 GiB in 9 of 1820, 350 MiB in others, not covered)
