@@ -529,8 +529,14 @@ impl Evaluator<'_> {
             let written = written_memory_limit(container);
             let is_close = |limit: &Quantity| written.is_some_and(|of| is_about(of, limit, Resource::Memory));
             let is_lower = |limit: &Quantity| written.is_some_and(|written| limit < written);
+            // Usage that is over raises no limit that has room for what came since.
+            let is_over = usage.as_ref().zip(written).is_some_and(|(usage, written)| {
+                let since = usage.description.since_fall(Resource::Memory);
+                since.is_some_and(|since| memory_limit::of_usage(bytes(&since), None, 0) <= *written)
+            });
             let left = limit.take_if(|limit| {
-                let stays = Some(&*limit) == written || container.oom_kills == 0 && is_close(limit);
+                let stays = Some(&*limit) == written
+                    || container.oom_kills == 0 && (is_close(limit) || is_over && !is_lower(limit));
                 stays || is_lower(limit) && !(may_fall && self.engine.lowers_limits)
             });
             lower_limits.push(left.filter(|limit| may_fall && is_lower(limit) && !is_close(limit)));
@@ -632,6 +638,11 @@ impl Evaluator<'_> {
         let recommended = advice.recommended.as_ref().and_then(|_| {
             let is_memory = advice.resource == Resource::Memory;
             let evidence = of.evidence;
+            let request = advice.request.as_ref().map(|request| &request.value);
+            let since = description.and_then(|description| description.since_fall(advice.resource));
+            let is_covered = since.as_ref().zip(request).is_some_and(|(since, now)| since <= now);
+            let is_in_trouble = of.oom_kills > 0 || of.much_throttled().is_some();
+            let is_over = advice.is_raised() && advice.to_write().is_some() && is_covered && !is_in_trouble;
             let release = description.and_then(|of| of.of_release).map(|cpu| quantity(cpu, Resource::Cpu));
             let is_of_release = advice.resource == Resource::Cpu
                 && advice.is_lowered()
@@ -658,6 +669,8 @@ impl Evaluator<'_> {
                 Some(NoRecommendation::ShortHistory { seen: seen.to_string() })
             } else if is_of_release {
                 Some(NoRecommendation::ShortHistory { seen: "a release, less than 2h of each pod".to_owned() })
+            } else if is_over {
+                Some(NoRecommendation::Kept { why: "it uses less by now, so its request is not raised".to_owned() })
             } else {
                 let declined = self.declined(&of.name, advice.resource, advice.is_raised());
                 declined

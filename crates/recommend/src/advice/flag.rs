@@ -173,8 +173,8 @@ impl Flag {
                  what comes once a month does, too; the request does not cover it: --cpu p95 and --memory peak cover all days"
             }
             Self::Fell(..) => {
-                "less since: since that day it used at most two thirds of what it used on each day before, which the request still \
-                 covers, since load may come back: fewer --days leave that out"
+                "less since: since that day it used at most two thirds of what it used on each day before: no request is lowered \
+                 below that, since load may come back, or raised to it while it covers what came since; fewer --days leave it out"
             }
             Self::BelowPeak => {
                 "below peak: the recommended memory is below a peak of its usage, for the last reason under Reasons (-o wide): \

@@ -87,10 +87,23 @@ fn found(of: &Workload, container: &ContainerAdvice) -> Vec<(u64, Risk)> {
         add(RiskKind::Throttled, Some(Resource::Cpu), percent, (text, "raise or remove the CPU limit".to_owned()));
     }
     let runs = container.evidence.is_some_and(|evidence| evidence.runs.is_some());
-    for (advice, over, to) in container.resources.iter().filter_map(|advice| above_request(advice, runs)) {
+    let has_fallen = |of: &ResourceAdvice| {
+        container.patterns.iter().any(|flag| matches!(flag, Flag::Fell(fall, _) if fall.resource == of.resource))
+    };
+    // A container that runs at the start of its pod may use what all of the pod requests.
+    let has_room = |used: &Quantity, resource| {
+        let [of_pod, _] = of.requests_of_pod(resource);
+        container.runs_at_start && *used <= of_pod
+    };
+    let above = container.resources.iter().filter_map(|advice| {
+        let used = usual(advice, runs, has_fallen(advice)).filter(|used| !has_room(used, advice.resource))?;
+        above_request(advice, used, runs)
+    });
+    for (advice, over, to) in above {
         let name = advice.resource.name();
         let text = match runs {
             true => format!("a run used more than its {name} request"),
+            false if container.runs_at_start => format!("above the {name} request of its pod at start"),
             false if advice.is_above_lately() => format!("above its {name} request most of the time since yesterday"),
             false => format!("above its {name} request most of the time"),
         };
@@ -170,15 +183,24 @@ impl ResourceAdvice {
     }
 }
 
+/// The usage that a request is compared with: a median, after a fall that of the last days, or of the runs of a Job, which are
+/// brief, what memory used at most and CPU mostly.
+fn usual(advice: &ResourceAdvice, are_runs: bool, has_fallen: bool) -> Option<&Quantity> {
+    match are_runs {
+        true => advice.mostly_used(),
+        false if has_fallen || advice.is_above_lately() => advice.lately.as_ref(),
+        false => advice.used.as_ref()?.percentile(500),
+    }
+}
+
 /// By how much usage is above a request, in percent, and what helps: what is recommended, a bound that keeps that too low, or at
-/// least what was used: a median, or of the runs of a Job, which are brief, what memory used at most and CPU mostly.
-fn above_request(advice: &ResourceAdvice, are_runs: bool) -> Option<(&ResourceAdvice, u64, String)> {
+/// least what was used.
+fn above_request<'a>(
+    advice: &'a ResourceAdvice,
+    used: &Quantity,
+    are_runs: bool,
+) -> Option<(&'a ResourceAdvice, u64, String)> {
     let request = &advice.request.as_ref().filter(|_| !advice.lacks_request())?.value;
-    let used = match are_runs {
-        true => advice.mostly_used()?,
-        false if advice.is_above_lately() => advice.lately.as_ref()?,
-        false => advice.used.as_ref()?.percentile(500)?,
-    };
     if used <= request {
         return None;
     }

@@ -461,6 +461,8 @@ fn a_memory_limit_falls_only_if_asked_and_while_peaks_do_not_rise() {
     // It rises without being asked, but not by a tenth.
     check(14, false, |_| 1_600, None);
     check(14, false, |_| 2_000, Some("2400Mi"));
+    // Nor for what is over.
+    check(14, false, |age| if age < 5 { 1_000 } else { 2_000 }, None);
 }
 
 #[test]

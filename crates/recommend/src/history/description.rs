@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headroom_admission::amount::Quantity;
 use headroom_admission::cluster::usage::{Percentile, Resource, Window};
 use headroom_usage::DAY;
 use headroom_usage::covered::{self, Growth, LEAST_SECONDS, LeftOut, little, needed_cpu};
@@ -24,7 +25,7 @@ pub struct Description {
     pub pods: Vec<Difference>,
     pub grows: Vec<(Resource, Growth)>,
     pub falls: Vec<Fall>,
-    /// The medians of today and yesterday.
+    /// The medians of today and yesterday; those of today, if half of it is over and they are lower.
     pub lately: Vec<(Resource, u64)>,
     /// The median CPU of pods of a release that were seen for less than two hours.
     pub of_release: Option<u64>,
@@ -101,10 +102,12 @@ impl Description {
         let both = [Resource::Cpu, Resource::Memory];
         let grows = both.into_iter().filter_map(of_resource).collect();
         let falls = both.into_iter().filter_map(|resource| fall(&days, resource)).collect();
+        let is_long = course.days.get(&0).is_some_and(|today| today.seconds >= DAY as u64 / 2);
         let lately = both.map(|resource| {
-            let mut since_yesterday = Sketch::default();
-            days.range(0..=1).for_each(|(_, day)| since_yesterday.merge(day.sketch(resource)));
-            (resource, since_yesterday.percentile(500))
+            let mut since_yesterday = days.get(&0).map(|day| day.sketch(resource).clone()).unwrap_or_default();
+            let today = if is_long { since_yesterday.percentile(500) } else { u64::MAX };
+            days.get(&1).into_iter().for_each(|day| since_yesterday.merge(day.sketch(resource)));
+            (resource, since_yesterday.percentile(500).min(today))
         });
         let newest = course.newest_pods();
         let of_release = of_release(&pods, &newest);
@@ -126,6 +129,12 @@ impl Description {
 
     pub fn growth(&self, resource: Resource) -> Option<Growth> {
         self.grows.iter().find(|(of, _)| *of == resource).map(|(_, growth)| *growth)
+    }
+
+    /// The most that was used since usage fell, if it did.
+    pub fn since_fall(&self, resource: Resource) -> Option<Quantity> {
+        let fall = self.falls.iter().find(|fall| fall.resource == resource)?;
+        Some(quantity(fall.amount, resource))
     }
 
     /// The history as a profile has it: of what a request covers, and of all where somebody chose what to cover, with what each

@@ -156,16 +156,28 @@ fn a_release_that_uses_more_than_is_requested_is_at_risk_on_the_next_day() {
     let containers =
         json!([{"name": "a", "image": "example.com/a:1", "resources": {"requests": {"memory": "512Mi", "cpu": "1"}}}]);
     let entry = entry_of("Deployment", containers);
-    let check = |hours: i64, expected: &[&str]| {
-        let told = Told::default().pod((FORTNIGHT, 0), &|ago| (100, if ago < hours * HOUR { 900 } else { 400 }));
+    let check = |memory: &dyn Fn(i64) -> u64, expected: &[&str]| {
+        let told = Told::default().pod((FORTNIGHT, 0), &|ago| (100, memory(ago)));
         let row = advised_from(Some(&told.histories), false, &entry, &mut around(&[]));
         let texts: Vec<String> =
             risk::of_all(&[row]).into_iter().map(|risk| format!("{}; {}", risk.text, risk.fix)).collect();
-        assert_eq!(texts, expected, "{hours} h");
+        assert_eq!(texts, expected);
     };
-    check(3, &[]);
-    check(30, &["above its memory request most of the time since yesterday; raise the memory request to 1006Mi"]);
-    check(200, &["above its memory request most of the time; raise the memory request to 1006Mi"]);
+    let since = |hours: i64| move |ago: i64| if ago < hours * HOUR { 900 } else { 400 };
+    check(&since(3), &[]);
+    check(
+        &since(30),
+        &["above its memory request most of the time since yesterday; raise the memory request to 1006Mi"],
+    );
+    check(&since(200), &["above its memory request most of the time; raise the memory request to 1006Mi"]);
+    // It was until midnight, until five days ago, and still is.
+    check(&|ago| if is_in(ago, 4, 0, 96) { 900 } else { 400 }, &[]);
+    let fell = |to: u64| move |ago: i64| if ago < 5 * DAY_IN_MINUTES { to } else { 1_000 };
+    check(&fell(400), &[]);
+    check(&fell(600), &["above its memory request most of the time; raise the memory request to 1116Mi"]);
+    let told = Told::default().pod((FORTNIGHT, 0), &|ago| (100, fell(400)(ago)));
+    let (container, flags) = told.advised("Deployment", &json!({"requests": {"memory": "512Mi"}}));
+    assert_eq!((memory_of(&container)[0].as_deref(), flags.as_str()), (None, "less since 2026-11-18 (400 MiB)"));
 }
 
 #[test]
