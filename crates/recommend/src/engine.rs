@@ -119,6 +119,7 @@ impl Engine<'_> {
                 container.evidence = container.evidence.map(|evidence| evidence.of_runs(entry.running.pods));
             } else if let (Some(evidence), Some(all)) = (&mut container.evidence, self.usage)
                 && entry.running.pods > 0
+                && !container.runs_at_start
             {
                 evidence.silent_days = usage.and_then(|usage| all.silent_days(usage));
             }

@@ -410,8 +410,10 @@ fn pods_that_run_but_would_be_rejected_are_named() {
 
 #[test]
 fn a_container_that_runs_unseen_for_a_day_gets_no_advice() {
-    let check = |is_running: bool, unseen_days: i64, age: u64, flag: Option<Flag>| {
-        let mut workload = one(json!({}));
+    let check = |place: &str, is_running: bool, unseen_days: i64, age: u64, flag: Option<Flag>| {
+        let mut object = workload(json!([{"name": "b", "image": "example.com/b:1"}])).object.value();
+        object["spec"]["template"]["spec"][place] = json!([{"name": "a", "image": "example.com/a:1"}]);
+        let mut workload = WorkloadEntry::of_cluster(&object);
         workload.running.pods = u64::from(is_running);
         let mut histories = Histories::default();
         histories.to = NOW;
@@ -419,7 +421,7 @@ fn a_container_that_runs_unseen_for_a_day_gets_no_advice() {
             histories.observe_pod(0, "a", day as u32, 1, &usage(1, NOW - day * DAY - 60, [100, 100], 86_400));
         }
         let row = advised_from(Some(&histories), false, &workload, &mut around(&[]));
-        let container = &row.containers[0];
+        let container = row.containers.iter().find(|of| of.name == "a").unwrap();
         let cpu = container.resource(Resource::Cpu).unwrap();
         assert_eq!(cpu.recommended.is_none(), flag.is_some(), "{}", cpu.explained());
         assert_eq!(row.flags(container).into_iter().find(|flag| matches!(flag, Flag::Stale(_))), flag);
@@ -438,10 +440,12 @@ fn a_container_that_runs_unseen_for_a_day_gets_no_advice() {
         let (cpu, memory) = (drawn(&timeline.cpu), drawn(&timeline.memory));
         assert!((100..=105).contains(&cpu) && (100 << 10..=105 << 10).contains(&memory), "{cpu} {memory}");
     };
-    check(true, 0, 60, None);
-    check(true, 10, 0, Some(Flag::Stale(10)));
+    check("containers", true, 0, 60, None);
+    check("containers", true, 10, 0, Some(Flag::Stale(10)));
     // What does not run, such as a Deployment without replicas, has its last usage.
-    check(false, 10, 10 * DAY as u64 + 60, None);
+    check("containers", false, 10, 10 * DAY as u64 + 60, None);
+    // An init container has ended.
+    check("initContainers", true, 10, 10 * DAY as u64 + 60, None);
 }
 
 #[test]
