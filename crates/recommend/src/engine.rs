@@ -402,7 +402,7 @@ impl Evaluator<'_> {
     /// The recommendations, with a new memory limit for each container whose author has one that usage is too close to, unless
     /// the LimitRanges refuse that. Nothing is evaluated twice.
     fn advise(&self, pod_level: &[PodLevel], cluster: &mut dyn ClusterReader) -> Result<Advised, String> {
-        let recommended_amount = |advice: &ResourceAdvice| advice.recommended.clone();
+        let recommended_amount = |advice: &ResourceAdvice| advice.to_write().cloned();
         let (now, mut with_authors) = (self.now, self.recommended(self.object, cluster)?);
         let (limits, lower_limits) = self.new_limits(&with_authors.containers, cluster)?;
         let mut limits_refused = None;

@@ -580,7 +580,8 @@ impl Workload {
             }
             let advice = of.resource(resource);
             let now = advice.and_then(|advice| advice.request.as_ref()).map(|request| &request.value);
-            let then = advice.and_then(|advice| advice.recommended.as_ref());
+            // Close enough stays as it is.
+            let then = advice.and_then(|advice| advice.to_write().or(now.filter(|_| advice.recommended.is_some())));
             PodPart { is_init: of.is_init, runs_at_start: of.runs_at_start, now, then }
         });
         parts.collect()

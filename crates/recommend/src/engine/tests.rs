@@ -609,6 +609,14 @@ fn the_class_of_service_is_told_before_and_after() {
         ("Guaranteed", "Burstable"),
     );
     check(json!({"requests": {"cpu": "1"}}), ("Burstable", "Burstable"));
+    // What is close enough is not written, so it changes no class and saves nothing.
+    let both = json!({"cpu": "170m", "memory": "320Mi"});
+    let used = [("a", observed(120, 200, None))];
+    let row = advised(&one(json!({"limits": both, "requests": both})), &used, &mut around(&[]));
+    assert_eq!(recommended(&row), [json!({"cpu": "165m", "memory": "313Mi"})]);
+    assert!(
+        row.qos_after == "Guaranteed" && [Resource::Cpu, Resource::Memory].iter().all(|of| row.saved(*of).is_zero())
+    );
 }
 
 /// Counts evaluations: each lists the LimitRanges once.
