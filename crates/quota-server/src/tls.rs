@@ -2,15 +2,17 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use headroom_api_server::parts::locked;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::client::verify_server_cert_signed_by_trust_anchor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use tokio_rustls::rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier};
 use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
@@ -25,14 +27,7 @@ impl Certificate {
 
     /// Uses a certificate and its key, both in PEM.
     pub fn set(&self, certificate: &[u8], key: &[u8]) -> Result<()> {
-        let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
-        let chain = chain.context("cannot read the certificate")?;
-        if chain.is_empty() {
-            bail!("no PEM certificate found");
-        }
-        let key = PrivateKeyDer::from_pem_slice(key).context("cannot read the key")?;
-        let key = CertifiedKey::from_der(chain, key, &ring::default_provider()).context("certificate and key")?;
-        *locked(&self.0) = Some(Arc::new(key));
+        *locked(&self.0) = Some(Arc::new(certified(certificate, key)?));
         Ok(())
     }
 
@@ -40,6 +35,29 @@ impl Certificate {
         let read = |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         self.set(&read(certificate)?, &read(key)?)
     }
+}
+
+fn certified(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey> {
+    let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
+    let chain = chain.context("cannot read the certificate")?;
+    if chain.is_empty() {
+        bail!("no PEM certificate found");
+    }
+    let key = PrivateKeyDer::from_pem_slice(key).context("cannot read the key")?;
+    CertifiedKey::from_der(chain, key, &ring::default_provider()).context("certificate and key")
+}
+
+/// Checks that callers who trust these authorities accept the certificate at this Unix second.
+pub fn verify(certificate: &[u8], key: &[u8], authorities: &[u8], now: i64) -> Result<()> {
+    let own = certified(certificate, key)?;
+    let mut roots = RootCertStore::empty();
+    // API servers ignore those that cannot be read, too.
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(authorities).flatten());
+    let certificate = ParsedCertificate::try_from(own.end_entity_cert()?)?;
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(now.try_into()?));
+    let algorithms = ring::default_provider().signature_verification_algorithms.all;
+    let intermediates = own.cert.get(1..).unwrap_or_default();
+    Ok(verify_server_cert_signed_by_trust_anchor(&certificate, &roots, intermediates, now, algorithms)?)
 }
 
 impl ResolvesServerCert for Certificate {

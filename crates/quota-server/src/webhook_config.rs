@@ -285,8 +285,8 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
     let annotation = |name: &str| existing.as_ref()?.pointer("/metadata/annotations")?.get(name)?.as_str();
     let since = |name: &str| -> Option<i64> { annotation(name)?.parse().ok() };
     let now = replica.now().await;
-    let get = |name: &str| existing.as_ref().and_then(|secret| field(secret, name));
-    let keep = |name: &str| STANDARD.encode(get(name).unwrap_or_default());
+    let get = |name: &str| existing.as_ref().and_then(|secret| field(secret, name)).unwrap_or_default();
+    let keep = |name: &str| STANDARD.encode(get(name));
     // The host names that API servers connect to. A URL has an IPv6 address in brackets.
     let url = webhook.url.as_deref().and_then(|url| url.parse::<http::Uri>().ok());
     let host = url.as_ref().and_then(http::Uri::host).map(|host| host.trim_matches(['[', ']']).to_owned());
@@ -298,27 +298,16 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
     const NEXT: &str = "headroom.dev/next-made-at";
     const NAMES: &str = "headroom.dev/names";
     let for_names = names.join(",");
-    // Nobody accepts one that has expired, that has other names, or that was made by a clock which was wrong: it need not
-    // wait for its successor.
-    let is_valid = annotation(NAMES) == Some(for_names.as_str())
+    // Nobody accepts one that has expired, that has other names or another authority, or that was made by a clock which was
+    // wrong: it need not wait for its successor.
+    let problem =
+        tls::verify(&get("tls.crt"), &get("tls.key"), &get("ca.crt"), now).err().map(|error| format!("{error:#}"));
+    let is_valid = problem.is_none()
+        && annotation(NAMES) == Some(for_names.as_str())
         && since(MADE).is_none_or(|made| (-DAY..DAYS * DAY).contains(&(now - made)));
-    let current = get("tls.crt").filter(|_| is_valid);
-    let (data, made_at, next_at) = match (get("ca.crt"), current, since(NEXT)) {
-        // First publish the new authority; its certificate is used once API servers trust the authority.
-        (Some(authorities), Some(_), None) if now - since(MADE).unwrap_or_default() > RENEWED_AFTER => {
-            let ServingCertificate { authority, certificate, key } = make()?;
-            let authorities = format!("{}{authority}", last_of(&authorities));
-            let data = json!({
-                "ca.crt": STANDARD.encode(authorities), "tls.crt": keep("tls.crt"), "tls.key": keep("tls.key"),
-                "next.crt": STANDARD.encode(certificate), "next.key": STANDARD.encode(key),
-            });
-            (data, since(MADE).unwrap_or_default(), Some(now))
-        }
-        (Some(_), Some(_), Some(next)) if (now - next).abs() > TRUSTED_AFTER => {
-            (json!({"ca.crt": keep("ca.crt"), "tls.crt": keep("next.crt"), "tls.key": keep("next.key")}), next, None)
-        }
-        (Some(authorities), Some(_), _) => return Ok(authorities),
-        _ => {
+    let (data, made_at, next_at) = match since(NEXT) {
+        _ if !is_valid => {
+            tracing::info!(problem, "making a certificate");
             let ServingCertificate { authority, certificate, key } = make()?;
             // Until they read the Secret again, replicas use a certificate that was deleted.
             let configured = replica.api.find(&CONFIGURATIONS.at(CONFIGURATION)).await?;
@@ -328,6 +317,20 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
             let [authorities, certificate, key] = [authorities, certificate, key].map(|text| STANDARD.encode(text));
             (json!({"ca.crt": authorities, "tls.crt": certificate, "tls.key": key}), now, None)
         }
+        // First publish the new authority; its certificate is used once API servers trust the authority.
+        None if now - since(MADE).unwrap_or_default() > RENEWED_AFTER => {
+            let ServingCertificate { authority, certificate, key } = make()?;
+            let authorities = format!("{}{authority}", last_of(&get("ca.crt")));
+            let data = json!({
+                "ca.crt": STANDARD.encode(authorities), "tls.crt": keep("tls.crt"), "tls.key": keep("tls.key"),
+                "next.crt": STANDARD.encode(certificate), "next.key": STANDARD.encode(key),
+            });
+            (data, since(MADE).unwrap_or_default(), Some(now))
+        }
+        Some(next) if (now - next).abs() > TRUSTED_AFTER => {
+            (json!({"ca.crt": keep("ca.crt"), "tls.crt": keep("next.crt"), "tls.key": keep("next.key")}), next, None)
+        }
+        _ => return Ok(get("ca.crt")),
     };
     let next_at = next_at.map(|next| next.to_string());
     let annotations = [(MADE, Some(made_at.to_string())), (NEXT, next_at), (NAMES, Some(for_names))];

@@ -7,8 +7,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use headroom_fixtures::api_server::{ApiServer, Outcome, Request, status};
-use headroom_quota_server::Options;
 use headroom_quota_server::replica::Webhook;
+use headroom_quota_server::{Options, tls};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -166,6 +166,29 @@ async fn a_certificate_is_made_by_the_api_server_s_clock_and_at_once_where_nobod
     let all = authorities();
     let (kept, made) = all.split_at(all.rfind("-----BEGIN").unwrap());
     assert!(kept.starts_with("-----BEGIN") && former.ends_with(kept) && !former.contains(made), "{former}\n{all}");
+    // API servers refuse one whose key, authority or time is another.
+    let [other, old] = [0, 92].map(|days| tls::make(&["::1".to_owned()], NOW - days * DAY, 90).unwrap());
+    let data = |secret: &serde_json::Value, name: &str| {
+        STANDARD.decode(secret["data"][name].as_str().unwrap_or_default()).unwrap()
+    };
+    let is_accepted = |secret: &serde_json::Value| {
+        let [certificate, key, authorities] = ["tls.crt", "tls.key", "ca.crt"].map(|name| data(secret, name));
+        tls::verify(&certificate, &key, &authorities, NOW).is_ok()
+    };
+    for (made, names) in [
+        (&other, &["tls.key"][..]),
+        (&other, &["ca.crt"]),
+        (&other, &["tls.crt", "tls.key"]),
+        (&old, &["tls.crt", "tls.key", "ca.crt"]),
+    ] {
+        let texts = json!({"tls.crt": STANDARD.encode(&made.certificate), "tls.key": STANDARD.encode(&made.key),
+            "ca.crt": STANDARD.encode(&made.authority)});
+        for name in names {
+            server.edit(SECRET, &json!({"data": {*name: texts[name]}}));
+        }
+        assert!(!is_accepted(&secret()), "{names:?}");
+        until(secret, is_accepted).await;
+    }
     // One that is old, but valid, is used until its successor is trusted.
     let made = (NOW - 61 * DAY).to_string();
     server.edit(SECRET, &json!({"metadata": {"annotations": {"headroom.dev/made-at": made}}}));
