@@ -61,6 +61,7 @@ pub async fn lead(replica: Arc<Replica>) {
                 }
                 replica.counter.resign();
                 *locked(&replica.are_resource_quotas_ours) = None;
+                *locked(&replica.unconfigured) = None;
                 replica.metrics.resign();
                 tracing::info!("no longer leading");
                 if replica.stop.is_cancelled() {

@@ -31,6 +31,8 @@ pub struct QuotaServerMetrics {
     pub claim_age_seconds: Gauge,
     pub objects: Gauge,
     pub leads: Gauge,
+    pub unconfigured: Gauge,
+    pub failed_statuses: Counter,
     pub foreign_statuses: Counter,
     pub parts: Parts,
     quotas: Family<QuotaLabels, Gauge<f64, AtomicU64>>,
@@ -70,6 +72,9 @@ impl Default for QuotaServerMetrics {
             claim_age_seconds: families.gauge("claim_age_seconds", "Age of the oldest claim"),
             objects: families.gauge("objects", "Objects that the leader counts"),
             leads: families.gauge("leads", "1 on the replica that counts, 0 on the others"),
+            unconfigured: families
+                .gauge("unconfigured", "1 on the replica that counts if the webhook configuration is not as wanted"),
+            failed_statuses: families.counter("failed_statuses", "Writes of a TenantQuota's status that failed"),
             foreign_statuses: families
                 .counter("foreign_statuses", "Statuses of ResourceQuotas that differed from the count"),
             parts,
@@ -100,7 +105,7 @@ impl QuotaServerMetrics {
 
     /// Forgets what only the leader knows.
     pub fn resign(&self) {
-        let gauges = [&self.leads, &self.claims, &self.claim_age_seconds, &self.objects];
+        let gauges = [&self.leads, &self.unconfigured, &self.claims, &self.claim_age_seconds, &self.objects];
         gauges.into_iter().for_each(|gauge| _ = gauge.set(0));
         self.set_quotas(Vec::new());
     }

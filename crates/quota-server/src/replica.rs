@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headroom_api_server::api_client::ApiClient;
+use headroom_api_server::api_client::{ApiClient, ApiError};
 use headroom_api_server::event::Recorder;
 use headroom_api_server::parts::{Parts, locked};
 use headroom_api_server::watch::OLD;
-use headroom_api_server::{clock, random};
+use headroom_api_server::{clock, outage, random};
 use headroom_quota_protocol::Plan;
 use kube::Client;
 use tokio::time::Instant;
@@ -79,6 +79,23 @@ pub struct Webhook {
     pub makes_certificate: bool,
 }
 
+/// Logs why a loop fails, once a minute while that lasts. An outage has one line for all loops.
+#[derive(Debug, Default)]
+pub struct FailureLog(Option<Instant>);
+
+impl FailureLog {
+    const INTERVAL: Duration = Duration::from_secs(60);
+
+    pub fn add(&mut self, what: &str, failure: &ApiError) {
+        if failure.is_passing() {
+            outage::failed(what, failure);
+        } else if self.0.is_none_or(|at| at.elapsed() >= Self::INTERVAL) {
+            self.0 = Some(Instant::now());
+            tracing::warn!(%failure, "{what}");
+        }
+    }
+}
+
 pub struct Replica {
     pub options: Options,
     pub identity: String,
@@ -94,6 +111,8 @@ pub struct Replica {
     pub are_resource_quotas_ours: Mutex<Option<bool>>,
     /// The problems of quotas whose plan cannot be replaced, by name.
     pub too_large: Mutex<BTreeMap<String, String>>,
+    /// Why the webhook configuration is not as wanted, empty if it is; none until that is known in this term.
+    pub unconfigured: Mutex<Option<String>>,
     pub device_reads: devices::Turns,
     pub parts: Parts,
     /// The API server's time, and when it was read.
@@ -140,6 +159,7 @@ impl Replica {
             metrics,
             are_resource_quotas_ours: Mutex::default(),
             too_large: Mutex::default(),
+            unconfigured: Mutex::default(),
             device_reads: devices::Turns::default(),
             parts,
             time: Mutex::default(),

@@ -19,7 +19,7 @@ use crate::custom_resources::{Condition, Consumer, TenantQuotaStatus};
 use crate::ledger_cache::View;
 use crate::metrics::QuotaLabels;
 use crate::objects::{API_VERSION, TENANT_QUOTAS, namespace_of, to_amounts};
-use crate::replica::Replica;
+use crate::replica::{FailureLog, Replica};
 use crate::tenants::ParsedQuota;
 
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -34,13 +34,13 @@ const MAX_LISTED: usize = 50;
 const LISTED_FOR_EACH: usize = 10;
 
 pub async fn report(replica: Arc<Replica>) {
-    // The last failure, so that it is logged only once.
-    let mut logged = String::new();
+    let mut log = FailureLog::default();
     let mut times = Times::default();
     loop {
         let next = Instant::now() + REPORT_INTERVAL;
-        if replica.tenants.is_listed() && replica.ledgers.is_listed() {
-            report_once(&replica, &mut logged, &mut times).await;
+        let is_configured = replica.options.webhook.is_none() || locked(&replica.unconfigured).is_some();
+        if is_configured && replica.tenants.is_listed() && replica.ledgers.is_listed() {
+            report_once(&replica, &mut log, &mut times).await;
         }
         tokio::time::sleep_until(next).await;
     }
@@ -67,7 +67,7 @@ struct ChargedNode<'c> {
     node: &'c PlanNode,
 }
 
-async fn report_once(replica: &Replica, logged: &mut String, times: &mut Times) {
+async fn report_once(replica: &Replica, log: &mut FailureLog, times: &mut Times) {
     times.written.retain(|_, at| at.elapsed() < USAGE_INTERVAL);
     let quotas = replica.tenants.quotas();
     let parents: HashMap<&str, ParentProblem> = trees(&quotas).1.into_iter().collect();
@@ -82,6 +82,7 @@ async fn report_once(replica: &Replica, logged: &mut String, times: &mut Times) 
     });
     let places: HashMap<&str, ChargedNode> = places.collect();
     let too_large = locked(&replica.too_large).clone();
+    let unconfigured = locked(&replica.unconfigured).clone().unwrap_or_default();
     let known_quotas = replica.tenants.known_quotas();
     times.differs.retain(|name, _| known_quotas.contains_key(name));
     for (name, ParsedQuota { object, quota }) in known_quotas {
@@ -112,7 +113,7 @@ async fn report_once(replica: &Replica, logged: &mut String, times: &mut Times) 
         let known: Vec<Condition> = serde_json::from_value(known).unwrap_or_default();
         // The kinds of the quota that cannot be counted. Other quotas of the ledger are of other tenants.
         let lost = charged.map(|place| replica.counter.lost(&place.node.watched_kinds().collect())).unwrap_or_default();
-        let conditions = conditions([generation, in_force], charged, &lost, &problem, &known);
+        let conditions = conditions([generation, in_force], charged, [&unconfigured, &problem], &lost, &known);
         let news = news(&known, &conditions);
         status.conditions = Some(conditions);
         let before = object.get("status").cloned().unwrap_or_default();
@@ -125,10 +126,8 @@ async fn report_once(replica: &Replica, logged: &mut String, times: &mut Times) 
         {
             let path = TENANT_QUOTAS.at(&name).at("status");
             if let Err(failure) = replica.api.merge(&path, &json!({"status": patch})).await {
-                if failure.to_string() != *logged {
-                    *logged = failure.to_string();
-                    tracing::warn!(name, %failure, "cannot write a status");
-                }
+                replica.metrics.failed_statuses.inc();
+                log.add(&format!("cannot write the status of TenantQuota {name}"), &failure);
                 continue;
             }
             times.written.insert(name, Instant::now());
@@ -234,8 +233,8 @@ fn weight(used: &ResourceList<'static>, hard: &ResourceList<'static>) -> u64 {
 fn conditions(
     [generation, in_force]: [Option<i64>; 2],
     charged: Option<ChargedNode>,
+    [unconfigured, problem]: [&str; 2],
     lost: &BTreeMap<String, String>,
-    problem: &str,
     before: &[Condition],
 ) -> Vec<Condition> {
     let over = charged.map(over).unwrap_or_default();
@@ -245,6 +244,8 @@ fn conditions(
         let [new, old] = [generation, in_force].map(Option::unwrap_or_default);
         let problem = format!("the bounds of generation {new} are not in force yet, but those of generation {old}");
         (false, "NotInForce", problem)
+    } else if !unconfigured.is_empty() {
+        (false, "NotConfigured", format!("perhaps not enforced: {unconfigured}"))
     } else if !lost.is_empty() {
         let lost: Vec<String> = lost.iter().map(|(kind, problem)| format!("{kind}: {problem}")).collect();
         (false, "NotCounted", format!("cannot count {}", lost.join("; ")))

@@ -15,14 +15,17 @@ use headroom_quota_protocol::tree::trees;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::replica::{Replica, Webhook};
+use crate::replica::{FailureLog, Replica, Webhook};
 use crate::tenants::Tenants;
 use crate::tls::{self, ServingCertificate};
 use headroom_api_server::ApiPath;
 use headroom_api_server::api_client::{ApiError, ApiResult};
+use headroom_api_server::parts::locked;
 
 /// The interval at which changes by others are reverted.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// A problem that passes sooner is not told in the status of all quotas.
+const BRIEFLY: Duration = Duration::from_secs(10);
 const CONFIGURATION: &str = "headroom-ledger";
 const CONFIGURATIONS: ApiPath = ApiPath::new("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations");
 const SECRET: &str = "headroom-ledger-tls";
@@ -44,51 +47,87 @@ const CHANGES_SPEC: &str = "request.operation != 'UPDATE' || request.resource.re
 
 /// Maintains both until the term ends.
 pub async fn configure(replica: Arc<Replica>) {
-    let mut logged = String::new();
-    let mut version = Version::default();
+    let (mut log, mut version) = (FailureLog::default(), Version::default());
+    let mut well_at = Instant::now();
     loop {
         if let Some(webhook) = &replica.options.webhook
             && replica.tenants.is_listed()
             && replica.ledgers.is_listed()
-            && let Err(failure) = configure_once(&replica, webhook, version.matches(&replica).await).await
-            && failure.to_string() != logged
         {
-            logged = failure.to_string();
-            tracing::warn!(%failure, "cannot keep the webhook configuration");
+            let problem = match configure_once(&replica, webhook, version.matches(&replica).await).await {
+                Ok(()) => {
+                    well_at = Instant::now();
+                    Some(String::new())
+                }
+                Err(failure) => {
+                    log.add("cannot keep the webhook configuration", &failure);
+                    Some(failure.to_string()).filter(|_| well_at.elapsed() > BRIEFLY)
+                }
+            };
+            if let Some(problem) = problem {
+                replica.metrics.unconfigured.set(i64::from(!problem.is_empty()));
+                *locked(&replica.unconfigured) = Some(problem);
+            }
         }
         tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 
 async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> ApiResult<()> {
-    let authority = if webhook.makes_certificate { Some(keep_certificate(replica, webhook).await?) } else { None };
+    let path = CONFIGURATIONS.at(CONFIGURATION);
+    let existing = replica.api.find(&path).await?;
+    let trusted = existing.as_ref().and_then(|it| it.pointer("/webhooks/0/clientConfig/caBundle")?.as_str());
+    let kept = if webhook.makes_certificate {
+        keep_certificate(replica, webhook, trusted).await.map(|all| Some(STANDARD.encode(all)))
+    } else {
+        Ok(None)
+    };
+    let authorities = match (&kept, trusted) {
+        (Ok(authorities), _) => authorities.clone(),
+        // What is enforced still follows the quotas.
+        (Err(_), Some(trusted)) => Some(trusted.to_owned()),
+        (Err(failure), None) => return Err(failure.clone()),
+    };
     let mut client = match &webhook.url {
         Some(url) => json!({"url": format!("{}/review", url.trim_end_matches('/'))}),
         None => json!({"service": {
             "name": webhook.service, "namespace": replica.options.namespace, "path": "/review", "port": 443,
         }}),
     };
-    if let Some(authority) = authority {
-        set(&mut client, "caBundle", json!(STANDARD.encode(authority)));
+    if let Some(authorities) = authorities {
+        set(&mut client, "caBundle", json!(authorities));
     }
     let quotas = replica.tenants.quotas();
     let plain = replica.plans_of_resource_quotas().into_values();
     let webhooks = Value::Array(entries(&quotas, plain, &replica.tenants, matches, &client));
-    let path = CONFIGURATIONS.at(CONFIGURATION);
     let object = |existing: Option<&Value>| {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
             "metadata": metadata(CONFIGURATION, existing, &[]), "webhooks": webhooks,
         })
     };
-    match replica.api.find(&path).await? {
-        Some(existing) if is_within(&webhooks, existing.get("webhooks").unwrap_or(&Value::Null)) => Ok(()),
-        Some(existing) => {
+    match &existing {
+        Some(existing) if is_within(&webhooks, existing.get("webhooks").unwrap_or(&Value::Null)) => {}
+        Some(_) => {
             tracing::info!("writing the webhook configuration");
-            replica.api.replace(&path, &object(Some(&existing))).await.map(|_| ())
+            replica.api.replace(&path, &object(existing.as_ref())).await?;
         }
-        None => replica.api.create(&CONFIGURATIONS, &object(None)).await.map(|_| ()),
+        None => _ = create(replica, &CONFIGURATIONS, &object(None)).await?,
     }
+    kept.map(|_| ())
+}
+
+/// Creates an object that is gone. The chart's roles do not allow that: whoever deletes the configuration unblocks the cluster.
+async fn create(replica: &Replica, path: &ApiPath, object: &Value) -> ApiResult<Value> {
+    let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    replica.api.create(path, object).await.map_err(|failure| match failure {
+        ApiError::Forbidden { .. } => {
+            let [kind, name] = ["/kind", "/metadata/name"].map(text);
+            let message = format!("{kind} {name} is gone: `helm upgrade`, or the manifests applied again, create it");
+            ApiError::Forbidden { message }
+        }
+        failure => failure,
+    })
 }
 
 /// The metadata of an object that replaces the existing one, if any. Keeps labels and annotations of others, such as
@@ -278,7 +317,7 @@ fn last_of(authorities: &[u8]) -> String {
 }
 
 /// Makes a certificate if there is none, and renews it in time. Returns the authorities to trust.
-async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec<u8>> {
+async fn keep_certificate(replica: &Replica, webhook: &Webhook, trusted: Option<&str>) -> ApiResult<Vec<u8>> {
     let namespace = &replica.options.namespace;
     let path = secrets(namespace);
     let existing = replica.api.find(&path.at(SECRET)).await?;
@@ -310,8 +349,6 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
             tracing::info!(problem, "making a certificate");
             let ServingCertificate { authority, certificate, key } = make()?;
             // Until they read the Secret again, replicas use a certificate that was deleted.
-            let configured = replica.api.find(&CONFIGURATIONS.at(CONFIGURATION)).await?;
-            let trusted = configured.as_ref().and_then(|it| it.pointer("/webhooks/0/clientConfig/caBundle")?.as_str());
             let trusted = trusted.and_then(|trusted| STANDARD.decode(trusted).ok()).unwrap_or_default();
             let authorities = format!("{}{authority}", last_of(&trusted));
             let [authorities, certificate, key] = [authorities, certificate, key].map(|text| STANDARD.encode(text));
@@ -340,7 +377,7 @@ async fn keep_certificate(replica: &Replica, webhook: &Webhook) -> ApiResult<Vec
     });
     let written = match existing {
         Some(_) => replica.api.replace(&path.at(SECRET), &object).await?,
-        None => replica.api.create(&path, &object).await?,
+        None => create(replica, &path, &object).await?,
     };
     field(&written, "ca.crt").ok_or_else(|| ApiError::Other(format!("secret {SECRET} has no ca.crt")))
 }

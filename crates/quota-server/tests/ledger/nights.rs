@@ -17,6 +17,8 @@ use tokio::time::{sleep, timeout};
 use crate::cluster::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
+const SECRET: &str = "/api/v1/namespaces/headroom/secrets/headroom-ledger-tls";
+const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/headroom-ledger";
 
 /// The parts of a replica that leads, and the minutes in which one that hangs is told.
 const PARTS: [(&str, u32); 16] = [
@@ -127,7 +129,6 @@ async fn a_replica_is_ready_while_the_api_server_confirms_what_it_knows() {
 /// API servers judge a certificate by their own clock.
 #[tokio::test(start_paused = true)]
 async fn a_certificate_is_made_by_the_api_server_s_clock_and_at_once_where_nobody_accepts_it() {
-    const SECRET: &str = "/api/v1/namespaces/headroom/secrets/headroom-ledger-tls";
     const NOW: i64 = 1_796_083_200;
     const DAY: i64 = 86_400;
     let server = bounded(&json!({"pods": "9"}));
@@ -196,6 +197,61 @@ async fn a_certificate_is_made_by_the_api_server_s_clock_and_at_once_where_nobod
     assert_eq!(secret()["metadata"]["annotations"]["headroom.dev/made-at"], made);
 }
 
+/// The account may not create what it fills in, and deleting the configuration unblocks a cluster.
+#[tokio::test(start_paused = true)]
+async fn quotas_tell_while_the_webhook_is_not_configured_and_are_enforced_as_far_as_it_is() {
+    let server = bounded(&json!({"pods": "9"}));
+    let webhook = Webhook { service: "ledger".to_owned(), url: None, makes_certificate: true };
+    let replica = Running::start_with(&server, Options { webhook: Some(webhook), ..options() });
+    let shown = || {
+        let ready = &quota_status(&server, "team")["conditions"][0];
+        json!([ready["reason"], ready["message"], replica.metrics.unconfigured.get()])
+    };
+    let configured = || server.get(CONFIGURATION).unwrap_or_default()["webhooks"][0].clone();
+    let well = json!(["InForce", "enforced and counted", 0]);
+    for (verb, lost, problem) in [
+        ("create", Some(SECRET), "Secret headroom-ledger-tls is gone: "),
+        ("update", None, "is forbidden: User \"ledger\" cannot update"),
+        ("create", Some(CONFIGURATION), "ValidatingWebhookConfiguration headroom-ledger is gone: "),
+    ] {
+        until(shown, |shown| *shown == well).await;
+        let trusted = configured()["clientConfig"]["caBundle"].clone();
+        server.on_request(move |request| match (request.method.as_str(), verb) {
+            _ if !["secrets", "validatingwebhookconfigurations"].iter().any(|kind| request.path.contains(kind)) => {
+                Outcome::Serve
+            }
+            ("POST", "create") | ("PUT", "update") => {
+                status(403, &format!("is forbidden: User \"ledger\" cannot {verb}")).into()
+            }
+            _ => Outcome::Serve,
+        });
+        lost.inspect(|lost| server.remove(lost));
+        server.put(quota(verb, &["web"], &json!({"pods": "1"})));
+        until(shown, |shown| shown[0] == "NotConfigured" && shown[2] == 1).await;
+        assert!(shown()[1].as_str().unwrap().contains(problem), "{}", shown());
+        if lost == Some(SECRET) {
+            assert_eq!(configured()["clientConfig"]["caBundle"], trusted);
+            assert_eq!(configured()["namespaceSelector"]["matchExpressions"][0]["values"], json!(["shop", "web"]));
+        }
+        assert!(lost.is_none_or(|lost| server.get(lost).is_none()));
+        server.remove(&format!("/apis/headroom.dev/v1alpha1/tenantquotas/{verb}"));
+        server.on_request(|_| Outcome::Serve);
+    }
+    until(shown, |shown| *shown == well).await;
+    let told = server.requests().into_iter().filter(|request| request.path.ends_with("/events"));
+    let of_team = told.filter(|event| event.body["involvedObject"]["name"] == "team");
+    assert_eq!(
+        of_team.map(|event| event.body["reason"].clone()).collect::<Vec<_>>(),
+        ["NotConfigured", "InForce", "NotConfigured", "InForce", "NotConfigured", "InForce"]
+    );
+    server.on_request(|request| match request.path.ends_with("/status") {
+        true => status(403, "is forbidden: User \"ledger\" cannot patch").into(),
+        false => Outcome::Serve,
+    });
+    server.put(pod("shop", "a"));
+    until(|| json!(replica.metrics.failed_statuses.get()), |failed| failed.as_u64() > Some(1)).await;
+}
+
 /// The answer of an API server whose plugin for ResourceQuotas is off.
 fn probed(request: &Request) -> Outcome {
     if request.path.ends_with("/podtemplates") { Outcome::Answer(201, json!({})) } else { Outcome::Serve }
@@ -206,7 +262,6 @@ fn probed(request: &Request) -> Outcome {
 #[tokio::test(start_paused = true)]
 async fn resource_quotas_stay_in_force_under_the_next_leader() {
     const QUOTA: &str = "/api/v1/namespaces/shop/resourcequotas/small";
-    const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/headroom-ledger";
     let server = ApiServer::new();
     server.on_request(probed);
     server.serve("headroom.dev/v1alpha1", "TenantQuota", false);
