@@ -7,6 +7,7 @@ use std::time::Duration;
 use headroom_api_server::api_client::{ApiError, revision_of};
 use headroom_api_server::lease::{Holder, Lease, Observation, Timing, Turn};
 use headroom_api_server::metric_registry::set;
+use headroom_api_server::outage;
 use headroom_api_server::parts::{BRIEF, locked};
 use headroom_quota_protocol::ledger::OpenLedger;
 use headroom_quota_protocol::spare::USABLE;
@@ -69,8 +70,8 @@ pub async fn lead(replica: Arc<Replica>) {
                     return;
                 }
             }
-            Ok(Turn::Theirs { .. }) => {}
-            Err(failure) => tracing::warn!(%failure, "cannot read or write the Lease"),
+            Ok(Turn::Theirs { .. }) => outage::answered(),
+            Err(failure) => outage::failed("cannot read or write the Lease", &failure),
         }
         tokio::select! {
             () = replica.stop.cancelled() => return,

@@ -111,7 +111,7 @@ pub struct Replica {
     pub are_resource_quotas_ours: Mutex<Option<bool>>,
     /// The problems of quotas whose plan cannot be replaced, by name.
     pub too_large: Mutex<BTreeMap<String, String>>,
-    /// Why the webhook configuration is not as wanted, empty if it is; none until that is known in this term.
+    /// The problem of the webhook configuration, empty if it is as wanted; none until that is known in this term.
     pub unconfigured: Mutex<Option<String>>,
     pub device_reads: devices::Turns,
     pub parts: Parts,
@@ -125,6 +125,9 @@ pub struct Replica {
 
 /// Pages of lists that are held at a time. A page may have megabytes, and as many kinds are listed as quotas bound.
 const PAGES_AT_ONCE: usize = 2;
+/// The problem of a replica that has never had one.
+pub const NO_CERTIFICATE: &str = "no certificate in Secret headroom-ledger-tls: the leader makes it, and \
+                                  `helm upgrade` creates a Secret that is gone";
 /// The API server's time is read again after this time.
 const TIME_AGE: Duration = Duration::from_secs(60);
 
@@ -205,8 +208,11 @@ impl Replica {
 
     /// Returns why the replica cannot answer reviews; none if it can.
     pub fn problem(&self) -> Option<String> {
-        if !self.ledgers.is_listed() || !self.tenants.is_listed() || !self.certificate.is_there() {
-            return Some("ledgers, quotas and namespaces, or the certificate, are not known yet".to_owned());
+        if !self.ledgers.is_listed() || !self.tenants.is_listed() {
+            return Some("ledgers, or quotas and namespaces, are not known yet".to_owned());
+        }
+        if !self.certificate.is_there() {
+            return Some(NO_CERTIFICATE.to_owned());
         }
         // What is counted only frees room.
         let (watch, age) = self.parts.older(OLD, |watch| !watch.starts_with(COUNTED))?;

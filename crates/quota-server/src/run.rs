@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use headroom_admission::json::Node;
-use headroom_api_server::api_client::{ListOptions, value};
+use headroom_api_server::api_client::{ApiError, ListOptions, value};
 use headroom_api_server::parts::{BRIEF, UNBOUNDED};
 use headroom_api_server::watch::{OLD, WatchUpdate, follow};
 use headroom_api_server::{ApiPath, probes};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::replica::Replica;
+use crate::replica::{FailureLog, Replica};
 use crate::tenants::Kind;
 use crate::{leader, objects, serve, tls, webhook_config};
 
@@ -86,17 +86,19 @@ impl Replica {
     }
 
     async fn renew_certificate(self: Arc<Self>) {
+        let mut log = FailureLog::default();
         loop {
             let renewed = match &self.options.files {
                 Some((certificate, key)) => {
-                    self.certificate.read_files(certificate, key).map(|()| true).map_err(|error| format!("{error:#}"))
+                    let read = self.certificate.read_files(certificate, key);
+                    read.map_err(|error| ApiError::Other(format!("{error:#}")))
                 }
-                None => webhook_config::use_certificate(&self).await.map_err(|failure| failure.to_string()),
+                None => webhook_config::use_certificate(&self).await,
             };
-            if let Err(problem) = &renewed {
-                tracing::warn!(problem, "the certificate cannot be read");
+            if let Err(failure) = &renewed {
+                log.add("the certificate cannot be read", failure);
             }
-            let pause = if renewed == Ok(true) { CERTIFICATE_INTERVAL } else { CERTIFICATE_RETRY_DELAY };
+            let pause = if renewed.is_ok() { CERTIFICATE_INTERVAL } else { CERTIFICATE_RETRY_DELAY };
             tokio::select! {
                 () = self.drained.cancelled() => return,
                 () = tokio::time::sleep(pause) => {}

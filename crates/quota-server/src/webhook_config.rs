@@ -15,7 +15,7 @@ use headroom_quota_protocol::tree::trees;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::replica::{FailureLog, Replica, Webhook};
+use crate::replica::{FailureLog, NO_CERTIFICATE, Replica, Webhook};
 use crate::tenants::Tenants;
 use crate::tls::{self, ServingCertificate};
 use headroom_api_server::ApiPath;
@@ -298,15 +298,14 @@ fn field(secret: &Value, name: &str) -> Option<Vec<u8>> {
     STANDARD.decode(secret.get("data")?.get(name)?.as_str()?).ok()
 }
 
-/// Uses the certificate in the Secret. Returns whether there is one.
-pub async fn use_certificate(replica: &Replica) -> ApiResult<bool> {
-    let path = secrets(&replica.options.namespace).at(SECRET);
-    let Some(secret) = replica.api.find(&path).await? else { return Ok(false) };
+/// Uses the certificate in the Secret.
+pub async fn use_certificate(replica: &Replica) -> ApiResult<()> {
+    let secret = replica.api.find(&secrets(&replica.options.namespace).at(SECRET)).await?.unwrap_or_default();
     let (Some(certificate), Some(key)) = (field(&secret, "tls.crt"), field(&secret, "tls.key")) else {
-        return Ok(false);
+        return Err(ApiError::Other(NO_CERTIFICATE.to_owned()));
     };
     let used = replica.certificate.set(&certificate, &key);
-    used.map(|()| true).map_err(|error| ApiError::Other(format!("secret {SECRET}: {error:#}")))
+    used.map_err(|error| ApiError::Other(format!("secret {SECRET}: {error:#}")))
 }
 
 /// Only the last of the trusted authorities is still in use.

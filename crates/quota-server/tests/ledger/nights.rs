@@ -7,12 +7,13 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use headroom_fixtures::api_server::{ApiServer, Outcome, Request, status};
-use headroom_quota_server::replica::Webhook;
-use headroom_quota_server::{Options, tls};
+use headroom_quota_server::replica::{NO_CERTIFICATE, Webhook};
+use headroom_quota_server::{Options, Replica, tls, webhook_config};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::cluster::*;
 
@@ -232,6 +233,11 @@ async fn quotas_tell_while_the_webhook_is_not_configured_and_are_enforced_as_far
         if lost == Some(SECRET) {
             assert_eq!(configured()["clientConfig"]["caBundle"], trusted);
             assert_eq!(configured()["namespaceSelector"]["matchExpressions"][0]["values"], json!(["shop", "web"]));
+            let started = Running(Replica::new(options(), client(&server), CancellationToken::new()));
+            drop(started.start());
+            until(|| json!(started.problem()), |problem| *problem == NO_CERTIFICATE).await;
+            let failure = webhook_config::use_certificate(&started).await.unwrap_err();
+            assert_eq!(failure.to_string(), NO_CERTIFICATE);
         }
         assert!(lost.is_none_or(|lost| server.get(lost).is_none()));
         server.remove(&format!("/apis/headroom.dev/v1alpha1/tenantquotas/{verb}"));
