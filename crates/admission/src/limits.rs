@@ -13,7 +13,7 @@ use crate::cluster::limit_range::{CLAIM, CONTAINER, Item, POD};
 use crate::json::{Malformed, Node};
 use crate::limit_rules::Range;
 use crate::request::{Container, Object, Pod, Role, ValueOrigin, pod_totals};
-use crate::truncate::shortened;
+use crate::truncate::{Names, shortened};
 
 pub use breach::{BoundTarget, Breach, Breaches, LimitFault};
 
@@ -97,6 +97,10 @@ trait Bounded<'d> {
     }
     /// The origin of a value that is not the author's, or of a total that is not the sum over the containers.
     fn origin(&self, requirement: Requirement, resource: &str) -> Option<String>;
+    /// The sources of the amounts in a total that are not the author's.
+    fn parts(&self, _requirement: Requirement, _resource: &str) -> Names {
+        Names::default()
+    }
 }
 
 impl<'d> Bounded<'d> for Container<'d> {
@@ -190,19 +194,26 @@ impl<'d> Bounded<'d> for BoundedTotal<'_, 'd> {
         let others = if is_alone { "" } else { " with the sidecars before it" };
         Some(format!("{} {}{others}", Role::Init.noun(), shortened(&peak.name)))
     }
+
+    fn parts(&self, requirement: Requirement, resource: &str) -> Names {
+        self.pod.map(|pod| pod_totals::origins(pod, requirement, resource)).unwrap_or_default()
+    }
 }
 
 fn check<'d, M: Bounded<'d>>(breaches: &mut Breaches<'d>, range: &Range<'d>, item: &Item<'d>, subject: &M) {
     let mut found = |resource: &Cow<'d, str>, fault: Option<LimitFault>| {
         let Some(fault) = fault.filter(|_| !subject.is_unchanged(resource)) else { return };
         breaches.add_with(|| {
-            let origin = fault.requirement().and_then(|requirement| subject.origin(requirement, resource));
+            let requirement = fault.requirement();
+            let origin = requirement.and_then(|requirement| subject.origin(requirement, resource));
+            let parts = requirement.map(|requirement| subject.parts(requirement, resource)).unwrap_or_default();
             Breach {
                 kind: item.kind.clone(),
                 resource: resource.clone(),
                 fault,
                 subject: subject.subject(),
                 origin,
+                parts,
                 least: subject.least(resource),
                 range: range.name(),
             }
@@ -232,7 +243,8 @@ fn below_min<'d, M: Bounded<'d>>(subject: &M, resource: &str, min: &Quantity) ->
 fn above_max<'d, M: Bounded<'d>>(subject: &M, resource: &str, max: &Quantity) -> Option<LimitFault> {
     let requirement = if subject.has_limits() { Requirement::Limit } else { Requirement::Request };
     if subject.amount(requirement, resource).is_none() {
-        return Some(LimitFault::NoValueForMax { max: max.clone(), requirement });
+        let request = subject.amount(Requirement::Request, resource).filter(|request| *request > max).cloned();
+        return Some(LimitFault::NoValueForMax { max: max.clone(), requirement, request });
     }
     let order = [Requirement::Limit, Requirement::Request];
     let (requirement, found, other) = breaking(subject, resource, order, |amount| amount > max)?;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::amount::{Quantity, Requirement, ResourceName};
 use crate::request::RangeName;
-use crate::truncate::shortened;
+use crate::truncate::{Names, shortened};
 
 /// The broken bounds, in order: the first ones, and how many more there are.
 #[derive(Debug, Clone, Default)]
@@ -74,6 +74,8 @@ pub struct Breach<'d> {
     pub subject: BoundTarget<'d>,
     /// The origin of the value at fault, if the author did not write it, or if it is no sum over containers.
     pub origin: Option<String>,
+    /// The sources of the amounts in a total that the author did not write.
+    pub parts: Names,
     /// The amount below which the value cannot be set any more.
     pub least: Option<Quantity>,
     pub range: RangeName<'d>,
@@ -89,11 +91,12 @@ pub enum BoundTarget<'d> {
 }
 
 /// The way in which a bound of a LimitRange is broken. `other`: that of the other requirement, if it has to change too.
+/// `request`: one above a maximum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LimitFault {
     NoRequestForMin { min: Quantity },
     BelowMin { min: Quantity, requirement: Requirement, found: Quantity, other: Option<Quantity> },
-    NoValueForMax { max: Quantity, requirement: Requirement },
+    NoValueForMax { max: Quantity, requirement: Requirement, request: Option<Quantity> },
     AboveMax { max: Quantity, requirement: Requirement, found: Quantity, other: Option<Quantity> },
     NoValueForRatio { ratio: Quantity, requirement: Requirement },
     AboveRatio { ratio: Quantity, request: Quantity, limit: Quantity },
@@ -105,6 +108,7 @@ impl LimitFault {
         match self {
             Self::BelowMin { requirement, .. } | Self::AboveMax { requirement, .. } => Some(*requirement),
             Self::AboveRatio { .. } => Some(Requirement::Limit),
+            Self::NoValueForMax { request: Some(_), .. } => Some(Requirement::Request),
             Self::NoRequestForMin { .. } | Self::NoValueForMax { .. } | Self::NoValueForRatio { .. } => None,
         }
     }
@@ -121,7 +125,7 @@ impl fmt::Display for Breach<'_> {
             LimitFault::BelowMin { min, requirement, found, .. } => {
                 write!(f, "minimum {resource} usage per {kind} is {min}, but {requirement} is {found}")
             }
-            LimitFault::NoValueForMax { max, requirement } => {
+            LimitFault::NoValueForMax { max, requirement, .. } => {
                 write!(f, "maximum {resource} usage per {kind} is {max}.  No {requirement} is specified")
             }
             LimitFault::AboveMax { max, requirement, found, .. } => {
@@ -168,8 +172,11 @@ impl Breach<'_> {
             LimitFault::BelowMin { min, requirement, found, other } => {
                 format!("raise the {sum}{resource} {} to at least {min}", amounts(*requirement, found, other))
             }
-            LimitFault::NoValueForMax { max, requirement } => {
-                format!("set a {resource} {requirement} of at most {max}")
+            LimitFault::NoValueForMax { max, requirement, request } => {
+                let request = request.as_ref().map(|request| {
+                    format!(", and lower the {sum}{resource} request{plural} from {request} to at most {max}")
+                });
+                format!("set a {resource} {requirement} of at most {max}{}", request.unwrap_or_default())
             }
             LimitFault::AboveMax { max, found, .. } if least.as_ref().is_some_and(|least| least > max) => {
                 format!("its {resource} cannot shrink to {max}: raise the maximum to at least {found}")
@@ -184,6 +191,9 @@ impl Breach<'_> {
         };
         if let Some(origin) = &self.origin {
             advice.push_str(&format!("; source: {origin}"));
+        }
+        if !self.parts.is_empty() {
+            advice.push_str(&format!(" [{}]", self.parts.joined("; ")));
         }
         advice.push_str(&format!(" ({})", self.range));
         advice
@@ -213,6 +223,7 @@ mod tests {
             fault: LimitFault::NoRequestForMin { min: Quantity::ZERO },
             subject: BoundTarget::Container("web".into()),
             origin: None,
+            parts: Names::default(),
             least: None,
             range: RangeName::Rule("small".into()),
         };

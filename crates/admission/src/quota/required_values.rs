@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use super::charged_names::Charged;
 use super::{ApplyingQuota, Breach, Measure, Names, QuotaFault, QuotaObject};
 use crate::amount::Requirement;
-use crate::request::{Pod, Role, ValueOrigin, pod_totals};
+use crate::request::{Pod, pod_totals};
 use crate::sort;
 
 /// The values that a name of a quota may require in each container.
@@ -72,7 +72,7 @@ impl<'a, 'd> RequiredValues<'a, 'd> {
         Names::of(&containers)
     }
 
-    /// The sources of the amounts under a name that no author wrote: `500m of container web: default of LimitRange limits`.
+    /// The sources of the amounts under a name that no author wrote.
     pub fn origins(&self, charged: Charged<'_>) -> Names {
         let Some(index) = required(charged) else { return Names::default() };
         let origins = self.origins.get(index).map(|origins| origins.get_or_init(|| self.origins_of(index)));
@@ -80,26 +80,9 @@ impl<'a, 'd> RequiredValues<'a, 'd> {
     }
 
     fn origins_of(&self, index: usize) -> Names {
-        let mut origins = Names::default();
-        let (Some(pod), Some((requirement, resource))) = (self.pod, REQUIRED.get(index)) else { return origins };
-        let of_pod = pod.resources.of(*requirement).get(resource);
-        if of_pod.is_some_and(|value| value.origin == ValueOrigin::Author) {
-            return origins;
-        }
-        let peak = pod_totals::peak_at_start(pod, *requirement, resource);
-        for (place, container) in pod.containers.iter().enumerate() {
-            let is_charged = match container.role {
-                Role::Init => peak == Some(place),
-                Role::Sidecar => peak.is_none_or(|peak| place < peak),
-                Role::Main => peak.is_none(),
-            };
-            let value = container.resources.of(*requirement).get(resource);
-            if let Some(value) = value.filter(|value| is_charged && !value.origin.is_authored()) {
-                origins.add_with(|| {
-                    format!("{} of {} {}: {}", value.quantity, container.role.noun(), container.name, value.origin)
-                });
-            }
-        }
-        origins
+        let (Some(pod), Some((requirement, resource))) = (self.pod, REQUIRED.get(index)) else {
+            return Names::default();
+        };
+        pod_totals::origins(pod, *requirement, resource)
     }
 }

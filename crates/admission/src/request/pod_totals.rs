@@ -5,11 +5,13 @@
 
 use std::cmp::Reverse;
 
+use super::origin::ValueOrigin;
 use super::pod::{Pod, Role};
 use super::resize;
 use super::total::total;
 use crate::amount::{Quantity, Requirement, ResourceList};
 use crate::json::Malformed;
+use crate::truncate::Names;
 
 /// The total over the containers, requests or limits. A name counts if any container has it.
 pub fn of_containers<'d>(pod: &Pod<'d>, requirement: Requirement) -> ResourceList<'d> {
@@ -35,6 +37,30 @@ pub fn peak_at_start(pod: &Pod<'_>, requirement: Requirement, resource: &str) ->
         }
     }
     peak.filter(|(most, _)| *most > main.plus(&sidecars)).map(|(_, Reverse(place))| place)
+}
+
+/// The sources of the amounts in a total that no author wrote: `500m of container web: default of LimitRange limits`.
+pub fn origins(pod: &Pod<'_>, requirement: Requirement, resource: &str) -> Names {
+    let mut origins = Names::default();
+    let of_pod = pod.resources.of(requirement).get(resource);
+    if of_pod.is_some_and(|value| value.origin == ValueOrigin::Author) {
+        return origins;
+    }
+    let peak = peak_at_start(pod, requirement, resource);
+    for (place, container) in pod.containers.iter().enumerate() {
+        let is_charged = match container.role {
+            Role::Init => peak == Some(place),
+            Role::Sidecar => peak.is_none_or(|peak| place < peak),
+            Role::Main => peak.is_none(),
+        };
+        let value = container.resources.of(requirement).get(resource);
+        if let Some(value) = value.filter(|value| is_charged && !value.origin.is_authored()) {
+            origins.add_with(|| {
+                format!("{} of {} {}: {}", value.quantity, container.role.noun(), container.name, value.origin)
+            });
+        }
+    }
+    origins
 }
 
 /// The total as LimitRanges of type Pod see it: pod-level cpu and memory replace the sum. Only for the wanted names,
