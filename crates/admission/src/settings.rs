@@ -235,7 +235,7 @@ impl<'d> LimitRangeSettings<'d> {
 impl<'d> Exempt<'d> {
     fn read(section: &mut SettingsReader<'_, 'd>) -> Self {
         let read = Self {
-            namespaces: section.strings("namespaces"),
+            namespaces: section.patterns("namespaces", "-*"),
             service_accounts: section.strings("serviceAccounts"),
             labels: section.section("labels", read_selector),
             namespace_labels: section.section("namespaceLabels", read_selector),
@@ -246,7 +246,9 @@ impl<'d> Exempt<'d> {
             }
         }
         for account in &read.service_accounts {
-            if !account.contains('/') {
+            if account.contains('/') {
+                section.expect_name("serviceAccounts", account, "-./*");
+            } else {
                 let problem = format!("`{account}` must be `namespace/name`, where `*` stands for any text");
                 section.problem("serviceAccounts", &problem);
             }

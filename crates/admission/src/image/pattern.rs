@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::{ImageName, NameParts, excerpt, full_repository, split_registry};
+use super::{ImageName, NameParts, components, excerpt, full_repository, split_registry};
 use crate::glob;
 
 pub(super) const WILDCARD: char = '*';
@@ -24,15 +24,20 @@ impl<'a> ImagePattern<'a> {
     pub fn parse(text: &'a str) -> Result<Self, String> {
         let invalid = |rule| Err(format!("`{}` matches no image: {rule}", excerpt(text)));
         let NameParts { name, tag, digest } = NameParts::split(text);
-        if name.is_empty() || tag.is_some_and(str::is_empty) || digest.is_some_and(str::is_empty) {
+        if components(name).any(str::is_empty) || tag.is_some_and(str::is_empty) || digest.is_some_and(str::is_empty) {
             return invalid("write a repository, and a tag after a `:`, such as `nginx:latest` or `*/team/*`");
         }
         let can_be_matched = |c: char| c.is_ascii_alphanumeric() || ".:/_-@[]*".contains(c);
         if !text.chars().all(can_be_matched) {
             return invalid("image names are letters, digits and `.:/_-@`, and `*` stands for any of them");
         }
-        if split_registry(name).1.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        let path = split_registry(name).1;
+        if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return invalid("a repository is written in lower case");
+        }
+        // Only a wildcard can stand for the registry before a port.
+        if path.contains(':') && !path.starts_with(WILDCARD) {
+            return invalid("a `:` before the tag may only be in a registry before a `/`");
         }
         let repository = if name.starts_with(WILDCARD) { name.into() } else { full_repository(name) };
         Ok(Self { repository, tag, digest })
@@ -110,6 +115,13 @@ mod tests {
         for (text, rule) in [
             ("", empty),
             ("nginx:", empty),
+            ("https://docker.io/library/nginx", empty),
+            ("docker://nginx", empty),
+            ("ghcr.io//x", empty),
+            ("nginx/", empty),
+            ("/nginx", empty),
+            ("nginx:1.27:latest", "a `:` before the tag may only be in a registry before a `/`"),
+            ("quay.io/team:v*/app", "a `:` before the tag may only be in a registry before a `/`"),
             ("ng?nx", "image names are letters, digits and `.:/_-@`, and `*` stands for any of them"),
             ("Team/App", "a repository is written in lower case"),
         ] {

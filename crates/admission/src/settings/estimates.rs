@@ -289,7 +289,7 @@ impl<'d> EstimateSettings<'d> {
         // An empty list is a valid choice: then only the table of well-known images is used.
         let has_history = !section.lacks("history");
         let history = section.sections("history", LookupStep::read);
-        let replaced_in = section.section("always", |always| always.strings("namespaces"));
+        let replaced_in = section.section("always", |always| always.patterns("namespaces", "-*"));
         let mut read = Self {
             mode: section.choice("mode", EstimateMode::WORDS, default.mode),
             replaced_in: replaced_in.unwrap_or_default(),
@@ -329,7 +329,9 @@ impl<'d> EstimateSettings<'d> {
             section.problem("history", "is empty and `wellKnownImages` is off: choose `mode: never` instead");
         }
         match self.namespace.as_deref() {
+            None if !section.lacks("namespace") => {}
             Some("") => section.problem("namespace", "is empty: name the namespace that the collector runs in"),
+            Some(name) => section.expect_name("namespace", name, "-"),
             None if history_is_set && !self.history.is_empty() => {
                 section
                     .problem("history", "has no effect without `namespace`, the namespace that the collector runs in");

@@ -83,7 +83,17 @@ impl<'d> LimitedResource<'d> {
         if read.resource.is_empty() {
             section.problem("resource", "is missing: name a resource in the plural, such as `pods`");
         }
-        if read.match_contains.is_empty() && read.match_scopes.is_empty() {
+        // Scopes are limited for all kinds, as by the API server, so that with these alone the names do not matter.
+        if !read.match_contains.is_empty() {
+            section.expect_name("apiGroup", &read.api_group, "-.");
+            match (read.api_group.as_ref(), read.resource.as_bytes().last()) {
+                ("v1" | "core", _) => section.problem("apiGroup", "must be absent for the core group"),
+                ("", Some(last)) if *last != b's' => {
+                    section.problem("resource", "must be a resource in the plural, such as `pods`");
+                }
+                _ => section.expect_name("resource", &read.resource, "-"),
+            }
+        } else if read.match_scopes.is_empty() {
             section.problem("matchContains", "is missing, and `matchScopes` too: set one of them");
         }
         read

@@ -20,10 +20,14 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
         Self { node, path, fields_read: Vec::with_capacity(24), problems }
     }
 
-    /// Adds a problem of field `name`; `problem` follows the path in the message.
+    /// Adds a problem of field `name`; `problem` follows the path in the message. If the field could not be read, it would
+    /// only follow from that.
     pub fn problem(&mut self, name: &str, problem: &str) {
-        let path = self.path_of(name);
-        self.problems.push(format!("`{path}` {problem}"));
+        let place = format!("`{}", self.path_of(name));
+        let is_unread = |rest: &str| rest.starts_with("` is wrong") || rest.starts_with('.');
+        if !self.problems.iter().any(|known| known.strip_prefix(&place).is_some_and(is_unread)) {
+            self.problems.push(format!("{place}` {problem}"));
+        }
     }
 
     /// Adds a problem with its own path in the text.
@@ -86,6 +90,23 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
 
     pub fn strings(&mut self, name: &'static str) -> Vec<Cow<'d, str>> {
         self.field(name, |list| list.items()?.map(Node::str).collect()).unwrap_or_default()
+    }
+
+    /// Texts to compare with names of lower-case letters, digits and `marks`; `*` stands for any text.
+    pub fn patterns(&mut self, name: &'static str, marks: &str) -> Vec<Cow<'d, str>> {
+        let patterns = self.strings(name);
+        patterns.iter().for_each(|pattern| self.expect_name(name, pattern, marks));
+        patterns
+    }
+
+    /// Reports a text that no name of lower-case letters, digits and `marks` is equal to.
+    pub fn expect_name(&mut self, name: &str, text: &str, marks: &str) {
+        let is_in_names = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9') || marks.as_bytes().contains(&byte);
+        if !text.bytes().all(is_in_names) {
+            let problem =
+                format!("`{text}` matches nothing: it may have only lower-case letters, digits and `{marks}`");
+            self.problem(name, &problem);
+        }
     }
 
     pub fn section<T>(&mut self, name: &'static str, read: impl FnOnce(&mut SettingsReader<'_, 'd>) -> T) -> Option<T> {

@@ -51,10 +51,10 @@ impl<'d> LimitRangeRule<'d> {
         }
         let rule = Self {
             range,
-            namespaces: reader.strings("namespaces"),
+            namespaces: reader.patterns("namespaces", "-*"),
             namespace_labels: reader.section("namespaceLabels", read_selector),
             pod_labels: reader.section("podLabels", read_selector),
-            containers: reader.strings("containers"),
+            containers: reader.patterns("containers", "-*"),
             images: reader.field("images", read_images).unwrap_or_default(),
         };
         let selects_containers = !rule.containers.is_empty() || !rule.images.is_empty();

@@ -116,6 +116,38 @@ fn settings_that_would_never_apply_are_contradictions() {
         r#"{"quotas":{"workloadMode":"off","tenantQuotas":true}}"#,
         "`quotas.tenantQuotas` is `true`, but `workloadMode` is `off`: choose `warn` or `enforce` for it",
     );
+    let check = |group: &str, resource: &str, expected: &str| {
+        let limited = format!(r#"{{"apiGroup":"{group}","resource":"{resource}","matchContains":["cpu"]}}"#);
+        let known = problems(&format!(r#"{{"quotas":{{"limitedResources":[{limited}]}}}}"#));
+        assert_eq!(known.trim_start_matches("`quotas.limitedResources[0]."), expected, "{limited}");
+    };
+    let letters = "matches nothing: it may have only lower-case letters, digits and";
+    check("", "pods", "");
+    check("apps", "deployments", "");
+    check("example.com", "data", "");
+    check("", "pod", "resource` must be a resource in the plural, such as `pods`");
+    check("", "pods/resize", "resource` must be a resource in the plural, such as `pods`");
+    check("", "Pods", &format!("resource` `Pods` {letters} `-`"));
+    check("apps", "deployments/scale", &format!("resource` `deployments/scale` {letters} `-`"));
+    check("apps/v1", "deployments", &format!("apiGroup` `apps/v1` {letters} `-.`"));
+    check("v1", "pods", "apiGroup` must be absent for the core group");
+    check("core", "pods", "apiGroup` must be absent for the core group");
+    let by_scope = r#"{"quotas":{"limitedResources":[{"resource":"pod","matchScopes":[{"scopeName":"PriorityClass","operator":"Exists"}]}]}}"#;
+    assert_eq!(problems(by_scope), "");
+    let names = r#"{"limitRanges":{"rules":[{"name":"a","limits":[{"type":"Container"}],"namespaces":["Team-*"],"containers":["web_1"]}]},
+        "estimates":{"mode":"always","namespace":"head room","always":{"namespaces":["a,b"]}},
+        "exempt":{"namespaces":["kube-*","*","team-?"],"serviceAccounts":["*/ci.bot","ci/Bot"]}}"#;
+    assert_eq!(
+        problems(names),
+        format!(
+            "`limitRanges.rules[0].namespaces` `Team-*` {letters} `-*`\n\
+             `limitRanges.rules[0].containers` `web_1` {letters} `-*`\n\
+             `estimates.always.namespaces` `a,b` {letters} `-*`\n\
+             `estimates.namespace` `head room` {letters} `-`\n\
+             `exempt.namespaces` `team-?` {letters} `-*`\n\
+             `exempt.serviceAccounts` `ci/Bot` {letters} `-./*`"
+        )
+    );
     let check = |estimates: &str, expected: &str| {
         assert_eq!(problems(&format!(r#"{{"estimates":{{{estimates}}}}}"#)), expected, "{estimates}");
     };
@@ -156,6 +188,18 @@ fn settings_that_would_never_apply_are_contradictions() {
 fn settings_other_than_an_object_are_refused() {
     assert_eq!(problems("[]"), "`settings` is wrong: expected an object, found `[]`");
     assert_eq!(problems(r#"{"exempt":3}"#), "`exempt` is wrong: expected an object, found `3`");
+    // Nothing follows from what could not be read.
+    let label = "`exempt.labels.team` is not a setting; valid names are `matchLabels`, `matchExpressions`";
+    assert_eq!(problems(r#"{"exempt":{"labels":{"team":"infra"}}}"#), label);
+    let label = "`exempt.labels.matchLabels` is wrong: expected a string, found `true`";
+    assert_eq!(problems(r#"{"exempt":{"labels":{"matchLabels":{"ci":true}}}}"#), label);
+    let limits = "`limitRanges.rules[0].limits` is wrong: expected a list, found `{}`";
+    assert_eq!(problems(r#"{"limitRanges":{"rules":[{"name":"a","limits":{}}]}}"#), limits);
+    let namespace = "`estimates.namespace` is wrong: expected a string, found `5`";
+    assert_eq!(
+        problems(r#"{"estimates":{"namespace":5,"history":[{"window":"7d","match":"tag","samples":9}]}}"#),
+        namespace
+    );
     // In YAML, `on` is true.
     let on = "`quotas.mode` is wrong: expected `enforce`, `warn`, `off`, found `true`";
     assert_eq!(problems(r#"{"quotas":{"mode":true}}"#), on);
