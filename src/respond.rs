@@ -35,11 +35,12 @@ pub fn decide(decision: &Decision<'_>, request: &Request<'_>, settings: &Setting
     // Kubewarden admits the request all the same, and says nothing of the reasons.
     let monitored = decision.violations.iter().filter(|_| settings.is_monitored);
     let would_be = |violation: &Violation<'_>| Cow::Owned(cut(format!("would be rejected: {violation}")));
+    let admitted = (decision.is_admitted() || settings.is_monitored).then_some(request);
     let warnings = decision.warnings.iter().map(|warning| Cow::Borrowed(warning.text.as_str()));
     let mut separator = ",\"warnings\":[";
     for text in monitored.map(would_be).chain(warnings) {
         json.push_str(separator);
-        write_string(&mut json, &announced(&text, request));
+        write_string(&mut json, &announced(&text, admitted));
         separator = ",";
     }
     json.push_str(if separator == "," { "]" } else { "" });

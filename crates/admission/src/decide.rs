@@ -121,6 +121,9 @@ impl<'d> Draft<'d> {
         if let Some(pod) = pods.written.or(pods.new).filter(|_| actions.may_change) {
             decision.change(pod);
         }
+        if !decision.is_admitted() {
+            decision.set_nothing();
+        }
         decision.end_warnings();
         decision
     }
@@ -170,7 +173,10 @@ fn report_estimates<'d>(
         _ => "",
     };
     for (index, estimate) in filled.estimates.estimates.iter().enumerate() {
-        let report = estimate.report(whose, settings.is_monitored);
+        let mut report = estimate.report(whose);
+        if settings.is_monitored {
+            report.set_nothing();
+        }
         if report.should_warn {
             decision.warn(|| (Cause::Estimate(index), report.text.clone()));
         }

@@ -30,6 +30,7 @@ use crate::amount::{Family, Quantity, Requirement};
 use crate::cluster::Context;
 use crate::cluster::autoscaler::{Autoscaler, ScaleTarget};
 use crate::cluster::usage::{Resource, Window};
+use crate::find;
 use crate::image::ImageName;
 use crate::json::Malformed;
 use crate::limit_rules::Range;
@@ -282,6 +283,18 @@ pub struct EstimateReport<'d> {
     pub should_warn: bool,
 }
 
+const IS_SET: &str = " request set to ";
+const WOULD_BE_SET: &str = " request would be set to ";
+
+impl EstimateReport<'_> {
+    /// Says that the value would be set, because the object does not get it.
+    pub fn set_nothing(&mut self) {
+        if let Some((before, after)) = find::split_once(&self.text, IS_SET) {
+            self.text = [before, WOULD_BE_SET, after].concat();
+        }
+    }
+}
+
 /// If the author's value differs from the estimate by more than this, in percent of the estimate, it differs much.
 const MUCH_PERCENT: u64 = 20;
 
@@ -298,7 +311,7 @@ impl<'d> Estimate<'d> {
     }
 
     /// Describes the estimate in a text that begins with `prefix`.
-    pub fn report(&self, prefix: &str, is_monitored: bool) -> EstimateReport<'d> {
+    pub fn report(&self, prefix: &str) -> EstimateReport<'d> {
         let Self { container, set, quantity, .. } = self;
         let name = self.target.resource.name();
         // Room for the longest usual text: growing a text costs more than writing it.
@@ -306,14 +319,11 @@ impl<'d> Estimate<'d> {
         text.extend([prefix, "container ", &shortened(container), ": ", name]);
         match set {
             Some(set) if !self.only_reported => {
-                let verb = if is_monitored { "would be set" } else { "set" };
-                push(&mut text, format_args!(" request {verb} to {quantity} in place of {set}"));
+                push(&mut text, format_args!("{IS_SET}{quantity} in place of {set}"));
             }
             Some(set) => push(&mut text, format_args!(" is set to {set}, estimated at {quantity}")),
-            None if self.only_reported || is_monitored => {
-                push(&mut text, format_args!(" request would be set to {quantity}"))
-            }
-            None => push(&mut text, format_args!(" request set to {quantity}")),
+            None if self.only_reported => push(&mut text, format_args!("{WOULD_BE_SET}{quantity}")),
+            None => push(&mut text, format_args!("{IS_SET}{quantity}")),
         }
         let full = self.only_reported.then(|| format!("{text} ({})", self.origin()));
         text.push_str(" (");

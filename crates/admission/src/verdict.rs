@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::annotations::headroom_annotation::{self, Explanation};
 use crate::cluster::lookup::Missing;
-use crate::estimate;
+use crate::estimate::EstimateReport;
 use crate::json::{Malformed, Node, json_string};
 use crate::limits::Breaches;
 use crate::patch;
@@ -20,7 +20,7 @@ pub struct Decision<'d> {
     pub warnings: Vec<ReviewWarning<'d>>,
     omitted: usize,
     /// Every estimate as text, whether set or only reported.
-    pub estimates: Vec<estimate::EstimateReport<'d>>,
+    pub estimates: Vec<EstimateReport<'d>>,
     /// The changed pod, if it may be changed.
     pub pod: Option<Pod<'d>>,
     /// The sources of our values in that pod, for its annotation and the audit log.
@@ -87,10 +87,11 @@ fn cut_to(mut text: String, most: usize) -> String {
 }
 
 /// A warning as the API server passes it on: who warns, and the command that explains the decision and shows the text in full. For
-/// it the text is cut to half of the room, but no further.
-pub fn announced(text: &str, request: &Request<'_>) -> String {
+/// it the text is cut to half of the room, but no further. None for a request that is rejected: the object may not exist.
+pub fn announced(text: &str, request: Option<&Request<'_>>) -> String {
     let mut line = String::with_capacity(MAX_ANNOUNCED);
     line.extend([SPEAKER, text]);
+    let Some(request) = request else { return line };
     let is_explained = request.pod_kind().is_some() || request.is("", "persistentvolumeclaims", "");
     // A name that the API server is still to generate ends with a dash.
     let is_explained = is_explained && matches!(request.subresource.as_ref(), "" | "scale");
@@ -148,6 +149,18 @@ impl<'d> Decision<'d> {
             Some(full) => Some(full.as_str()),
             None => (!shown(index)).then_some(report.text.as_str()),
         })
+    }
+
+    /// Says of the estimates that they would be set, because a rejected object gets none of them.
+    pub(super) fn set_nothing(&mut self) {
+        self.estimates.iter_mut().for_each(EstimateReport::set_nothing);
+        for warning in &mut self.warnings {
+            if let Cause::Estimate(index) = warning.cause
+                && let Some(report) = self.estimates.get(index)
+            {
+                (warning.text, warning.is_cut) = (cut(report.text.clone()), report.text.len() > MAX_WARNING);
+            }
+        }
     }
 
     pub(super) fn change(&mut self, pod: Pod<'d>) {
@@ -251,7 +264,7 @@ mod tests {
                 "resource": "{resource}"}}, "subResource": "{subresource}", "namespace": "shop", "name": "{name}", "object": {{"metadata": {{"name": "{name}"}}}}}}"#
             );
             let document = Document::read(&request).unwrap();
-            assert_eq!(announced(text, &Request::read(document.root()).unwrap()), expected);
+            assert_eq!(announced(text, Some(&Request::read(document.root()).unwrap())), expected);
         };
         let seen = "headroom: low; see kubectl headroom why deployment/web -n shop";
         check("Deployment", "deployments", "web", "low", seen);
@@ -265,6 +278,7 @@ mod tests {
         check("Deployment", "deployments", "web", &long, &format!("headroom: {cut_text}…{rest}"));
         let name = "w".repeat(100);
         check("Deployment", "deployments", &name, &long, &format!("headroom: {long}"));
+        assert_eq!(announced("low", None), "headroom: low");
         assert_eq!((cut(long.clone() + "y").len(), cut(long.clone())), (MAX_WARNING, long));
     }
 }
