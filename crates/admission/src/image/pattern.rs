@@ -36,7 +36,7 @@ impl<'a> ImagePattern<'a> {
             return invalid("a repository is written in lower case");
         }
         // Only a wildcard can stand for the registry before a port.
-        if path.contains(':') && !path.starts_with(WILDCARD) {
+        if path.bytes().any(|byte| byte == b':') && !path.starts_with(WILDCARD) {
             return invalid("a `:` before the tag may only be in a registry before a `/`");
         }
         let repository = if name.starts_with(WILDCARD) { name.into() } else { full_repository(name) };

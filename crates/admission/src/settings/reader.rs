@@ -22,6 +22,7 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
 
     /// Adds a problem of field `name`; `problem` follows the path in the message. If the field could not be read, it would
     /// only follow from that.
+    #[inline(never)]
     pub fn problem(&mut self, name: &str, problem: &str) {
         let place = format!("`{}", self.path_of(name));
         let is_unread = |rest: &str| rest.starts_with("` is wrong") || rest.starts_with('.');
@@ -93,6 +94,7 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
     }
 
     /// Texts to compare with names of lower-case letters, digits and `marks`; `*` stands for any text.
+    #[inline(never)]
     pub fn patterns(&mut self, name: &'static str, marks: &str) -> Vec<Cow<'d, str>> {
         let patterns = self.strings(name);
         patterns.iter().for_each(|pattern| self.expect_name(name, pattern, marks));
@@ -100,6 +102,7 @@ impl<'p, 'd> SettingsReader<'p, 'd> {
     }
 
     /// Reports a text that no name of lower-case letters, digits and `marks` is equal to.
+    #[inline(never)]
     pub fn expect_name(&mut self, name: &str, text: &str, marks: &str) {
         let is_in_names = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9') || marks.as_bytes().contains(&byte);
         if !text.bytes().all(is_in_names) {
