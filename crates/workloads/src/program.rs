@@ -85,8 +85,8 @@ static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
 
 /// Longer texts are files, of which only settings are kept.
 const SHORT: usize = 256;
-/// The most bytes of ConfigMaps that are looked at for a container, and the most settings: a container may name one of a megabyte a
-/// thousand times.
+/// The most bytes of ConfigMaps that are looked at for a container, those of variables that are put into texts, and the most settings: a
+/// container may name one of a megabyte a thousand times.
 const MOST_BYTES: usize = 64 << 10;
 const MOST_SETTINGS: usize = 50;
 /// The containers of a pod in which settings are looked for.
@@ -129,19 +129,62 @@ impl Row {
     }
 }
 
+/// The words of each line that is no comment.
+fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with(['#', ';']));
+    lines.map(|line| {
+        let words = line.split(|c: char| c.is_whitespace() || "\"',;".contains(c));
+        words.filter(|word| !word.is_empty() && *word != "=").collect()
+    })
+}
+
 /// The settings in a text, each with its row.
 fn in_text(text: &str) -> Vec<(String, Told, &'static Row)> {
+    let read = |word: &str, next: &str| {
+        TABLE.iter().find_map(|row| row.read(word, next).map(|(text, told)| (text, told, row)))
+    };
     let mut found = Vec::new();
-    for line in text.lines().filter(|line| !line.trim_start().starts_with(['#', ';'])) {
-        let words = line.split(|c: char| c.is_whitespace() || "\"',;".contains(c));
-        let mut words = words.filter(|word| !word.is_empty() && *word != "=").peekable();
-        while let Some(word) = words.next() {
-            let next = words.peek().copied().unwrap_or_default();
-            let read = TABLE.iter().find_map(|row| row.read(word, next).map(|(text, told)| (text, told, row)));
-            found.extend(read);
+    for words in lines(text) {
+        for (at, word) in words.iter().enumerate() {
+            let next = words.get(at + 1).copied().unwrap_or_default();
+            // A shell sets `NODE_OPTIONS=--max-old-space-size=4096`.
+            let set = word.split_once('=').filter(|(name, _)| !name.contains(is_beyond_name));
+            found.extend(read(word, next).or_else(|| read(set?.1, "")));
         }
     }
     found
+}
+
+fn is_beyond_name(of: char) -> bool {
+    !of.is_ascii_alphanumeric() && of != '_'
+}
+
+/// Takes the bytes of a text out of those that are left, if they suffice.
+fn fits(room: &mut usize, text: &str) -> bool {
+    let left = room.checked_sub(text.len() + 1);
+    *room = left.unwrap_or(*room);
+    left.is_some()
+}
+
+/// A text with the variables that Kubernetes (`$(HEAP)`, but not `$$(HEAP)`) or a shell (`$HEAP`, `${HEAP}`) puts into it. Unknown ones stay,
+/// and those beyond the room: each may name the one before it many times.
+fn expanded(text: &str, variables: &BTreeMap<String, String>, room: &mut usize) -> String {
+    let (mut parts, mut is_escaped) = (text.split('$'), false);
+    let mut made = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let named = match part.strip_prefix(['(', '{']) {
+            Some(inner) => inner.split_once([')', '}']),
+            None => Some(part.split_at(part.find(is_beyond_name).unwrap_or(part.len()))),
+        };
+        let found = named.and_then(|(name, rest)| Some((variables.get(name)?, rest)));
+        match found.filter(|(value, _)| !is_escaped && fits(room, value)) {
+            Some((value, rest)) => made.extend([value, rest]),
+            None if is_escaped => made.push_str(part),
+            None => made.extend(["$", part]),
+        }
+        is_escaped = part.is_empty() && !is_escaped;
+    }
+    made
 }
 
 /// A variable as a text with its settings: the name belongs to it if the table has it.
@@ -203,30 +246,39 @@ pub fn settings(pod: &Value, container: &Value, namespace: &str, configs: &Confi
     if count("/containers") + count("/initContainers") > MOST_CONTAINERS {
         return Vec::new();
     }
-    let words = items(container, "/command").chain(items(container, "/args")).filter_map(Value::as_str);
-    let own = items(container, "/env").map(|of| (assigned(text(of, "/name"), text(of, "/value")), ""));
-    let values = items(container, "/env").filter_map(|of| {
+    let [mut room, mut room_of_variables] = [MOST_BYTES; 2];
+    let own = items(container, "/env").filter_map(|of| {
         let [map, key] = ["name", "key"].map(|at| text(of, &format!("/valueFrom/configMapKeyRef/{at}")));
-        Some((assigned(text(of, "/name"), configs.of(namespace, map)?.get(key)?), map))
+        let value = match map {
+            "" => text(of, "/value"),
+            map => configs.of(namespace, map)?.get(key).filter(|value| fits(&mut room, value))?.as_str(),
+        };
+        Some((text(of, "/name").to_owned(), value, map))
     });
+    let own: Vec<(String, &str, &str)> = own.filter(|(_, value, _)| !value.is_empty()).collect();
     let all = items(container, "/envFrom").flat_map(|from| {
         let [prefix, map] = [text(from, "/prefix"), text(from, "/configMapRef/name")];
         let values = configs.of(namespace, map).into_iter().flatten();
-        values.map(move |(key, value)| (assigned(&format!("{prefix}{key}"), value), map))
+        values.map(move |(key, value)| (format!("{prefix}{key}"), value.as_str(), map))
     });
+    let all: Vec<(String, &str, &str)> = all.take_while(|(_, value, _)| fits(&mut room, value)).collect();
+    let (mut variables, mut texts) = (BTreeMap::new(), Vec::new());
+    for (name, value, map) in all.into_iter().chain(own) {
+        let value = if map.is_empty() { expanded(value, &variables, &mut room_of_variables) } else { value.to_owned() };
+        texts.push((assigned(&name, &value), map));
+        variables.insert(name, value);
+    }
+    let words = items(container, "/command").chain(items(container, "/args")).filter_map(Value::as_str);
+    let words = words.collect::<Vec<_>>().join(" ");
+    texts.push((expanded(&words, &variables, &mut room_of_variables), ""));
     let mounted: BTreeSet<&str> = items(container, "/volumeMounts").map(|mount| text(mount, "/name")).collect();
     let files = volumes(pod).filter(|(name, _)| mounted.contains(name)).flat_map(|(_, volume)| {
         let map = text(volume, "/configMap/name");
-        configs.of(namespace, map).into_iter().flatten().map(move |(_, file)| (file.clone(), map))
+        configs.of(namespace, map).into_iter().flatten().map(move |(_, file)| (file, map))
     });
-    let mut room = MOST_BYTES;
-    let of_maps = values.chain(all).chain(files).map_while(|(text, map)| {
-        room = room.checked_sub(text.len() + 1)?;
-        Some((text, map))
-    });
-    let words = std::iter::once((words.collect::<Vec<_>>().join(" "), ""));
-    let texts: Vec<(String, &str)> = words.chain(own).chain(of_maps).collect();
-    let set: BTreeSet<&str> = texts.iter().map(|(text, _)| text.as_str()).collect();
+    let files = files.take_while(|(file, _)| fits(&mut room, file));
+    texts.extend(files.map(|(file, map)| (file.clone(), map)));
+    let set: BTreeSet<&str> = texts.iter().flat_map(|(text, _)| lines(text).flatten()).collect();
     let grows = |row: &Row| {
         let with = row.grows_with.as_ref();
         row.of != Kind::Cpus && with.is_none_or(|with| set.contains(with.as_str()))
@@ -296,6 +348,11 @@ mod tests {
         let container = json!({"name": "a", "args": ["-Xmx9g"], "envFrom": vec![from.clone(); 10_000]});
         let found = settings(&json!({"containers": [container]}), &container, "evil", &configs);
         assert_eq!(found.len(), MOST_SETTINGS);
+        // Each variable names the one before it twice.
+        let env = (0..200)
+            .map(|at| json!({"name": format!("V{at}"), "value": format!("-Xmx{at}m $(V{0}) ${{V{0}}}", at - 1)}));
+        let container = json!({"name": "a", "env": env.collect::<Vec<_>>(), "args": vec!["$(V199)"; 1_000]});
+        assert_eq!(settings(&json!({"containers": [container]}), &container, "evil", &configs).len(), MOST_SETTINGS);
         // Nor may all of a pod's do so.
         let of = |number: usize| json!({"name": number.to_string(), "envFrom": [from]});
         let pod = json!({"containers": (0..20_000).map(of).collect::<Vec<_>>()});
