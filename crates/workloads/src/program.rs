@@ -65,6 +65,7 @@ struct Row {
     of: Kind,
     plain: Option<u64>,
     grows_with: Option<String>,
+    huge_with: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -279,6 +280,10 @@ pub fn settings(pod: &Value, container: &Value, namespace: &str, configs: &Confi
     let files = files.take_while(|(file, _)| fits(&mut room, file));
     texts.extend(files.map(|(file, map)| (file.clone(), map)));
     let set: BTreeSet<&str> = texts.iter().flat_map(|(text, _)| lines(text).flatten()).collect();
+    let mut limits = container.pointer("/resources/limits").and_then(Value::as_object).into_iter().flatten();
+    let has_huge_pages = limits.any(|(name, _)| name.starts_with("hugepages-"));
+    let is_in_memory =
+        |row: &Row| !has_huge_pages || row.huge_with.as_ref().is_none_or(|with| !set.contains(with.as_str()));
     let grows = |row: &Row| {
         let with = row.grows_with.as_ref();
         row.of != Kind::Cpus && with.is_none_or(|with| set.contains(with.as_str()))
@@ -286,7 +291,7 @@ pub fn settings(pod: &Value, container: &Value, namespace: &str, configs: &Confi
     let mut found: Vec<Setting> = Vec::new();
     for (text, map) in &texts {
         let place = if map.is_empty() { String::new() } else { format!(" (ConfigMap {map})") };
-        let settings = in_text(text).into_iter();
+        let settings = in_text(text).into_iter().filter(|(.., row)| is_in_memory(row));
         found.extend(settings.map(|(text, told, row)| Setting { text: text + &place, told, grows: grows(row) }));
     }
     let containers = items(pod, "/containers").chain(items(pod, "/initContainers"));
