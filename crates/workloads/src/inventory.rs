@@ -479,6 +479,10 @@ mod tests {
             owned("Pod", "v1", "debug", None, json!({})),
             owned("Pod", "v1", "proxy-node1", Some(("v1", "Node", "node1")), json!({})),
             owned("Deployment", "apps/v1", "off", None, scaled(0)),
+            owned("Pod", "v1", "exec-1", Some(("v1", "Pod", "debug")), json!({})),
+            owned("Job", "batch/v1", "side", Some(("v1", "Pod", "debug")), json!({})),
+            owned("StatefulSet", "apps/v1", "llm-0", Some(("v1", "Pod", "set-0")), scaled(1)),
+            owned("Pod", "v1", "llm-0-1", Some(("apps/v1", "StatefulSet", "llm-0")), json!({})),
         ]);
         let entries: Vec<String> = inventory
             .entries
@@ -494,8 +498,11 @@ mod tests {
                 "deployment/off None None 0",
                 "deployment/web None None 2",
                 r#"statefulset/events None Some("kafka/all") 0"#,
+                r#"statefulset/llm-0 None Some("podset/set") 1"#,
                 "cronjob/night None None 0",
+                r#"job/side None Some("pod/debug") 0"#,
                 "pod/debug None None 1",
+                r#"pod/exec-1 None Some("pod/debug") 1"#,
                 "pod/proxy-node1 None None 1",
                 r#"podset/set Some("pod/set-0") None 1"#,
                 r#"rollout/canary Some("replicaset/canary-2") None 1"#,

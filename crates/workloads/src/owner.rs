@@ -50,9 +50,9 @@ impl WorkloadRef {
         Some(Owner::of(object)?.within(metadata(object, "namespace")))
     }
 
-    /// The name of the controller of a pod. One without a controller stands for itself, and so does a static pod: it is a node's.
+    /// The name of the controller of a pod. One without a controller that [counts](Owner::counts) stands for itself.
     pub fn maker_of(pod: &Value) -> Self {
-        Self::owner_of(pod).filter(|owner| owner.kind != "Node").unwrap_or_else(|| Self::of(pod))
+        Self::owner_of(pod).filter(|owner| counts(&owner.kind)).unwrap_or_else(|| Self::of(pod))
     }
 
     /// The Deployment of a pod whose ReplicaSet has this name: with the hash of the template behind the Deployment's.
@@ -96,9 +96,15 @@ impl Owner {
         Some(Self { api_version: text("apiVersion"), kind: text("kind"), name: text("name") })
     }
 
-    /// True if objects of its kind are read themselves.
+    /// True if what it owns is counted under it. A static pod is its node's, and a pod that owns others is a program that starts them, as
+    /// Spark's driver and the leader of a LeaderWorkerSet.
+    pub fn counts(&self) -> bool {
+        counts(&self.kind)
+    }
+
+    /// True if it does, and objects of its kind are read themselves.
     pub fn is_read(&self) -> bool {
-        kinds::of_api(&ApiKind::new(&self.api_version, &self.kind)).is_some()
+        self.counts() && kinds::of_api(&ApiKind::new(&self.api_version, &self.kind)).is_some()
     }
 
     /// Owners are in the namespace of what they own.
@@ -112,6 +118,10 @@ impl Owner {
         let reference = json!({"apiVersion": api_version, "kind": kind, "name": name, "controller": true});
         metadata.insert("ownerReferences".to_owned(), json!([reference]));
     }
+}
+
+fn counts(kind: &str) -> bool {
+    !["Node", POD.kind].contains(&kind)
 }
 
 /// Argo's kind, whose pods are named like those of a Deployment.
@@ -155,8 +165,7 @@ impl Owners {
     /// The object that made another.
     pub fn maker(&self, object: &WorkloadRef) -> Option<WorkloadRef> {
         let (kind, name) = self.made_by.get(object.path().as_str())?.split_once('/')?;
-        // A static pod is the node's, which stands for nothing.
-        (kind != "Node").then(|| WorkloadRef::new(&object.namespace, kind, name))
+        counts(kind).then(|| WorkloadRef::new(&object.namespace, kind, name))
     }
 }
 
@@ -251,6 +260,7 @@ mod tests {
             (("Job", "night-28"), ("CronJob", "night")),
             (("Pod", "kafka-0"), ("StrimziPodSet", "kafka")),
             (("Pod", "etcd-node1"), ("Node", "node1")),
+            (("Pod", "spark-exec-1"), ("Pod", "spark-driver")),
             (("Pod", "loop-x"), ("Job", "loop")),
             (("Job", "loop"), ("Job", "loop")),
         ] {
@@ -264,6 +274,7 @@ mod tests {
         check("night-28-x", Some("cronjob/night"));
         check("kafka-0", Some("strimzipodset/kafka"));
         check("etcd-node1", None);
+        check("spark-exec-1", None);
         check("stranger", None);
         check("loop-x", Some("job/loop"));
     }

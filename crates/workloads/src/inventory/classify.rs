@@ -33,14 +33,14 @@ impl Classifier {
             self.owners.add(&key, &owner.kind, &owner.name);
         }
         let (is_made, is_scaled) = (comes_and_goes(&key.kind), number(&object, "/spec/replicas") != Some(0));
-        match owner {
+        match owner.clone().filter(|owner| is_made && owner.counts()) {
             // Its maker is read, or will be.
-            Some(owner) if is_made && owner.is_read() => {}
+            Some(owner) if owner.is_read() => {}
             _ if is_made && has_ended(&object) => self.ended += 1,
-            Some(owner) if is_made && is_scaled => self.add_made(owner, object),
+            Some(owner) if is_scaled => self.add_made(owner, object),
             // A Rollout's older ReplicaSets are scaled to 0.
-            Some(_) if is_made => {}
-            owner => {
+            Some(_) => {}
+            None => {
                 self.scaled_to_zero += u64::from(!is_scaled);
                 self.add(key, owner.filter(|owner| owner.kind != "Node"), object);
             }
@@ -67,14 +67,15 @@ impl Classifier {
     pub fn add_pod(&mut self, object: Value) {
         let key = WorkloadRef::of(&object);
         let owner = Owner::of(&object).filter(|owner| owner.kind != "Node");
-        if let Some(owner) = &owner {
+        let counted = owner.clone().filter(Owner::counts);
+        if let Some(owner) = &counted {
             self.owners.add(&key, &owner.kind, &owner.name);
         }
         if has_ended(&object) {
-            self.ended += u64::from(owner.is_none());
+            self.ended += u64::from(counted.is_none());
             return;
         }
-        let maker = owner.as_ref().map(|owner| owner.within(&key.namespace));
+        let maker = counted.as_ref().map(|owner| owner.within(&key.namespace));
         self.running.entry(maker.clone().unwrap_or_else(|| key.clone())).or_default().add(RunningPods::of_pod(&object));
         let time = metadata(&object, "creationTimestamp");
         if let Some(maker) = maker
@@ -84,10 +85,10 @@ impl Classifier {
             let spec = json!({"spec": object.get("spec")});
             self.newest.insert(maker, (time.to_owned(), CompressedObject::from(&spec)));
         }
-        match owner {
+        match counted {
             Some(owner) if owner.is_read() => {}
             Some(owner) => self.add_made(owner, object),
-            None => self.add(key, None, object),
+            None => self.add(key, owner, object),
         }
     }
 

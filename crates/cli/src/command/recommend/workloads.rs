@@ -7,7 +7,7 @@ use headroom_objects::kinds::{ApiKind, labels_of};
 use headroom_output::progress::Progress;
 use headroom_recommend::advice::template::merge_resources;
 use headroom_workloads::inventory::{Inventory, WorkloadEntry};
-use headroom_workloads::kinds;
+use headroom_workloads::kinds::{self, POD, comes_and_goes};
 use headroom_workloads::owner::{Owner, WorkloadRef};
 use serde_json::Value;
 
@@ -192,8 +192,9 @@ pub fn check_readable(args: &Args, opened: &mut Opened, inventory: &mut Inventor
         inventory.add_autoscalers_of_owners();
     }
     let owned = inventory.entries.iter().find(|entry| {
-        let owner = || Owner::of(&entry.object.value()).map(|owner| ApiKind::new(&owner.api_version, &owner.kind));
-        entry.through.is_none() && owner().is_some_and(|kind| kinds::of_api(&kind).is_some())
+        let kind = entry.key.kind.as_str();
+        let is_counted_above = entry.through.is_none() && (kind == POD.kind || comes_and_goes(kind));
+        is_counted_above && Owner::of(&entry.object.value()).is_some_and(|owner| owner.is_read())
     });
     match owned {
         Some(owned) => bail!("{} belongs to a workload, and usage is kept by workload: name its controller", owned.key),
