@@ -50,7 +50,7 @@ use crate::history::overlay::{self, HistoryOverlay};
 use crate::history::timeline::Timeline;
 use crate::history::{ContainerUsage, Histories};
 use headroom_workloads::applier::appliers;
-use headroom_workloads::autoscaler::{Autoscalers, SCALED_OBJECT};
+use headroom_workloads::autoscaler::{Autoscalers, SCALED_OBJECT, VerticalAutoscaler};
 use headroom_workloads::inventory::{WorkloadEntry, as_it_runs, set_by};
 use headroom_workloads::kinds::{REPLICA_SET, REPLICATION_CONTROLLER, runs_once};
 use headroom_workloads::owner::workload_ref;
@@ -171,6 +171,12 @@ impl Engine<'_> {
         of_workload.extend(now.assumption.filter(|_| is_from_spec).map(str::to_owned));
         of_workload.extend(limits_refused.map(|breach| format!("memory limits are left as they are: {breach}")));
         of_workload.extend(after.new_breach(&now.admitted).map(|breach| format!("would still be rejected: {breach}")));
+        let vertical = self.autoscalers.acting(&entry.key);
+        let is_sized = |name: &String| vertical.is_some_and(|of| of.sets(name));
+        let sized: Vec<String> = containers.iter().map(|of| of.name.clone()).filter(is_sized).collect();
+        let vertical = vertical.filter(|_| !sized.is_empty());
+        let some = Some(sized.as_slice()).filter(|sized| sized.len() < containers.len());
+        let vertical_note = vertical.map(|of| autoscaler::vertical_note(of, some));
         let WorkloadRef { namespace: of, kind, name } = &entry.key;
         let read = entry.through.as_ref().and_then(|_| cluster.get((&entry.api_version, kind, Some(of)), name).ok()?);
         let custom = read.as_ref().and_then(|object| CustomResource::of(object, entry, cluster));
@@ -180,7 +186,7 @@ impl Engine<'_> {
             through: entry.through.clone(),
             managed_by: entry.managed_by.as_ref().map(|owner| owner.within(&entry.key.namespace).to_string()),
             managed_fields: pod_makers::request_fields(&kind_above(entry)),
-            decided_by: decided_by(entry, object, self.autoscalers),
+            decided_by: decided_by(entry, object, self.autoscalers, vertical),
             file: entry.origin.as_ref().map(|origin| origin.file.display().to_string()),
             pods,
             requested: as_it_runs.requests,
@@ -217,13 +223,13 @@ impl Engine<'_> {
             let note = |time| format!("its last run, at {time}, was before what was read: --days reads up to 30 days");
             workload.notes.extend(last_run.map(note));
         }
-        let (vertical, refusal) = (autoscaler::vertical_note(&entry.key, self.autoscalers), entry.refusal(&template));
+        let refusal = entry.refusal(&template);
         let is_of_keda = kept_targets.iter().any(|of| of.owner.kind == SCALED_OBJECT);
         let shared = [
             refusal.is_some().then_some(Flag::BlockedNow),
             (!breaches.is_empty()).then_some(Flag::Rejected),
             workload.static_on.is_some().then_some(Flag::StaticPod),
-            vertical.is_some().then_some(Flag::Vpa),
+            vertical.map(|_| Flag::Vpa(sized)),
             is_of_keda.then_some(Flag::Keda),
             entry.through.as_ref().map(|_| Flag::Custom(entry.key.kind.to_lowercase())),
             held_rollout(&entry.key.kind, object).filter(|_| workload.is_changed()),
@@ -232,7 +238,7 @@ impl Engine<'_> {
         ];
         workload.shared_flags = shared.into_iter().flatten().collect();
         workload.notes.extend(refusal.map(|message| format!("blocked now: {message}")));
-        workload.notes.extend(vertical);
+        workload.notes.extend(vertical_note);
         Ok(Some(workload))
     }
 
@@ -312,14 +318,19 @@ fn kind_above(entry: &WorkloadEntry) -> ApiKind {
 }
 
 /// Everybody who decides about a workload besides its author.
-fn decided_by(entry: &WorkloadEntry, object: &Value, autoscalers: &Autoscalers) -> Vec<String> {
+fn decided_by(
+    entry: &WorkloadEntry,
+    object: &Value,
+    autoscalers: &Autoscalers,
+    vertical: Option<&VerticalAutoscaler>,
+) -> Vec<String> {
     let owner = entry.managed_by.iter().map(|owner| owner.within(&entry.key.namespace).to_string());
     let appliers = appliers(object).into_iter().map(|of| of.to_string());
     let horizontal = autoscalers.horizontal(&entry.key).iter().map(|of| match &of.controller {
         Some(Owner { kind, name, .. }) => format!("{}/{name}", kind.to_lowercase()),
         None => format!("hpa/{}", of.name),
     });
-    let vertical = autoscalers.acting(&entry.key).map(|of| format!("vpa/{}", of.name));
+    let vertical = vertical.map(|of| format!("vpa/{}", of.name));
     owner.chain(appliers).chain(horizontal).chain(vertical).collect()
 }
 

@@ -89,13 +89,15 @@ fn who_else_decides_is_flagged_and_patches_suit_the_kind() {
     let expected = [
         "deployment/scaled: keda",
         "deployment/sized: blocked now, vpa",
+        "deployment/sized: no usage data, blocked now",
         "pod/etcd: static pod",
         "rollout/canary: rollout",
     ];
     assert_eq!(told, expected);
     let notes = report.all_notes().join("\n");
     assert!(
-        notes.contains("sized: blocked now: exceeded quota") && notes.contains("sized (updateMode Recreate)"),
+        notes.contains("sized: blocked now: exceeded quota")
+            && notes.contains("sized (updateMode Recreate) sets the requests of container a in new pods"),
         "{notes}"
     );
     assert_eq!(report.left_out(), ["left out: shop pod/etcd: static pod: change its manifest on node node-0"]);

@@ -204,13 +204,25 @@ pub struct VerticalAutoscaler {
     pub target: WorkloadRef,
     /// `Auto`, `Initial`, `Off`, ...
     pub mode: String,
+    /// The modes of containers by their names, and of all others by `*`.
+    modes: BTreeMap<String, String>,
 }
 
 impl VerticalAutoscaler {
     fn of(object: &Value) -> Self {
         let mode = Some(text(object, "/spec/updatePolicy/updateMode")).filter(|mode| !mode.is_empty());
-        let mode = mode.unwrap_or("Auto").to_owned();
-        Self { name: metadata(object, "name").to_owned(), target: target_of(object, "/spec/targetRef", "").0, mode }
+        let policies = items(object, "/spec/resourcePolicy/containerPolicies");
+        Self {
+            name: metadata(object, "name").to_owned(),
+            target: target_of(object, "/spec/targetRef", "").0,
+            mode: mode.unwrap_or("Auto").to_owned(),
+            modes: policies.map(|of| ["/containerName", "/mode"].map(|at| text(of, at).to_owned()).into()).collect(),
+        }
+    }
+
+    /// True if no policy lets it only recommend for a container.
+    pub fn sets(&self, container: &str) -> bool {
+        self.modes.get(container).or_else(|| self.modes.get("*")).is_none_or(|mode| mode != "Off")
     }
 }
 

@@ -12,7 +12,7 @@ use headroom_objects::shell::ShellCommand;
 use serde_json::{Value, json};
 
 use super::{LONGEST, Search, Severity, items, number, text};
-use headroom_workloads::nodes::LargestNode;
+use headroom_workloads::nodes::Nodes;
 use headroom_workloads::running;
 
 /// Restarts that are too many to be chance.
@@ -285,12 +285,13 @@ impl Search<'_> {
         last.map(|(_, message)| message)
     }
 
-    /// Says that no node is large enough for a pod, whatever runs on it.
+    /// Says that no node that takes a pod is large enough for it, whatever runs on it.
     fn too_large(&mut self, pod: &Value) -> Option<String> {
         let listed = self.run.cluster.list(("v1", "Node", None));
-        let mut largest = LargestNode::default();
-        self.or_unread(listed).iter().for_each(|node| largest.add(node));
-        largest.0.into_iter().find_map(|(resource, largest)| {
+        let mut nodes = Nodes::default();
+        self.or_unread(listed).iter().for_each(|node| nodes.add(node));
+        ["cpu", "memory"].into_iter().find_map(|resource| {
+            let largest = nodes.room(resource, &pod["spec"], false).max()?;
             let amount = |container: &Value| amount_of(container.pointer(&format!("/resources/requests/{resource}"))?);
             let requested = items(pod, "/spec/containers").filter_map(amount);
             let requested = requested.fold(Quantity::ZERO, |sum, request| sum.plus(&request));

@@ -7,7 +7,7 @@ use headroom_admission::amount::Quantity;
 use serde::Serialize;
 use serde_json::Value;
 
-use headroom_workloads::autoscaler::{Autoscalers, UtilizationTarget};
+use headroom_workloads::autoscaler::{Autoscalers, UtilizationTarget, VerticalAutoscaler};
 use headroom_workloads::{Owner, WorkloadRef};
 
 /// A target that is a share of the requests.
@@ -76,14 +76,14 @@ impl fmt::Display for Scaled {
     }
 }
 
-/// The note about the VerticalPodAutoscaler that sets a workload's requests.
-pub fn vertical_note(workload: &WorkloadRef, autoscalers: &Autoscalers) -> Option<String> {
-    let of = autoscalers.acting(workload)?;
-    Some(format!(
-        "VerticalPodAutoscaler {} (updateMode {}) sets the requests of new pods: give it bounds in its resourcePolicy, or set \
-         updateMode Off before the template counts",
+/// The note about the VerticalPodAutoscaler that sets the requests of these containers, or of all.
+pub fn vertical_note(of: &VerticalAutoscaler, containers: Option<&[String]>) -> String {
+    let containers = containers.map(|some| format!("container {} in ", some.join(", container "))).unwrap_or_default();
+    format!(
+        "VerticalPodAutoscaler {} (updateMode {}) sets the requests of {containers}new pods: give it bounds in its resourcePolicy, \
+         or set updateMode Off before the template counts",
         of.name, of.mode
-    ))
+    )
 }
 
 /// A target that another object keeps where it is, so that new requests would change how many pods run.

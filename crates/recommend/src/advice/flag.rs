@@ -44,7 +44,7 @@ pub enum Flag {
     Kept(Kept),
     /// Its node has a device that it asks for.
     Device(String),
-    /// The amounts that no node has: `memory 18Gi, at most 16Gi`
+    /// The amounts for which nodes lack room: `no node has memory 18Gi, at most 16Gi`
     BeyondNodes(String),
     AtLimit,
     Limit,
@@ -64,7 +64,8 @@ pub enum Flag {
     /// Its pods run, but others like them would be rejected.
     Rejected,
     StaticPod,
-    Vpa,
+    /// The containers whose requests it sets.
+    Vpa(Vec<String>),
     Keda,
     /// The kind of a custom resource, such as `rollout`.
     Custom(String),
@@ -116,7 +117,7 @@ impl fmt::Display for Flag {
             Self::Reads(settings) => write!(f, "reads {settings}"),
             Self::Kept(kept) => write!(f, "{kept}"),
             Self::Device(name) => write!(f, "device {name}"),
-            Self::BeyondNodes(amounts) => write!(f, "no node has {amounts}"),
+            Self::BeyondNodes(lack) => f.write_str(lack),
             Self::WholeCpus(enough) if enough.is_empty() => f.write_str("whole cpus"),
             Self::WholeCpus(enough) => write!(f, "whole cpus ({enough} would do)"),
             Self::TooBrief(seen) => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
@@ -218,7 +219,8 @@ impl Flag {
                 "device: its node is there for that, so less CPU and memory may be of use to nobody, and do not count as saved"
             }
             Self::BeyondNodes(_) => {
-                "no node has: its pods would request more than the largest node can give, and wait for a larger one"
+                "no node has, not every node has: its pods would request more than the largest node that they may use can give, or \
+                 those of a DaemonSet more than one of its nodes, and wait for a larger one"
             }
             Self::AtLimit => {
                 "at its limit: memory fills the limit most of the time without a kill, so much of it is page cache, which would fill \
@@ -248,7 +250,7 @@ impl Flag {
             Self::StaticPod => {
                 "static pod: a kubelet runs it from a file on its node, so no patch of the API changes it"
             }
-            Self::Vpa => {
+            Self::Vpa(_) => {
                 "vpa: a VerticalPodAutoscaler sets requests when pods are created, whatever the template has: see Notes"
             }
             Self::Keda => "keda: a ScaledObject keeps the autoscaler's target: see Notes",

@@ -506,7 +506,8 @@ impl Workload {
         flags.extend(container.grows.iter().cloned().map(Flag::Grows));
         flags.extend(container.patterns.iter().cloned());
         flags.extend(last.into_iter().flatten());
-        flags.extend(self.shared_flags.iter().cloned());
+        let is_of_others = |flag: &Flag| matches!(flag, Flag::Vpa(sized) if !sized.contains(&container.name));
+        flags.extend(self.shared_flags.iter().filter(|flag| !is_of_others(flag)).cloned());
         flags
     }
 

@@ -716,15 +716,24 @@ fn what_is_kept_on_purpose_or_read_by_its_program_is_not_lowered_without_a_word(
 
 #[test]
 fn what_would_request_more_than_any_node_has_is_flagged() {
-    let of = json!({"labels": {}, "limits": {}});
-    let check = |(cpu, memory), allocatable: Value, expected: &[&str]| {
-        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": allocatable}});
-        let mut around = around(&[node]);
-        let mut rows = [peer(&of, observed(cpu, memory, None), &mut around).0];
-        nodes::flag_beyond_nodes(&mut rows, &mut around);
+    let flagged = |nodes: &[Value], pod: &Value, kind: &str, (cpu, memory)| {
+        let mut around = around(nodes);
+        let of = json!({"labels": {}, "limits": {}, "pod": pod});
+        let (row, entry) = peer(&of, observed(cpu, memory, None), &mut around);
+        let mut rows = [row];
+        rows[0].key.kind = kind.to_owned();
+        nodes::flag_beyond_nodes(&mut rows, &[entry], &mut around);
         let flags = rows[0].flags(&rows[0].containers[0]).into_iter();
         let found: Vec<String> =
             flags.filter(|flag| matches!(flag, Flag::BeyondNodes(_))).map(|of| of.to_string()).collect();
+        found
+    };
+    let node = |name: &str, memory: Value, spec: Value| {
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"arch": name}}, "spec": spec,
+            "status": {"allocatable": memory}})
+    };
+    let check = |(cpu, memory), allocatable: Value, expected: &[&str]| {
+        let found = flagged(&[node("n", allocatable, json!({}))], &json!({}), "Deployment", (cpu, memory));
         assert_eq!(found, expected, "{cpu} {memory}");
     };
     let large = (3_000, 15_000);
@@ -734,6 +743,38 @@ fn what_would_request_more_than_any_node_has_is_flagged() {
     check(large, json!({}), &[]);
     // It requests more than any node has today, and would less.
     check((100, 1_000), json!({"cpu": "1", "memory": "1Gi"}), &[]);
+    // Nodes count that its pods may use, and each of them for a DaemonSet.
+    let mut nodes = [("small", "6Gi"), ("cordoned", "64Gi"), ("gpu", "128Gi"), ("large", "32Gi")]
+        .map(|(name, memory)| node(name, json!({"memory": memory}), json!({})));
+    nodes[1]["spec"] = json!({"unschedulable": true});
+    nodes[2]["spec"] = json!({"taints": [{"key": "gpu", "value": "a", "effect": "NoSchedule"}]});
+    let check = |kind: &str, pod: Value, expected: &str| {
+        let found = flagged(&nodes, &pod, kind, large).join("; ");
+        assert_eq!(found.strip_suffix("Gi").unwrap_or(&found), expected, "{kind} {pod}");
+    };
+    let required = |expressions: Value| {
+        let terms = json!({"nodeSelectorTerms": [{"matchExpressions": expressions}]});
+        json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}})
+    };
+    let [no, not_every] = ["no node has memory 18221Mi, at most 6", "not every node has memory 18221Mi, one has 6"];
+    let not = |arch: &str| json!({"key": "arch", "operator": "NotIn", "values": [arch]});
+    check("Deployment", json!({}), "");
+    check("Deployment", json!({"nodeSelector": {"arch": "small"}}), no);
+    check("Deployment", required(json!([not("large")])), no);
+    check("Deployment", required(json!([{"key": "cores", "operator": "Gt", "values": ["9"]}])), "");
+    for (toleration, expected) in [
+        (json!({"key": "gpu", "value": "a"}), ""),
+        (json!({"key": "gpu", "value": "b"}), no),
+        (json!({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}), no),
+        (json!({"operator": "Exists"}), ""),
+    ] {
+        let mut pod = required(json!([not("large")]));
+        pod["tolerations"] = json!([toleration]);
+        check("Deployment", pod, expected);
+    }
+    check("DaemonSet", json!({}), not_every);
+    check("DaemonSet", required(json!([not("small")])), "");
+    check("DaemonSet", json!({"nodeSelector": {"arch": "gpu"}}), "");
 }
 
 #[test]

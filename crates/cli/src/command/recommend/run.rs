@@ -165,7 +165,7 @@ pub fn recommend(
     let mut unread = Vec::new();
     let mut workloads = evaluate(engine, &inventory, &mut opened.cluster, &mut unread, progress)?;
     if reads_nodes {
-        nodes::flag_beyond_nodes(&mut workloads, &mut opened.cluster);
+        nodes::flag_beyond_nodes(&mut workloads, &inventory.entries, &mut opened.cluster);
     }
     source.is_partial |= inventory.is_partial || !unread.is_empty() || !opened.unread.is_empty();
     notes.extend(opened.unread.iter().map(|problem| format!("not read: {problem}")));
