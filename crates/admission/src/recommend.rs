@@ -70,6 +70,8 @@ pub enum NoRecommendation {
     CrashLoop,
     Grows,
     ShortHistory { seen: String },
+    PartlySeen { seen: String },
+    Failing { how: &'static str },
     WholeCpus,
     NoAmountFits,
     Kept { why: String },
@@ -96,6 +98,12 @@ impl fmt::Display for NoRecommendation {
                     f,
                     "short history ({seen}): what it uses at other times is not known, so its request is not lowered"
                 )
+            }
+            Self::PartlySeen { seen } => {
+                write!(f, "seen in {seen}: what it uses otherwise is not known, so its request is not lowered")
+            }
+            Self::Failing { how } => {
+                write!(f, "{how}: what it uses when it works is not known, so its request is not lowered")
             }
             Self::WholeCpus => f.write_str("it may have whole CPUs of its own, which it keeps only as it is"),
             Self::NoAmountFits => f.write_str("no amount near its usage satisfies the LimitRanges"),

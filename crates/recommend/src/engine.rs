@@ -30,6 +30,7 @@ use headroom_objects::cluster_reader::folder::amount_of;
 use headroom_objects::cluster_reader::{ClusterReader, ReadError};
 use headroom_objects::document;
 use headroom_objects::kinds::{ApiKind, metadata, number};
+use headroom_usage::cardinality;
 use headroom_usage::profile::{History, OomKill};
 use headroom_usage::sample::quantity;
 use serde_json::{Value, json};
@@ -38,7 +39,7 @@ use self::declined::Declined;
 use self::evaluated::{Admitted, Evaluated};
 use crate::advice::amounts::{CPU_AND_MEMORY, is_about};
 use crate::advice::autoscaler::{self, KeptTarget};
-use crate::advice::flag::{Flag, Kept};
+use crate::advice::flag::{Flag, Kept, NEVER_READY, RUNS_FAIL};
 use crate::advice::pod_request::{self, PodLevel, PodPart};
 use crate::advice::quota_effect;
 use crate::advice::template::{CustomResource, container_in, in_pod, set_amount};
@@ -51,7 +52,7 @@ use crate::history::timeline::Timeline;
 use crate::history::{ContainerUsage, Histories};
 use headroom_workloads::applier::appliers;
 use headroom_workloads::autoscaler::{Autoscalers, SCALED_OBJECT, VerticalAutoscaler};
-use headroom_workloads::inventory::{WorkloadEntry, as_it_runs, set_by};
+use headroom_workloads::inventory::{RunningPods, WorkloadEntry, as_it_runs, set_by};
 use headroom_workloads::kinds::{REPLICA_SET, REPLICATION_CONTROLLER, runs_once};
 use headroom_workloads::owner::workload_ref;
 use headroom_workloads::program::{self, ConfigMaps};
@@ -101,17 +102,25 @@ impl Engine<'_> {
         let nothing = Value::Null;
         let pod = object.pointer(&in_pod(&now.path, "spec")).unwrap_or(&nothing);
         let described = self.described(number, entry, &now)?;
+        let number_of = |name: &str| cardinality::hash(namespace, name);
+        let pods: Vec<(u32, i64)> = entry.running.since.iter().map(|(pod, since)| (number_of(pod), *since)).collect();
+        let RunningPods { pods: all, never_ready, runs, failed_runs, .. } = entry.running;
+        let failing = match runs_once(&entry.key.kind) {
+            true => (runs > 0 && failed_runs == runs).then_some(RUNS_FAIL),
+            false => (all > 0 && never_ready == all).then_some(NEVER_READY),
+        };
         let running = newest.as_ref().filter(|_| !runs_once(&entry.key.kind));
         for (container, described) in now.containers.iter_mut().zip(&described) {
             let usage = described.as_ref().map(|described| described.usage);
             if let Some(all) = self.usage {
-                container.add_usage(usage, self.end(all));
+                container.add_usage(usage, runs_once(&entry.key.kind), self.end(all));
             }
             let lacks_limit = usage.is_some_and(|usage| usage.lacks_kill_limit);
             container.add_kills(count(&entry.running.killed, &container.name), lacks_limit);
             container.restarts = count(&entry.running.restarts, &container.name);
             let crash_loops = count(&entry.running.crash_loops, &container.name);
             container.is_crash_looping = crash_loops > 0 && crash_loops >= entry.running.pods;
+            container.failing = failing;
             let of_object = container_in(object, &now.path, container.place());
             container.reads =
                 of_object.map(|of| program::settings(pod, of, namespace, self.configs)).unwrap_or_default();
@@ -122,6 +131,9 @@ impl Engine<'_> {
                 && !container.runs_at_start
             {
                 evidence.silent_days = usage.and_then(|usage| all.silent_days(usage));
+                let seen =
+                    usage.filter(|_| !container.runs_at_start).and_then(|usage| usage.course.seen(&pods, all.to));
+                evidence.partly = seen.filter(|seen| seen.pods < seen.of || seen.percent < 100);
             }
             let is_own = container_in(&template, &now.path, container.place()).is_some();
             let is_added = !is_own || pod_makers::adds(&kind_above(entry), &container.name);
@@ -666,6 +678,8 @@ impl Evaluator<'_> {
                 Some(NoRecommendation::NotSeen { days })
             } else if of.is_crash_looping {
                 Some(NoRecommendation::CrashLoop)
+            } else if let Some(how) = of.failing.filter(|_| advice.is_lowered()) {
+                Some(NoRecommendation::Failing { how })
             } else if let Some(kept) = self.kept.filter(|_| advice.is_lowered()) {
                 Some(NoRecommendation::Kept { why: kept.reason() })
             } else if has_cpus {
@@ -675,6 +689,10 @@ impl Evaluator<'_> {
                 && description.is_some_and(|description| description.growth(Resource::Memory).is_some())
             {
                 Some(NoRecommendation::Grows)
+            } else if let Some(seen) =
+                evidence.and_then(|of| of.too_partly()).filter(|_| advice.is_lowered() && advice.written.is_some())
+            {
+                Some(NoRecommendation::PartlySeen { seen: seen.to_string() })
             } else if let Some(seen) =
                 evidence.filter(|of| of.is_thin() && advice.is_lowered() && advice.written.is_some())
             {
@@ -759,12 +777,12 @@ impl ContainerAdvice {
         }
     }
 
-    fn add_usage(&mut self, usage: Option<&ContainerUsage>, to: i64) {
+    fn add_usage(&mut self, usage: Option<&ContainerUsage>, are_runs: bool, to: i64) {
         for advice in &mut self.resources {
             advice.used =
                 usage.and_then(|usage| Distribution::of_sketch(usage.sketch(advice.resource), advice.resource));
         }
-        self.evidence = usage.and_then(|usage| Evidence::of(usage, to));
+        self.evidence = usage.and_then(|usage| Evidence::of(usage, are_runs, to));
         self.oom_kills = usage.map_or(0, |usage| usage.kills.max(usage.kernel_kills));
         self.has_killed_children = usage.is_some_and(|usage| usage.kernel_kills > usage.kills);
         let kills = usage.iter().flat_map(|usage| usage.usage.kills());

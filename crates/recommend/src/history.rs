@@ -49,11 +49,6 @@ impl ContainerUsage {
         self.usage.sketch(Span::Month, resource)
     }
 
-    /// The days from the first sample to the last, begun ones included.
-    pub fn days(&self) -> u64 {
-        self.course.seconds().div_ceil(DAY as u64).min(self.usage.days())
-    }
-
     /// Percent of CFS periods that were throttled; none without a CPU limit.
     pub fn throttled_percent(&self) -> Option<u64> {
         let Throttling { periods, throttled } = self.throttling;

@@ -211,6 +211,7 @@ impl Recommendations {
             ("no usage data", self.total.without_usage),
             ("too little data", self.containers().filter(|(_, of)| of.is_too_brief()).count() as u64),
             ("short history", withheld(|why| matches!(why, NoRecommendation::ShortHistory { .. }))),
+            ("seen in a part of the time", withheld(|why| matches!(why, NoRecommendation::PartlySeen { .. }))),
             ("whole cpus", withheld(|why| *why == NoRecommendation::WholeCpus)),
         ];
         counts

@@ -245,7 +245,12 @@ fn once(days: &BTreeMap<u32, Observed>, resource: Resource, single: &BTreeSet<u3
     let quiet = || levels.iter().filter(|(age, _)| !high.contains(age));
     let (newest, oldest) = (quiet().next()?.0, quiet().next_back()?.0);
     let is_within = Some(newest) < high.first() && Some(oldest) > high.last();
-    let is_known = |age: u32| levels.contains_key(&age);
+    // Of a day that was seen for less time than both days beside it, nobody knows the rest.
+    let seconds = |age: u32| days.get(&age).map(|day| day.sketch(resource).seconds());
+    let is_known = |age: u32| {
+        let least = [age.checked_sub(1).and_then(seconds), seconds(age + 1)].into_iter().flatten().min();
+        levels.contains_key(&age) && seconds(age) >= least.map(|least| least / 8 * 7)
+    };
     let has_other_week = is_known(age + 7) || age.checked_sub(7).is_some_and(is_known);
     let is_beyond = quiet().all(|(_, (_, most))| amount > most.saturating_mul(BEYOND) + little(resource));
     let is_once = is_beyond && is_within && has_other_week && high.len() <= 2 && quiet().count() >= LEAST_QUIET_DAYS;
@@ -333,6 +338,10 @@ mod tests {
         check(days(3, 14, on(&[5, 6])), [350, 400, 2_000, 1_600]);
         // It came again, lasts, or nobody knows.
         check(days(3, 14, on(&[5, 12])), [2_000, 1_600, 0, 0]);
+        let mut half_seen = days(3, 14, on(&[5]));
+        half_seen.remove(&12);
+        (0..3).for_each(|pod| add(&mut half_seen, 12, pod, (350, 400), DAY as u64 / 2));
+        check(half_seen, [2_000, 1_600, 0, 0]);
         check(days(3, 14, on(&[0])), [2_000, 1_600, 0, 0]);
         check(days(3, 14, on(&[13])), [350, 1_600, 0, 0]);
         check(days(3, 7, on(&[3])), [2_000, 1_600, 0, 0]);

@@ -9,6 +9,7 @@ mod classify;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headroom_admission::timestamp::Timestamp;
 use headroom_objects::manifest::Origin;
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ use crate::owner::{Owner, PodOwners, WorkloadRef};
 use crate::pod::pod_of;
 use crate::refusal::{PodRefusal, events_of};
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, ReadError};
-use headroom_objects::kinds::{ApiKind, items, number, text};
+use headroom_objects::kinds::{ApiKind, items, metadata, number, text};
 
 /// A workload whose containers get recommendations.
 #[derive(Debug, Clone)]
@@ -55,6 +56,13 @@ pub struct RunningPods {
     pub killed: BTreeMap<String, u64>,
     /// Containers that wait to be started again because they ended again and again.
     pub crash_loops: BTreeMap<String, u64>,
+    /// The names of those that were started, with the time in Unix seconds.
+    pub since: Vec<(String, i64)>,
+    /// Those that have not been ready since they were started.
+    pub never_ready: u64,
+    /// The Jobs of a CronJob that ended, and those of them that failed.
+    pub runs: u64,
+    pub failed_runs: u64,
     /// The least of their priorities.
     pub priority: Option<i64>,
 }
@@ -164,7 +172,16 @@ impl RunningPods {
     /// The facts of one pod that has not ended.
     pub fn of_pod(pod: &Value) -> Self {
         let priority = pod.pointer("/spec/priority").and_then(Value::as_i64);
-        let mut running = Self { pods: 1, priority, ..Self::default() };
+        let started = text(pod, "/status/startTime").parse::<Timestamp>().ok();
+        let started = started.filter(|_| text(pod, "/status/phase") == "Running");
+        let since = started.map(|at| (metadata(pod, "name").to_owned(), at.unix_seconds())).into_iter().collect();
+        let is_unready = |of: &&Value| text(of, "/type") == "Ready" && text(of, "/status") == "False";
+        let unready = items(pod, "/status/conditions").find(is_unready);
+        let unready = unready.and_then(|of| text(of, "/lastTransitionTime").parse::<Timestamp>().ok());
+        let is_never_ready =
+            started.zip(unready).is_some_and(|(at, then)| then.unix_seconds() - at.unix_seconds() < 60);
+        let never_ready = is_never_ready.into();
+        let mut running = Self { pods: 1, since, never_ready, priority, ..Self::default() };
         for list in ["/status/containerStatuses", "/status/initContainerStatuses"] {
             for status in items(pod, list) {
                 let name = || text(status, "/name").to_owned();
@@ -184,8 +201,20 @@ impl RunningPods {
         running
     }
 
+    /// The end of a Job that a CronJob made.
+    pub fn of_job(job: &Value) -> Self {
+        let is_true = |of: &Value, kind: &str| text(of, "/type") == kind && text(of, "/status") == "True";
+        let is = |kind| items(job, "/status/conditions").any(|of| is_true(of, kind));
+        let (failed, complete) = (is("Failed"), is("Complete"));
+        Self { runs: (failed || complete).into(), failed_runs: failed.into(), ..Self::default() }
+    }
+
     pub fn add(&mut self, other: Self) {
         self.pods += other.pods;
+        self.never_ready += other.never_ready;
+        self.runs += other.runs;
+        self.failed_runs += other.failed_runs;
+        self.since.extend(other.since);
         self.priority = self.priority.into_iter().chain(other.priority).min();
         let add = |to: &mut BTreeMap<String, u64>, of: BTreeMap<String, u64>| {
             of.into_iter().for_each(|(name, count)| *to.entry(name).or_default() += count);
@@ -457,11 +486,14 @@ mod tests {
     fn every_kind_is_found_once_and_the_chain_of_owners_is_followed_to_its_top() {
         let scaled = |replicas: u64| json!({"spec": {"replicas": replicas}});
         let status = |restarts: u64, reason: &str| {
+            let unready = json!([{"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-21T00:00:05Z"}]);
             json!({"status": {"phase": "Running", "containerStatuses": [{"name": "a", "restartCount": restarts,
-                "lastState": {"terminated": {"reason": reason}}}]}})
+                "lastState": {"terminated": {"reason": reason}}}], "conditions": unready,
+                "startTime": if restarts > 1 { "2026-11-21T00:00:00Z" } else { "" }}})
         };
         let [node_pool, kafka] =
             [("NodePool", "events"), ("Kafka", "all")].map(|(kind, name)| Some(("kafka.example.com/v1", kind, name)));
+        let failed = json!({"status": {"conditions": [{"type": "Failed", "status": "True"}]}});
         let inventory = inventory(vec![
             owned("Deployment", "apps/v1", "web", None, scaled(2)),
             owned("ReplicaSet", "apps/v1", "web-1", Some(("apps/v1", "Deployment", "web")), scaled(2)),
@@ -474,7 +506,7 @@ mod tests {
             owned("NodePool", "kafka.example.com/v1", "events", kafka, json!({})),
             owned("Pod", "v1", "set-0", Some(("example.com/v1", "PodSet", "set")), json!({})),
             owned("CronJob", "batch/v1", "night", None, json!({})),
-            owned("Job", "batch/v1", "night-1", Some(("batch/v1", "CronJob", "night")), json!({})),
+            owned("Job", "batch/v1", "night-1", Some(("batch/v1", "CronJob", "night")), failed),
             owned("Job", "batch/v1", "once", None, json!({"status": {"completionTime": "2026-11-21T00:00:00Z"}})),
             owned("Pod", "v1", "debug", None, json!({})),
             owned("Pod", "v1", "proxy-node1", Some(("v1", "Node", "node1")), json!({})),
@@ -510,6 +542,9 @@ mod tests {
         );
         let web = &inventory.entries[1].running;
         assert_eq!((web.restarts.get("a"), web.killed.get("a")), (Some(&3), Some(&1)));
+        assert_eq!((web.since.len(), web.never_ready), (1, 1));
+        let night = &inventory.entries[3].running;
+        assert_eq!((night.runs, night.failed_runs), (1, 1));
         assert_eq!(
             inventory.notes,
             [

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use headroom_usage::DAY;
 use headroom_usage::sample::Resource;
 
 use super::answer::NUMBER;
@@ -210,6 +211,15 @@ impl<'a> Queries<'a> {
         let rate = if cpu.is_rate { "avg_over_time" } else { "rate" };
         let usage = format!("max by ({}) ({rate}({hour}))", self.usage_labels(false));
         Some(PromQl(format!("{usage} > 2 * avg_over_time(({usage})[{seconds}s:1h] @ {to})")))
+    }
+
+    /// The hours of the day before each moment in which each container was seen: a bit for the end of each, that of midnight the lowest.
+    pub fn hours_seen(&self, namespaces: &[&str]) -> Option<PromQl> {
+        let metric = self.names.memory.as_ref().or(self.names.cpu.as_ref().map(|cpu| &cpu.metric))?;
+        let (series, by) = (self.usage_selector(metric, namespaces), self.usage_labels(false));
+        let hour = format!("group by ({by}) (count_over_time({series}[1h])) * 2 ^ (time() / 3600 % 24)");
+        // Stores differ on the beginning of a range: a second less, and no hour counts twice.
+        Some(PromQl(format!("sum_over_time(({hour})[{}s:1h])", DAY - 1)))
     }
 
     /// The containers that were seen in so many seconds, and are not at a moment.

@@ -184,7 +184,11 @@ async fn check_hours(url: String, span: Window) {
         };
         reader.usage(&namespaces, resource, span, Some(&lives), &mut keep).await.unwrap();
         assert!(!samples.is_empty() && samples.keys().eq(by_percentiles.keys()), "{samples:?} {by_percentiles:?}");
+        let seen = reader.hours_seen(&namespaces, span).await.unwrap();
         for (of, samples) in samples {
+            let hours: BTreeSet<i64> = samples.iter().map(|sample| sample.time / 3_600).collect();
+            let known = seen.iter().filter(|(container, ..)| *container == of).map(|(.., hours)| hours.count_ones());
+            assert!(known.sum::<u32>().abs_diff(hours.len() as u32) <= 2, "{of:?}: {hours:?} {seen:?}");
             let (seconds, peak) = by_percentiles[&of];
             assert!(seconds.abs_diff(60 * samples.len() as u64) <= 300, "{of:?}: {seconds} s of {}", samples.len());
             let highest_from =

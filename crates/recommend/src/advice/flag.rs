@@ -12,8 +12,12 @@ use serde::Serialize;
 
 use crate::advice::amounts::{readable, resource_name, short, text};
 use crate::advice::pod_request::PodLevel;
+use crate::history::course::Seen;
 use crate::history::description::{Difference, Fall, Recurrence, Rhythm};
 use crate::history::evidence::{Evidence, weekday};
+
+pub const RUNS_FAIL: &str = "all runs failed";
+pub const NEVER_READY: &str = "never ready";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flag {
@@ -21,6 +25,8 @@ pub enum Flag {
     Throttled(u64),
     Restarts(u64),
     CrashLoop,
+    /// By how its pods fail.
+    Failing(&'static str),
     PodsDiffer(Difference),
     Grows(Growing),
     /// With the end of what was read.
@@ -60,6 +66,8 @@ pub enum Flag {
     Thin(Evidence),
     /// Its pods run, but their usage was last seen so many days ago.
     Stale(u64),
+    /// A part of its pods' time was not seen.
+    Partly(Seen),
     BlockedNow,
     /// Its pods run, but others like them would be rejected.
     Rejected,
@@ -122,7 +130,9 @@ impl fmt::Display for Flag {
             Self::WholeCpus(enough) => write!(f, "whole cpus ({enough} would do)"),
             Self::TooBrief(seen) => write!(f, "{TOO_LITTLE_DATA} ({seen})"),
             Self::Thin(seen) => write!(f, "short history ({seen})"),
+            Self::Failing(how) => f.write_str(how),
             Self::Stale(days) => write!(f, "last seen {days} d ago"),
+            Self::Partly(seen) => write!(f, "seen in {seen}"),
             Self::Custom(kind) => f.write_str(kind),
             // The others are named as their explanations begin.
             _ => f.write_str(self.explained().and_then(|text| text.split(':').next()).unwrap_or(NO_USAGE_DATA)),
@@ -170,8 +180,8 @@ impl Flag {
                 }
             },
             Self::Once(..) => {
-                "once: on that day it used over three times as much as on all others, and neither a week before nor after, as \
-                 what comes once a month does, too; the request does not cover it: --cpu p95 and --memory peak cover all days"
+                "once: on that day it used over three times as much as on all others, also than a week before or after, as what \
+                 comes once a month does, too; the request does not cover it: --cpu p95 and --memory peak cover all days"
             }
             Self::Fell(..) => {
                 "less since: since that day it used at most two thirds of what it used on each day before: no request is lowered \
@@ -244,9 +254,17 @@ impl Flag {
                 "last seen: its pods run, but the store has no samples of them any more: `kubectl headroom doctor` checks what \
                  is scraped"
             }
+            Self::Partly(_) => {
+                "seen in: the store has no samples of the rest of its pods' time, or none of other pods that run: of less than 90% no \
+                 request that its author wrote is lowered, and no limit; `kubectl headroom doctor` checks what is scraped"
+            }
             Self::BlockedNow => "blocked now: the API server rejects its pods at present: see Notes",
             Self::Rejected => "rejected: its pods run, but would be rejected if they were created again: see Notes",
             Self::CrashLoop => "crash loop: its pods end soon after each start, so nothing is known of its usage",
+            Self::Failing(_) => {
+                "never ready, all runs failed: no pod that runs was ready since its start, or no Job of it that the cluster has succeeded: \
+                 its requests and limits are not lowered"
+            }
             Self::StaticPod => {
                 "static pod: a kubelet runs it from a file on its node, so no patch of the API changes it"
             }

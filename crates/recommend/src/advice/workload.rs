@@ -15,6 +15,7 @@ use crate::advice::pod_request::{self, PodLevel, PodPart};
 use crate::advice::quota_effect::QuotaEffect;
 use crate::advice::reason::AdviceReason;
 use crate::advice::template::CustomResource;
+use crate::history::course::Seen;
 use crate::history::description::Description;
 use crate::history::distribution::Distribution;
 use crate::history::evidence::Evidence;
@@ -137,6 +138,9 @@ pub struct ContainerAdvice {
     /// True if all of its pods end again and again.
     #[serde(skip)]
     pub is_crash_looping: bool,
+    /// How its pods fail, if all of them do: their usage is not that of work.
+    #[serde(skip)]
+    pub failing: Option<&'static str>,
     /// The settings by which its program is told how much it may use.
     #[serde(serialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<Setting>,
@@ -425,6 +429,7 @@ impl ContainerAdvice {
     /// True if enough is known of it that a memory limit may be lowered.
     pub fn may_lower_limit(&self) -> bool {
         self.reads.iter().all(|of| matches!(of.told, Told::Cpus))
+            && self.failing.is_none()
             && self.evidence.is_some_and(|evidence| evidence.may_lower_limits())
     }
 
@@ -463,12 +468,17 @@ impl Workload {
     /// The flags of a container with all that is recommended.
     pub fn flags(&self, container: &ContainerAdvice) -> Vec<Flag> {
         let has_limit = container.resource(Resource::Memory).is_some_and(|memory| memory.recommended_limit.is_some());
+        let is_told =
+            |seen: &Seen, of: &Evidence| of.silent_days.is_none() && (seen.pods < seen.of || of.too_partly().is_some());
+        let partly = container.evidence.and_then(|of| of.partly.filter(|seen| is_told(seen, &of)));
         let first = [
             (container.oom_kills > 0).then_some(Flag::OomKills(container.oom_kills)),
             container.much_throttled().map(Flag::Throttled),
             (container.restarts > 0).then_some(Flag::Restarts(container.restarts)),
             container.is_crash_looping.then_some(Flag::CrashLoop),
+            container.failing.filter(|_| !container.is_crash_looping).map(Flag::Failing),
             container.evidence.and_then(|of| of.silent_days).map(Flag::Stale),
+            partly.map(Flag::Partly),
         ];
         let thin = container.evidence.filter(|of| of.is_thin() && !of.is_too_brief);
         let enough = |of: &ResourceAdvice| Some(format!("{} {}", of.resource.name(), of.enough.as_ref()?));

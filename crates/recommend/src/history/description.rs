@@ -325,10 +325,10 @@ fn has_long_top(cpu: &Sketch) -> bool {
 
 /// Hours of the day, or days of the week, in which it is busy, and hardly at other times.
 fn rhythm(course: &Course, busy: &[BusyHour<'_>]) -> Option<Recurrence> {
-    if busy.is_empty() || course.seconds() / (DAY as u64) < 4 {
+    let days = course.seconds(true) / DAY as u64;
+    if busy.is_empty() || days < 4 {
         return None;
     }
-    let days = course.seconds() / DAY as u64;
     let on: BTreeSet<(u32, u32)> = busy.iter().map(|busy| (busy.age, busy.hour)).collect();
     // Clocks change, and a run begins late: an hour earlier on other days is the same hour.
     let days_on = |hour: u32, or: u32| {

@@ -5,10 +5,12 @@ use std::fmt;
 use headroom_admission::cluster::usage::{Resource, Window};
 use headroom_admission::recommend::Measurements;
 use headroom_admission::truncate::count_of;
-use headroom_usage::day_of;
+use headroom_usage::covered::LEAST_SECONDS;
+use headroom_usage::{DAY, day_of};
 use serde::Serialize;
 
 use crate::history::ContainerUsage;
+use crate::history::course::Seen;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -16,7 +18,7 @@ pub struct Evidence {
     pub days: u64,
     /// Minutes observed, of all pods.
     pub samples: u64,
-    /// The time from the first sample to the last, however many pods there were.
+    /// The time in which it was seen, however many pods there were; of runs that from the first to the last.
     pub minutes: u64,
     /// Different ones, of which most may be gone.
     pub pods: u64,
@@ -27,6 +29,9 @@ pub struct Evidence {
     /// The age of the newest sample of pods that run, if it is a day or more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silent_days: Option<u64>,
+    /// The part that was seen, if that is not all.
+    #[serde(rename = "seen", skip_serializing_if = "Option::is_none")]
+    pub partly: Option<Seen>,
     /// The weekdays of the first sample and the last, where they are known.
     #[serde(skip)]
     weekdays: Option<[&'static str; 2]>,
@@ -45,12 +50,15 @@ const MINUTES_TO_LOWER: u64 = 3 * MINUTES_A_DAY;
 /// Memory limits are lowered by this many days of usage, if asked for.
 const DAYS_TO_LOWER: u64 = 7;
 
+/// Nothing is lowered if less of its pods' time was seen: one day of seven may be its busy one.
+const PERCENT_TO_LOWER: u64 = 90;
+
 const MINUTES_A_DAY: u64 = 1_440;
 
 impl Evidence {
     fn new(days: u64, samples: u64, minutes: u64, pods: u64) -> Self {
         let is_too_brief = minutes < ENOUGH_MINUTES;
-        Self { days, samples, minutes, pods, runs: None, is_too_brief, silent_days: None, weekdays: None }
+        Self { days, samples, minutes, pods, runs: None, is_too_brief, silent_days: None, partly: None, weekdays: None }
     }
 
     /// The evidence in a profile, which does not say when a day's samples begin: pods mostly run beside each other.
@@ -61,12 +69,17 @@ impl Evidence {
         Self::new(days, samples, (samples / pods.max(1)).max(between), pods)
     }
 
-    /// None if nothing was observed of what was read up to a moment.
-    pub fn of(usage: &ContainerUsage, to: i64) -> Option<Self> {
+    /// None if nothing was observed of what was read up to a moment. The pods may be runs of a Job, and many brief ones are like
+    /// those.
+    pub fn of(usage: &ContainerUsage, are_runs: bool, to: i64) -> Option<Self> {
         let samples = Resource::ALL.map(|resource| usage.sketch(resource).seconds().div_ceil(60));
         let samples = samples.into_iter().max().filter(|samples| *samples > 0)?;
-        let minutes = usage.course.seconds().div_ceil(60);
-        let evidence = Self::new(usage.days(), samples, minutes, usage.usage.counted(Window::Month).pods.count());
+        let pods = usage.usage.counted(Window::Month).pods.count();
+        let are_brief = pods >= ENOUGH_RUNS && samples * 60 < pods * LEAST_SECONDS;
+        let seconds = usage.course.seconds(are_runs || are_brief);
+        // Begun days count.
+        let days = seconds.div_ceil(DAY as u64).min(usage.usage.days());
+        let evidence = Self::new(days, samples, seconds.div_ceil(60), pods);
         let days = &usage.course.days;
         let weekdays = days.last_key_value().zip(days.first_key_value());
         let weekdays = weekdays.map(|((first, _), (last, _))| [weekday(to, *first), weekday(to, *last)]);
@@ -81,11 +94,16 @@ impl Evidence {
 
     /// True if so little was seen that it may have been a weekend.
     pub fn is_thin(&self) -> bool {
-        self.minutes < MINUTES_TO_LOWER && self.runs.is_none_or(|runs| runs < ENOUGH_RUNS)
+        self.minutes < MINUTES_TO_LOWER
+    }
+
+    /// The part that was seen, if it is so small that nothing is lowered by it.
+    pub fn too_partly(&self) -> Option<Seen> {
+        self.partly.filter(|seen| seen.percent < PERCENT_TO_LOWER)
     }
 
     pub fn may_lower_limits(&self) -> bool {
-        self.minutes >= DAYS_TO_LOWER * MINUTES_A_DAY
+        self.minutes >= DAYS_TO_LOWER * MINUTES_A_DAY && self.too_partly().is_none()
     }
 }
 

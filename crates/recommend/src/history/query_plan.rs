@@ -31,15 +31,24 @@ pub enum Question {
     Kills,
     /// The hours in which CPU usage was far above its mean. Only flags need them.
     Course,
+    /// The hours in which containers were seen.
+    Hours,
     /// When containers that are gone were last seen.
     Ended,
+}
+
+impl Question {
+    /// True if usage counts without it, too.
+    pub fn is_optional(self) -> bool {
+        matches!(self, Self::Course | Self::Hours | Self::Ended)
+    }
 }
 
 impl Query {
     /// In two, if there is anything to cut.
     pub fn halves(&self, step: i64) -> Option<[Self; 2]> {
         let is_of_one = self.slice.namespaces.len() == 1;
-        if is_of_one && matches!(self.question, Question::Course | Question::Ended) {
+        if is_of_one && self.question.is_optional() {
             return None;
         }
         // Counters are read by the day, and a digest is of a whole day.
@@ -59,6 +68,7 @@ impl fmt::Display for Query {
             Question::Throttling => "CPU throttling",
             Question::Kills => "out-of-memory kills",
             Question::Course => "hours of usage",
+            Question::Hours => "hours that were seen",
             Question::Ended => "ends of containers",
         };
         let UsageSlice { namespaces, window } = &self.slice;
@@ -98,6 +108,7 @@ pub fn plan(
         queries.push(query(Question::Throttling, window));
         if !by_samples {
             queries.push(query(Question::Course, window));
+            queries.push(query(Question::Hours, window));
             queries.push(query(Question::Ended, window));
         }
     }

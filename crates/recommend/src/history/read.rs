@@ -121,7 +121,7 @@ pub async fn read(
                 part.strangers.iter().for_each(|(kind, pods)| strangers.entry(kind.clone()).or_default().merge(pods));
                 reading.histories.add(part);
             }
-            Err(error) if matches!(query.question, Question::Course | Question::Ended) => {
+            Err(error) if query.question.is_optional() => {
                 tracing::debug!(%error, "{query}");
             }
             Err(error) => reading.problems.push(format!("not read: {query}: {error}")),
@@ -198,6 +198,12 @@ impl Shared {
                     let Some(of) = part.of(&place, pods) else { continue };
                     let of_day = u32::try_from(hour.rem_euclid(DAY) / 3_600).unwrap_or(0);
                     of.course.add_busy_hour(pod_of(&place), (pods.age(hour), of_day), cpu);
+                }
+            }
+            Question::Hours => {
+                for (place, last, hours) in store.hours_seen(&namespaces, window).await? {
+                    let of = part.of(&place, pods).into_iter();
+                    of.for_each(|of| of.course.pods.entry(pod_of(&place)).or_default().hours.add(last, hours));
                 }
             }
             Question::Ended => {

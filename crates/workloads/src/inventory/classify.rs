@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Value, json};
 
 use super::{Inventory, RunningPods, WorkloadEntry};
-use crate::kinds::{self, POD_KINDS, comes_and_goes};
+use crate::kinds::{self, JOB, POD_KINDS, comes_and_goes};
 use crate::owner::{MAX_CHAIN, Owner, Owners, PodOwners, WorkloadRef};
 use crate::running;
 use headroom_objects::cluster_reader::{ClusterReader, CompressedObject, without_bookkeeping};
@@ -35,7 +35,12 @@ impl Classifier {
         let (is_made, is_scaled) = (comes_and_goes(&key.kind), number(&object, "/spec/replicas") != Some(0));
         match owner.clone().filter(|owner| is_made && owner.counts()) {
             // Its maker is read, or will be.
-            Some(owner) if owner.is_read() => {}
+            Some(owner) if owner.is_read() => {
+                if key.kind == JOB.kind {
+                    let running = self.running.entry(owner.within(&key.namespace)).or_default();
+                    running.add(RunningPods::of_job(&object));
+                }
+            }
             _ if is_made && has_ended(&object) => self.ended += 1,
             Some(owner) if is_scaled => self.add_made(owner, object),
             // A Rollout's older ReplicaSets are scaled to 0.

@@ -66,6 +66,23 @@ impl StoreReader {
         Ok(found)
     }
 
+    /// Reads in which hours of each day each container was seen: the last one that had ended, by its number since 1970, and a bit for
+    /// each hour of UTC at which one ended.
+    pub async fn hours_seen(
+        &self,
+        namespaces: &[&str],
+        window: Window,
+    ) -> Result<Vec<(ContainerRef, i64, u32)>, SourceError> {
+        let mut found = Vec::new();
+        let Some(question) = self.queries().hours_seen(namespaces) else { return Ok(found) };
+        let step = i64::from(self.step_seconds);
+        self.daily(&question, window, &mut |container, end, hours| {
+            found.push((container, (end - step).div_euclid(HOUR), hours as u32));
+        })
+        .await?;
+        Ok(found)
+    }
+
     /// Reads the peak of each hour of a container in the pods whose names begin like this, with the beginning of the hour.
     pub async fn hourly(
         &self,

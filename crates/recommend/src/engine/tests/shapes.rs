@@ -19,10 +19,11 @@ struct Told {
     histories: Histories,
     pods: u32,
     version: Option<u32>,
+    running: RunningPods,
 }
 
 impl Told {
-    /// Adds a pod that ran until so many minutes ago.
+    /// Adds a pod that ran until so many minutes ago, and was not seen where it used nothing.
     fn pod(mut self, (from, until): (i64, i64), of: Use<'_>) -> Self {
         let pod = cardinality::hash("shop", &self.pods.to_string());
         self.pods += 1;
@@ -32,6 +33,9 @@ impl Told {
         let mut hours: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
         for ago in (until + 1..=from).rev().step_by(STEP as usize) {
             let ((cpu, memory), age) = (of(ago), u32::try_from(day_of(1) - day_of(ago)).unwrap());
+            if memory == 0 {
+                continue;
+            }
             let day = days.entry(age).or_default();
             day.pods.add(pod);
             day.add(Resource::Cpu, (now - ago) * 60, cpu * 1_000_000, 60 * STEP as u64);
@@ -43,6 +47,11 @@ impl Told {
         self.histories.of_first().course.pods.entry(pod).or_default().template = self.version;
         let all: Vec<u64> = hours.values().flatten().copied().collect();
         let mean = |amounts: &[u64]| amounts.iter().sum::<u64>() / amounts.len().max(1) as u64;
+        for (age, hour) in hours.keys() {
+            let course = &mut self.histories.of_first().course.pods.get_mut(&pod).unwrap();
+            let last = day_of(1) * 24 + i64::from(hour + 1) - i64::from(age * 24);
+            course.hours.add(last, 1 << (last % 24));
+        }
         for (at, amounts) in hours.iter().filter(|(_, amounts)| mean(amounts) > 2 * mean(&all)) {
             self.histories.of_first().course.add_busy_hour(pod, *at, mean(amounts));
         }
@@ -51,7 +60,8 @@ impl Told {
 
     /// The advice for its container, and the flags.
     fn advised(&self, kind: &str, resources: &Value) -> (ContainerAdvice, String) {
-        let entry = entry_of(kind, json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
+        let mut entry = entry_of(kind, json!([{"name": "a", "image": "example.com/a:1", "resources": resources}]));
+        entry.running = self.running.clone();
         let mut row = advised_from(Some(&self.histories), false, &entry, &mut around(&[]));
         let flags = row.flags(&row.containers[0]).iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         (row.containers.remove(0), flags)
@@ -194,6 +204,36 @@ fn nothing_is_lowered_by_what_was_not_seen() {
     check(30, 12, "- - short history (30h, 1 pod, Sat to Sun)");
     check(30, 1_500, "1510m - short history (30h, 1 pod, Sat to Sun)");
     check(73, 12, "22m 402Mi ");
+    let young = (0..24).fold(Told::default(), |told, run| told.pod((run * 5 + 4, run * 5), &|_| (12, 300)));
+    assert_eq!(row(&young, "CronJob", &resources), "- - short history (4min, 24 runs, Sun)");
+}
+
+#[test]
+fn nothing_is_lowered_by_a_part_of_the_time_or_of_the_pods() {
+    let resources = json!({"requests": {"cpu": "1", "memory": "4Gi"}});
+    let check = |running: u32, is_seen: &dyn Fn(i64) -> bool, expected: &str| {
+        let mut told = Told::default().pod((FORTNIGHT, 0), &|ago| if is_seen(ago) { (12, 300) } else { (0, 0) });
+        told.histories.to = NOW;
+        told.running.pods = running.into();
+        told.running.since = (0..running).map(|pod| (pod.to_string(), NOW - FORTNIGHT * 60)).collect();
+        assert_eq!(row(&told, "Deployment", &resources), expected);
+    };
+    check(1, &|_| true, "22m 346Mi ");
+    check(1, &|ago| !is_after(ago, 8 * HOUR, 10 * HOUR, DAY_IN_MINUTES), "- - seen in 59% of the time");
+    check(1, &|ago| ago / DAY_IN_MINUTES % 7 != 3, "- - seen in 85% of the time");
+    check(1, &|ago| ago / DAY_IN_MINUTES != 3, "22m 346Mi ");
+    check(3, &|_| true, "- - seen in 33% of the time, 1 of 3 pods");
+    // Nothing that runs was unseen.
+    check(
+        0,
+        &|ago| ago % DAY_IN_MINUTES < 2 * HOUR && ago / DAY_IN_MINUTES % 6 == 1,
+        "- - short history (7h, 1 pod, Mon to Sat)",
+    );
+    let mut failing = Told::default().pod((FORTNIGHT, 0), &|_| (12, 300));
+    failing.running = RunningPods { runs: 2, failed_runs: 2, ..RunningPods::default() };
+    assert_eq!(row(&failing, "CronJob", &resources), "- - all runs failed");
+    failing.running = RunningPods { pods: 1, never_ready: 1, ..RunningPods::default() };
+    assert_eq!(row(&failing, "Deployment", &resources), "- - never ready");
 }
 
 #[test]
