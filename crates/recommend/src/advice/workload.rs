@@ -138,7 +138,7 @@ pub struct ContainerAdvice {
     /// True if all of its pods end again and again.
     #[serde(skip)]
     pub is_crash_looping: bool,
-    /// How its pods fail, if all of them do: their usage is not that of work.
+    /// The way in which all of its pods fail: their usage is not that of work.
     #[serde(skip)]
     pub failing: Option<&'static str>,
     /// The settings by which its program is told how much it may use.
