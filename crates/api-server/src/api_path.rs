@@ -35,13 +35,10 @@ impl ApiPath {
 
     /// The path with one more segment, such as the name of an object.
     pub fn at(&self, name: &str) -> Self {
-        let segment: String = match name {
-            // Servers and proxies drop these segments, and the API server splits a path after it has decoded it, so that an
-            // encoded slash would separate too. No object's name has a slash or a `%`, and none is called `%`.
-            "" | "." | ".." => NO_NAME.to_owned(),
-            name if name.contains(['/', '%']) => NO_NAME.to_owned(),
+        let segment = match is_name(name) {
             // As kubectl writes services and ports: `prometheus:9090`.
-            name => query_value(name).replace('+', "%20").replace("%3A", ":"),
+            true => query_value(name).replace('+', "%20").replace("%3A", ":"),
+            false => NO_NAME.to_owned(),
         };
         Self(format!("{self}/{segment}").into())
     }
@@ -53,6 +50,12 @@ impl ApiPath {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// False for what no object is called. Servers and proxies drop dots, and the API server splits a path after it has decoded it, so
+/// that an encoded slash would separate too.
+pub fn is_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
 }
 
 impl fmt::Display for ApiPath {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::api_client::{ApiClient, ApiError, ListOptions, Missing, text_at};
-use crate::api_path::ApiPath;
+use crate::api_path::{ApiPath, is_name};
 use crate::kept_lists::{KeptList, KeptLists};
 use crate::kubeconfig::{self, Chosen};
 use crate::proxy;
@@ -184,6 +184,10 @@ impl LiveCluster {
     }
 
     fn get_anew(&mut self, (api_version, kind, namespace): List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+        // The API server calls it an error to ask for such a name, which anybody may give an owner.
+        if !is_name(name) {
+            return Ok(None);
+        }
         let api_kind = self.kind(api_version, kind);
         let path = path_of(&api_kind, namespace).at(name);
         let read = match is_confidential(kind) {

@@ -406,6 +406,38 @@ mod tests {
         assert!(!inventory.is_partial);
     }
 
+    /// A cluster that refuses to show an object whose name somebody made up.
+    struct Refusing(Folder);
+
+    impl ClusterReader for Refusing {
+        fn list(&mut self, list: List<'_>) -> Result<Vec<Value>, ReadError> {
+            self.0.list(list)
+        }
+
+        fn get(&mut self, list: List<'_>, name: &str) -> Result<Option<Value>, ReadError> {
+            if name == "a" { Err(ReadError::Failed("refused".to_owned())) } else { self.0.get(list, name) }
+        }
+    }
+
+    #[test]
+    fn a_made_up_owner_hides_the_owners_of_no_other_workload() {
+        let (api, kind) = ("argoproj.io/v1alpha1", "Rollout");
+        let mut elsewhere = owned("Pod", "v1", "x", Some((api, kind, "a")), json!({}));
+        elsewhere["metadata"]["namespace"] = json!("else");
+        let objects = [
+            elsewhere,
+            owned("Pod", "v1", "x", Some((api, kind, "a")), json!({})),
+            owned("Deployment", "apps/v1", "x", Some(("argoproj.io/v9", kind, "web")), json!({})),
+            owned("ReplicaSet", "apps/v1", "web-1", Some((api, kind, "web")), json!({})),
+            owned(kind, api, "web", Some(("example.com/v1", "Shop", "big")), json!({})),
+        ];
+        let mut cluster = Refusing(Folder::with(objects).unwrap());
+        let inventory = Inventory::read(&mut cluster, &[None], |error| error.to_string()).unwrap();
+        let web = inventory.entries.iter().find(|of| of.key == WorkloadRef::new("shop", kind, "web")).unwrap();
+        assert_eq!(web.managed_by.as_ref().map(|of| of.within("").to_string()).as_deref(), Some("shop/big"));
+        assert_eq!(inventory.notes, ["owners of rollout/a are not known: refused"; 2], "one of each namespace");
+    }
+
     #[test]
     fn events_say_which_workloads_are_blocked_now() {
         let event = |kind: &str, name: &str, at: &str, message: &str| {

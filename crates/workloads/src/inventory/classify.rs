@@ -118,9 +118,8 @@ impl Classifier {
             "workload is scaled to 0; its recommendation saves nothing until it runs",
             "workloads are scaled to 0; their recommendations save nothing until they run",
         );
-        let notes = [top_owners.problem, ended, scaled_to_zero];
+        let notes = top_owners.notes().into_iter().chain([ended, scaled_to_zero].into_iter().flatten()).collect();
         let pods = PodOwners { owners: self.owners, ..PodOwners::default() };
-        let notes = notes.into_iter().flatten().collect();
         let mut inventory = Inventory { entries, pods, notes, ..Inventory::default() };
         inventory.renumber();
         for (maker, running) in self.running {
@@ -149,56 +148,65 @@ fn has_ended(object: &Value) -> bool {
     running::has_ended(object) || object.pointer("/status/completionTime").is_some()
 }
 
+/// The most problems with owners that are told: whoever creates a pod may name any number of owners.
+const MOST_PROBLEMS: usize = 20;
+
 /// The tops of the chains of owners; each object above a workload is read once.
 #[derive(Default)]
 struct TopOwners {
-    above: HashMap<WorkloadRef, Option<Owner>>,
-    refused: BTreeSet<String>,
-    /// The first thing that could not be read.
-    problem: Option<String>,
+    /// By API version, and kind and name in a namespace.
+    above: HashMap<(String, WorkloadRef), Option<Owner>>,
+    /// Kinds that cannot be read, by API version, each in one namespace: an owner that somebody made up hides no other namespace's.
+    refused: BTreeSet<(String, WorkloadRef)>,
+    problems: Vec<String>,
 }
 
 impl TopOwners {
     /// The object that manages a workload from the top of its chain of owners.
     fn above(&mut self, entry: &WorkloadEntry, cluster: &mut dyn ClusterReader) -> Option<Owner> {
-        let first = match entry.through {
-            // The workload itself is the owner of what was read.
-            Some(_) => self.next(&entry.api_version, &entry.key, cluster),
+        let mut top = match entry.through {
+            // The workload itself is the owner of what was read. A patch changes it, so it is asked for whatever was refused.
+            Some(_) => self.next((entry.api_version.clone(), entry.key.clone()), cluster),
             None => entry.managed_by.clone(),
-        };
-        let mut top = first?;
+        }?;
         for _ in 0..MAX_CHAIN {
-            match self.next(&top.api_version, &top.within(&entry.key.namespace), cluster) {
-                Some(next) => top = next,
-                None => break,
+            let object = (top.api_version.clone(), top.within(&entry.key.namespace));
+            if self.refused.contains(&kind_of(&object)) {
+                break;
             }
+            let Some(next) = self.next(object, cluster) else { break };
+            top = next;
         }
         Some(top)
     }
 
-    fn next(&mut self, api_version: &str, key: &WorkloadRef, cluster: &mut dyn ClusterReader) -> Option<Owner> {
-        if let Some(known) = self.above.get(key) {
+    fn next(&mut self, object: (String, WorkloadRef), cluster: &mut dyn ClusterReader) -> Option<Owner> {
+        if let Some(known) = self.above.get(&object) {
             return known.clone();
         }
-        let next = self.read(api_version, key, cluster).and_then(|object| Owner::of(&object));
-        self.above.insert(key.clone(), next.clone());
+        let (api_version, key) = &object;
+        let read = cluster.get((api_version, &key.kind, Some(&key.namespace)), &key.name);
+        let next = read.unwrap_or_else(|error| {
+            if self.refused.insert(kind_of(&object)) && !error.is_unknown_kind() {
+                self.problems.push(format!("owners of {key} are not known: {error}"));
+            }
+            None
+        });
+        let next = next.and_then(|object| Owner::of(&object));
+        self.above.insert(object, next.clone());
         next
     }
 
-    fn read(&mut self, api_version: &str, key: &WorkloadRef, cluster: &mut dyn ClusterReader) -> Option<Value> {
-        let kind = format!("{api_version} {}", key.kind);
-        if self.refused.contains(&kind) {
-            return None;
-        }
-        match cluster.get((api_version, &key.kind, Some(&key.namespace)), &key.name) {
-            Ok(object) => object,
-            Err(error) => {
-                self.refused.insert(kind);
-                if !error.is_unknown_kind() && self.problem.is_none() {
-                    self.problem = Some(format!("owners of {} are not known: {error}", key));
-                }
-                None
-            }
-        }
+    fn notes(self) -> Vec<String> {
+        let mut notes = self.problems;
+        let more = notes.len().saturating_sub(MOST_PROBLEMS);
+        notes.truncate(MOST_PROBLEMS);
+        notes.extend((more > 0).then(|| format!("owners of {more} more are not known")));
+        notes
     }
+}
+
+/// The kind of an object in its namespace.
+fn kind_of((api_version, key): &(String, WorkloadRef)) -> (String, WorkloadRef) {
+    (api_version.clone(), WorkloadRef::new(&key.namespace, &key.kind, ""))
 }
