@@ -21,7 +21,7 @@ use headroom_api_server::derived_name::derived_name;
 use headroom_api_server::event::{EventType, Recorder};
 use headroom_api_server::parts::locked;
 use headroom_api_server::watch::{WatchUpdate, follow};
-use headroom_objects::kinds::{ApiKind, items, metadata, text};
+use headroom_objects::kinds::{ApiKind, controller_of, items, metadata, text};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -32,8 +32,6 @@ const WITHOUT_NODE: ListOptions<'static> = ListOptions { field_selector: "spec.n
 const PAUSE: Duration = Duration::from_secs(6);
 /// The most that one namespace has waiting.
 const WAITING: usize = 20;
-/// The longest reference to a controller: its kind has 63 letters at most, its name and API version 253 each.
-const LONGEST_REFERENCE: usize = 1_024;
 /// The most messages that are remembered. A forgotten one is sent again, and the API server refuses it: it has an Event of that name.
 const REMEMBERED: usize = 10_000;
 /// The most kinds that the log names as forbidden: whoever creates a pod may name any as its controller's.
@@ -167,8 +165,7 @@ fn note(pod: &Value, read_from: ReadFrom) -> Option<Note> {
             next = ", ";
         });
     }
-    // API servers accept names of a megabyte.
-    let controller = controller_of(pod).filter(|of| of.to_string().len() <= LONGEST_REFERENCE)?.clone();
+    let controller = controller_of(pod)?.clone();
     let label = |name: &str| about.get("labels")?.get(name)?.as_str();
     let template = label("pod-template-hash").or_else(|| label("controller-revision-hash")).unwrap_or_default();
     let subject = format!("{template} {subject}");
@@ -267,13 +264,10 @@ fn amounts(container: &Value, requirement: Requirement) -> Option<&Map<String, V
     container.get("resources")?.get(requirement.field())?.as_object()
 }
 
-fn controller_of(object: &Value) -> Option<&Value> {
-    items(object, "/metadata/ownerReferences").find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headroom_objects::kinds::LONGEST_REFERENCE;
 
     const HISTORY: &str = "p90 of 7d nginx:1.27 in this namespace, 10080 samples, 1h old";
 

@@ -168,6 +168,15 @@ pub fn items<'o>(object: &'o Value, at: &str) -> impl Iterator<Item = &'o Value>
     object.pointer(at).and_then(Value::as_array).into_iter().flatten()
 }
 
+/// The longest reference to a controller: its kind has 63 letters at most, its name and API version 253 each.
+pub const LONGEST_REFERENCE: usize = 1_024;
+
+/// The controller among an object's owners. A longer reference is to nothing, but API servers accept names of a megabyte.
+pub fn controller_of(object: &Value) -> Option<&Value> {
+    let controller = items(object, "/metadata/ownerReferences").find(|owner| owner["controller"] == true)?;
+    (controller.to_string().len() <= LONGEST_REFERENCE).then_some(controller)
+}
+
 pub fn set(object: &mut Value, field: &str, value: Value) {
     if let Value::Object(fields) = object {
         fields.insert(field.to_owned(), value);

@@ -1,6 +1,7 @@
 //! The fields of pods and workloads that are decided about. Their authors choose how large all others are, up to 1.5 MiB.
 
 use headroom_admission::estimate::replace::LIMITS;
+use headroom_objects::kinds::controller_of;
 use serde_json::Value;
 
 use crate::observed::{ALERT, MIRROR, RESIZE};
@@ -30,8 +31,9 @@ fn of_metadata(object: &mut Value) {
     keep(object.pointer_mut("/metadata"), fields);
     keep(object.pointer_mut("/metadata/labels"), &format!("{RESIZE} controller-revision-hash pod-template-hash"));
     keep(object.pointer_mut("/metadata/annotations"), &[RESIZE, LIMITS, MIRROR, ALERT].join(" "));
-    if let Some(Value::Array(owners)) = object.pointer_mut("/metadata/ownerReferences") {
-        owners.retain(|owner| owner.get("controller").is_some_and(|of| of == true));
+    let controller: Value = controller_of(object).cloned().into_iter().collect();
+    if let Some(owners) = object.pointer_mut("/metadata/ownerReferences") {
+        *owners = controller;
     }
 }
 

@@ -15,7 +15,7 @@ use crate::kinds::{
 };
 use headroom_admission::cluster::usage::workload::{HASH, RANDOM, is_generated, is_minute, is_ordinal};
 use headroom_admission::json::Node;
-use headroom_objects::kinds::{ApiKind, items, metadata, text};
+use headroom_objects::kinds::{ApiKind, LONGEST_REFERENCE, controller_of, metadata, text};
 
 /// The name of a workload, or of another object that owns pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -79,9 +79,8 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The controller among an object's owners.
     pub fn of(object: &Value) -> Option<Self> {
-        let owner = items(object, "/metadata/ownerReferences").find(|owner| owner["controller"] == true)?;
+        let owner = controller_of(object)?;
         let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
         Some(Self { api_version: text("apiVersion"), kind: text("kind"), name: text("name") })
     }
@@ -91,7 +90,7 @@ impl Owner {
         let owners = object.at(&["metadata", "ownerReferences"]).ok()??.items().ok()?;
         let is_controller =
             |owner: &Node<'_>| owner.get("controller").is_ok_and(|of| of.is_some_and(|of| of.bool() == Ok(true)));
-        let owner = owners.into_iter().find(is_controller)?;
+        let owner = owners.into_iter().find(is_controller).filter(|owner| owner.text().len() <= LONGEST_REFERENCE)?;
         let text = |field: &str| owner.string(field).ok().flatten().unwrap_or_default().into_owned();
         Some(Self { api_version: text("apiVersion"), kind: text("kind"), name: text("name") })
     }
@@ -277,6 +276,17 @@ mod tests {
         check("spark-exec-1", None);
         check("stranger", None);
         check("loop-x", Some("job/loop"));
+    }
+
+    #[test]
+    fn an_owner_with_a_name_longer_than_any_object_has_is_none() {
+        for (length, is_one) in [(253, true), (LONGEST_REFERENCE, false)] {
+            let owner =
+                json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x".repeat(length), "controller": true});
+            let pod = json!({"metadata": {"name": "web", "ownerReferences": [owner]}});
+            let in_place = headroom_objects::document(&pod).map(|text| Owner::in_place(text.root()).is_some());
+            assert_eq!((Owner::of(&pod).is_some(), in_place.unwrap()), (is_one, is_one));
+        }
     }
 
     #[test]
