@@ -3,6 +3,8 @@
 //!
 //! A crate such as comfy-table or tabled would draw borders and fold cells, but leave out no columns.
 
+use headroom_admission::truncate::on_one_line;
+
 use super::clean::visible;
 use super::color::Paint;
 use super::width::{folded, width, wrapped};
@@ -10,6 +12,8 @@ use super::width::{folded, width, wrapped};
 const BETWEEN: usize = 3;
 /// A column is not folded to less than this.
 const NARROWEST: usize = 14;
+/// The most characters of a cell. All rows are as wide as the widest one, and API servers accept images of a megabyte.
+const LONGEST_CELL: usize = 1_000;
 
 #[derive(Debug, Clone, Default)]
 pub struct Table {
@@ -60,7 +64,7 @@ impl Table {
     }
 
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let cells = cells.into_iter().map(|cell| visible(&cell).into_owned()).collect();
+        let cells = cells.into_iter().map(|cell| on_one_line(&visible(&cell), LONGEST_CELL)).collect();
         self.rows.push(TableRow { cells, details: Vec::new() });
     }
 
@@ -171,6 +175,9 @@ mod tests {
             ]
         );
         assert!(!table().is_empty() && Table::new(&["A"]).is_empty());
+        let mut long = table();
+        long.row(["x".repeat(300_000)]);
+        assert!(long.lines(None).iter().all(|line| width(line) < 1_100));
     }
 
     #[test]
