@@ -36,7 +36,7 @@ const MAX_MESSAGE: usize = 300;
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     #[error(
-        "another writer owns parts of usageprofile `{object}` ({message}): let one of the two keep it, or take it over with --force-conflicts"
+        "another writer owns parts of usageprofile `{object}` ({message}): let one of the two keep it, or take it over with --adopt"
     )]
     Conflict { object: String, message: String },
     #[error(
@@ -226,7 +226,7 @@ mod tests {
         let webhook = r#"admission webhook "guard.example" denied the request: no"#;
         let conflict = r#"Apply failed with 1 conflict: conflict with "kubectl": .spec"#;
         let rejected = "usageprofile `headroom/usage-26` is rejected (…): let the quota or admission webhook of its namespace admit usageprofiles";
-        let owned = "another writer owns parts of usageprofile `headroom/usage-26` (…): let one of the two keep it, or take it over with --force-conflicts";
+        let owned = "another writer owns parts of usageprofile `headroom/usage-26` (…): let one of the two keep it, or take it over with --adopt";
         let unknown = "the cluster does not know this account (…): check the kubeconfig or the service account's token";
         let advice =
             "not allowed to patch usageprofiles (…): bind this account to the Role and ClusterRole headroom-collector";

@@ -160,7 +160,8 @@ impl fmt::Display for Absence {
                 match Timestamp::from_unix_seconds(*at) {
                     Some(at) => write!(
                         f,
-                        "; with `estimates: {{replayTime: \"{at}\"}}` in a file of --settings, what was there then is read"
+                        "; `kubectl headroom recommend` reads what was there then, with `estimates: {{replayTime: \"{at}\"}}` in \
+                         the file of --settings"
                     ),
                     None => Ok(()),
                 }
