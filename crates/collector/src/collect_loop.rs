@@ -190,6 +190,7 @@ impl Rounds {
             }
             next_round = following(next_round, step);
             while Instant::now() < next_round && !self.stop.is_cancelled() {
+                self.tell_leads();
                 tokio::select! {
                     () = tokio::time::sleep_until(next_round.min(Instant::now() + TICK)) => {}
                     () = self.stop.cancelled() => {}
@@ -360,10 +361,14 @@ impl Rounds {
         }
     }
 
+    fn tell_leads(&self) {
+        self.metrics.leads.set(self.lease.as_ref().is_some_and(RenewedLease::is_ours).into());
+    }
+
     async fn take_turn(&self) -> Result<(), RoundError> {
         let Some(lease) = &self.lease else { return Ok(()) };
         let turn = lease.take().await;
-        self.metrics.leads.set(lease.is_ours().into());
+        self.tell_leads();
         match turn.map_err(|error| lease_error(error, &self.namespace))? {
             Turn::Ours => Ok(()),
             Turn::Theirs { holder, renewed } => {

@@ -189,3 +189,16 @@ async fn reading_is_no_success_while_nothing_can_be_published() {
     stop.cancel();
     running.await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_lost_between_publications_is_told() {
+    let (server, folder) = (ApiServer::new("1"), tempfile::tempdir().unwrap());
+    let source = Scripted { reach: Reach::Present, step_seconds: 1, ..Scripted::new(three_workloads()) };
+    let mut rounds = rounds(&server, folder.path(), source).await;
+    let (api, metrics) = (server.start().await.api, rounds.metrics.clone());
+    rounds.lease = Some(lease(api, "headroom", rounds.store.id(), FAST, &metrics.parts));
+    drop(rounds.start(Duration::from_secs(3600)));
+    wait_for(&server, "a leader", &|| metrics.to_string().contains("_leads 1\n")).await;
+    server.fail(|request| request.path.contains("/leases").then(|| status(503, "etcd has no leader")));
+    wait_for(&server, "no leader", &|| metrics.to_string().contains("_leads 0\n")).await;
+}
