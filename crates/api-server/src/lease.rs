@@ -21,6 +21,8 @@ use crate::parts::{BRIEF, Parts, locked};
 
 /// The longest wait for the API server, with all attempts.
 const MAX_WAIT: Duration = Duration::from_secs(10);
+/// The log line of a failure.
+const NOT_RENEWED: &str = "the lease was not renewed; trying again";
 
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
@@ -146,14 +148,14 @@ impl Lease {
                 () = stop.cancelled() => return,
             }
             match tokio::time::timeout(MAX_WAIT.min(self.timing.duration / 4), self.renew()).await {
-                Ok(Ok(true)) => outage::answered(),
+                Ok(Ok(true)) => outage::answered(NOT_RENEWED),
                 Ok(Ok(false)) => {
                     *locked(&self.renewed) = None;
                     tracing::warn!(lease = self.name, "another process has taken the lease");
                     return;
                 }
-                Ok(Err(error)) => outage::failed("the lease was not renewed; trying again", &error),
-                Err(_) => outage::failed("the lease was not renewed; trying again", &"the API server does not answer"),
+                Ok(Err(error)) => outage::failed(NOT_RENEWED, &error),
+                Err(_) => outage::failed(NOT_RENEWED, &"the API server does not answer"),
             }
         }
     }
@@ -281,6 +283,8 @@ impl RenewedLease {
             return Ok(Turn::Ours);
         }
         let turn = self.lease.take().await?;
+        // Renewals of an earlier turn may have ended with a failure.
+        outage::answered(NOT_RENEWED);
         if turn == Turn::Ours {
             let (lease, stop) = (Arc::clone(&self.lease), CancellationToken::new());
             let stopped = stop.clone();

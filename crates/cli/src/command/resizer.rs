@@ -203,7 +203,7 @@ fn repeat(
         match turn {
             Some(Ok(Turn::Ours)) => is_done = pass(resizer, exempt, metrics, &goes_on),
             Some(Err(failure)) => outage::failed(AWAY, &failure),
-            Some(Ok(Turn::Theirs { .. })) => outage::answered(),
+            Some(Ok(Turn::Theirs { .. })) => outage::answered(AWAY),
             None => {}
         }
         alive();
@@ -223,7 +223,7 @@ fn pass(resizer: &mut Resizer, exempt: &[String], metrics: &ResizerMetrics, goes
         if is_supported { resizer.pass(exempt, metrics, goes_on).map(Some) } else { Ok(None) }
     });
     match passed {
-        Ok(Some(_)) => outage::answered(),
+        Ok(Some(_)) => outage::answered(AWAY),
         Ok(None) => {
             tracing::warn!("the API server has no pods/resize, which Kubernetes has since 1.33: nothing is done");
         }
