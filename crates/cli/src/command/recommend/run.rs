@@ -163,11 +163,13 @@ pub fn recommend(
     };
     // Objects that could not be read.
     let mut unread = Vec::new();
-    let mut workloads = evaluate(engine, &inventory, &mut opened.cluster, &mut unread, progress)?;
+    let mut workloads = evaluate(engine, &inventory, &mut opened.cluster, (&mut unread, &mut notes), progress)?;
     if reads_nodes {
         nodes::flag_beyond_nodes(&mut workloads, &inventory.entries, &mut opened.cluster);
     }
-    source.is_partial |= inventory.is_partial || !unread.is_empty() || !opened.unread.is_empty();
+    // Nothing is recommended by settings that cannot be read.
+    let is_without_settings = settings.read().is_err();
+    source.is_partial |= inventory.is_partial || is_without_settings || !unread.is_empty() || !opened.unread.is_empty();
     notes.extend(opened.unread.iter().map(|problem| format!("not read: {problem}")));
     let admission = opened.admission.describe();
     notes.extend((admission.source != PolicySource::Settings).then(|| format!("admission: {admission}")));
@@ -214,7 +216,7 @@ fn evaluate(
     engine: Engine<'_>,
     Inventory { entries, peers, .. }: &Inventory,
     cluster: &mut Overlay,
-    unread: &mut Vec<ReadError>,
+    (unread, notes): (&mut Vec<ReadError>, &mut Vec<String>),
     progress: &Progress,
 ) -> anyhow::Result<Vec<Workload>> {
     let (mut workloads, mut unreadable) = (Vec::with_capacity(entries.len()), Vec::new());
@@ -229,9 +231,9 @@ fn evaluate(
                 let problem = if problems.is_empty() { problem } else { problems.join("; ") };
                 unreadable.push(format!("{origin}: {problem}"));
             }
+            // Its author's affair, such as an amount that the API server stores and nothing reads.
             (Err(problem), None) => {
-                let problem = format!("no recommendation for {} {}: {problem}", entry.key.namespace, entry.key);
-                unread.push(ReadError::Failed(problem));
+                notes.push(format!("no recommendation for {} {}: {problem}", entry.key.namespace, entry.key));
             }
         }
         progress.advance(1);
