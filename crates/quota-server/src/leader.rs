@@ -28,6 +28,7 @@ const DEBOUNCE: Duration = Duration::from_millis(20);
 const SECOND: Duration = Duration::from_secs(1);
 /// With this many claims, a ledger is settled without waiting for a second.
 const MANY_CLAIMS: usize = 32;
+const UNKNOWN: &str = "cannot read or write the Lease";
 /// Live reads per second, to find the outcome of claims.
 const LIVE_READS: usize = 20;
 
@@ -47,6 +48,7 @@ pub async fn lead(replica: Arc<Replica>) {
     loop {
         match lease.try_take(&mut observation).await {
             Ok(Turn::Ours) => {
+                outage::answered(UNKNOWN);
                 tracing::info!("leading");
                 replica.counter.lead();
                 replica.metrics.leads.set(1);
@@ -70,8 +72,8 @@ pub async fn lead(replica: Arc<Replica>) {
                     return;
                 }
             }
-            Ok(Turn::Theirs { .. }) => outage::answered(),
-            Err(failure) => outage::failed("cannot read or write the Lease", &failure),
+            Ok(Turn::Theirs { .. }) => outage::answered(UNKNOWN),
+            Err(failure) => outage::failed(UNKNOWN, &failure),
         }
         tokio::select! {
             () = replica.stop.cancelled() => return,

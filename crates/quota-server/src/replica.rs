@@ -9,7 +9,7 @@ use headroom_api_server::api_client::{ApiClient, ApiError};
 use headroom_api_server::event::Recorder;
 use headroom_api_server::parts::{Parts, locked};
 use headroom_api_server::watch::OLD;
-use headroom_api_server::{clock, outage, random};
+use headroom_api_server::{clock, random};
 use headroom_quota_protocol::Plan;
 use kube::Client;
 use tokio::time::Instant;
@@ -79,7 +79,7 @@ pub struct Webhook {
     pub makes_certificate: bool,
 }
 
-/// Logs why a loop fails, once a minute while that lasts. An outage has one line for all loops.
+/// Logs why a loop fails, once a minute while that lasts.
 #[derive(Debug, Default)]
 pub struct FailureLog(Option<Instant>);
 
@@ -87,9 +87,7 @@ impl FailureLog {
     const INTERVAL: Duration = Duration::from_secs(60);
 
     pub fn add(&mut self, what: &str, failure: &ApiError) {
-        if failure.is_passing() {
-            outage::failed(what, failure);
-        } else if self.0.is_none_or(|at| at.elapsed() >= Self::INTERVAL) {
+        if self.0.is_none_or(|at| at.elapsed() >= Self::INTERVAL) {
             self.0 = Some(Instant::now());
             tracing::warn!(%failure, "{what}");
         }
