@@ -47,7 +47,7 @@ pub enum ReadFrom {
 /// A message for a workload.
 #[derive(Debug, PartialEq, Eq)]
 struct Note {
-    /// The pod's controller, such as a ReplicaSet, as in its `ownerReferences`.
+    /// The pod's controller, such as a ReplicaSet, as the pod refers to it.
     controller: Value,
     /// The pod template and the estimated amounts. Each combination gets one Event.
     subject: String,

@@ -9,7 +9,7 @@ use headroom_admission::amount::{Quantity, ResourceList};
 use headroom_admission::cluster::label_selector::Labels;
 use headroom_admission::cluster::usage::profile_layout::GROUP;
 use headroom_admission::request::kinds::POD_KINDS;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApiKind {
@@ -175,6 +175,11 @@ pub const LONGEST_REFERENCE: usize = 1_024;
 pub fn controller_of(object: &Value) -> Option<&Value> {
     let controller = items(object, "/metadata/ownerReferences").find(|owner| owner["controller"] == true)?;
     (controller.to_string().len() <= LONGEST_REFERENCE).then_some(controller)
+}
+
+/// Removes all other fields. The page, which is downloaded, has the code of it once.
+pub fn keep(fields: &mut Map<String, Value>, is_kept: &mut dyn FnMut(&str, &mut Value) -> bool) {
+    fields.retain(|name, value| is_kept(name, value));
 }
 
 pub fn set(object: &mut Value, field: &str, value: Value) {

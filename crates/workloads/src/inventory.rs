@@ -575,7 +575,7 @@ mod tests {
         let web = &inventory.entries[1].running;
         assert_eq!((web.restarts.get("a"), web.killed.get("a")), (Some(&3), Some(&1)));
         assert_eq!((web.since.len(), web.never_ready), (1, 1));
-        let night = &inventory.entries[3].running;
+        let night = &inventory.entries[4].running;
         assert_eq!((night.runs, night.failed_runs), (1, 1));
         assert_eq!(
             inventory.notes,

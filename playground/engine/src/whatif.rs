@@ -11,7 +11,7 @@ use headroom_dry_run::simulate::report::{Report, report};
 use headroom_dry_run::simulate::{Simulation, Subjects, put};
 use headroom_objects::cluster_reader::folder::in_namespace;
 use headroom_objects::cluster_reader::{ClusterReader, Folder};
-use headroom_objects::kinds::{ApiKind, SNAPSHOT, metadata, text};
+use headroom_objects::kinds::{ApiKind, SNAPSHOT, keep, metadata, text};
 use headroom_objects::manifest::{self, Manifest, yaml};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -156,7 +156,7 @@ fn written(objects: Vec<Value>) -> String {
         if let Value::Object(fields) = &mut object {
             fields.remove("status");
             if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-                metadata.retain(|name, _| matches!(name.as_str(), "name" | "namespace" | "labels"));
+                keep(metadata, &mut |name, _| matches!(name, "name" | "namespace" | "labels"));
             }
         }
         yaml::write(&object)

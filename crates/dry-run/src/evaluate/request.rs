@@ -4,7 +4,7 @@ use headroom_admission::amount::Quantity;
 use headroom_admission::request::kinds::PodKind;
 use serde_json::{Value, json};
 
-use headroom_objects::kinds::{ApiKind, items, metadata, set, text};
+use headroom_objects::kinds::{ApiKind, items, keep, metadata, set, text};
 
 /// No real request has it. Equal to no object's own, which would make it an audit scanner's request.
 pub const UID: &str = "00000000-0000-4000-8000-000000000000";
@@ -21,7 +21,7 @@ pub fn create(mut object: Value, kind: &ApiKind, namespace: &str) -> Value {
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
+            keep(fields, &mut |_, value| !value.is_null());
             fields.values_mut().for_each(without_nulls);
         }
         Value::Array(items) => items.iter_mut().for_each(without_nulls),

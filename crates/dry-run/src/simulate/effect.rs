@@ -269,7 +269,8 @@ impl Effect {
             EffectKind::NoLongerRejected => &now.reasons,
             _ => &then.reasons,
         };
-        let is_new = |warning: &&ObjectWarning| !now.warnings.contains(warning);
+        // A refused object gets nothing of what its warnings tell.
+        let is_new = |warning: &&ObjectWarning| !is_refused(then) && !now.warnings.contains(warning);
         Self {
             name: subject.name.clone(),
             namespace: subject.key.namespace.clone(),

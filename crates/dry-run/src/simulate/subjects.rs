@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::evaluate::{Admission, ContainerValues, ResourceValue, SetBy, request};
 use headroom_objects::cluster_reader::{ClusterReader, List};
-use headroom_objects::kinds::{ApiKind, metadata};
+use headroom_objects::kinds::{ApiKind, keep, metadata};
 use headroom_workloads::kinds::{self, POD, POD_KINDS, comes_and_goes};
 use headroom_workloads::owner::{Owner, Owners, WorkloadRef};
 use headroom_workloads::pod_of;
@@ -112,7 +112,7 @@ impl Subject {
         if !evaluation.containers.is_empty() {
             evaluation.containers.iter().for_each(|container| take_back(&mut written, container));
             if let Some(Value::Object(annotations)) = written.pointer_mut("/metadata/annotations") {
-                annotations.retain(|name, _| name != LIMIT_RANGER && !name.starts_with(OURS));
+                keep(annotations, &mut |name, _| name != LIMIT_RANGER && !name.starts_with(OURS));
             }
         }
         if let Value::Object(fields) = &mut written {

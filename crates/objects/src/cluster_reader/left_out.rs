@@ -6,6 +6,8 @@
 use headroom_admission::json::{Node, write_string};
 use serde_json::Value;
 
+use crate::kinds::keep;
+
 /// The part of a value that is left out; of a list, that of each item.
 #[derive(Debug)]
 pub enum LeftOut {
@@ -37,7 +39,7 @@ impl LeftOut {
         match of {
             // Most of an object, which is not gone through.
             _ if matches!(self, Self::Nothing) => {}
-            Value::Object(fields) => fields.retain(|name, value| {
+            Value::Object(fields) => keep(fields, &mut |name, value| {
                 let part = self.inside(name);
                 part.into_iter().for_each(|part| part.leave_out(value));
                 part.is_some()

@@ -84,7 +84,7 @@ fn node<'t>(parser: &mut SpanParser<'t>, event: Event<'t>, span: Span) -> Result
             };
             Content::Mapping { is_flow: style == StructureStyle::Flow, entries }
         }
-        other => return Err(format!("line {}: {other:?} is not expected here", span.start.line())),
+        _ => return Err(format!("line {}: expected a value", span.start.line())),
     };
     Ok(YamlNode { content, start, end, column: at.col(), line: at.line(), is_anchored, is_tagged })
 }
