@@ -269,8 +269,9 @@ impl Effect {
             EffectKind::NoLongerRejected => &now.reasons,
             _ => &then.reasons,
         };
-        // A refused object gets nothing of what its warnings tell.
-        let is_new = |warning: &&ObjectWarning| !is_refused(then) && !now.warnings.contains(warning);
+        // A refused object gets no estimates.
+        let is_of_nothing = |warning: &ObjectWarning| is_refused(then) && warning.about.starts_with("container ");
+        let is_new = |warning: &&ObjectWarning| !now.warnings.contains(warning) && !is_of_nothing(warning);
         Self {
             name: subject.name.clone(),
             namespace: subject.key.namespace.clone(),
