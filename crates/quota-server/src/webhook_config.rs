@@ -84,7 +84,7 @@ async fn configure_once(replica: &Replica, webhook: &Webhook, matches: bool) -> 
     };
     let authorities = match (&kept, trusted) {
         (Ok(authorities), _) => authorities.clone(),
-        // What is enforced still follows the quotas.
+        // The entries follow the quotas nevertheless.
         (Err(_), Some(trusted)) => Some(trusted.to_owned()),
         (Err(failure), None) => return Err(failure.clone()),
     };

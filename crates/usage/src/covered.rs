@@ -245,7 +245,7 @@ fn once(days: &BTreeMap<u32, Observed>, resource: Resource, single: &BTreeSet<u3
     let quiet = || levels.iter().filter(|(age, _)| !high.contains(age));
     let (newest, oldest) = (quiet().next()?.0, quiet().next_back()?.0);
     let is_within = Some(newest) < high.first() && Some(oldest) > high.last();
-    // Of a day that was seen for less time than both days beside it, nobody knows the rest.
+    // A day that was seen for less time than both of its neighbours may have had more usage.
     let seconds = |age: u32| days.get(&age).map(|day| day.sketch(resource).seconds());
     let is_known = |age: u32| {
         let least = [age.checked_sub(1).and_then(seconds), seconds(age + 1)].into_iter().flatten().min();

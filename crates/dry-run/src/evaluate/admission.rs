@@ -14,7 +14,7 @@ use headroom_admission::request::kinds::PodKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{ObjectDecision, evaluate};
+use super::{ObjectDecision, ObjectWarning, evaluate};
 use crate::overlay::tenants::{labels, with_name};
 use crate::settings::ParsedSettings;
 use headroom_objects::cluster_reader::ClusterReader;
@@ -153,8 +153,7 @@ impl Admission {
         let monitored = monitoring.map(|settings| evaluate(request.clone(), settings, cluster).warnings);
         let mut evaluation = evaluate(request, settings, cluster);
         // kubectl prints the estimates that a monitoring policy would set.
-        let of_estimates = monitored.into_iter().flatten().filter(|warning| warning.about.starts_with("container "));
-        evaluation.warnings.extend(of_estimates);
+        evaluation.warnings.extend(monitored.into_iter().flatten().filter(ObjectWarning::is_of_estimate));
         evaluation
     }
 

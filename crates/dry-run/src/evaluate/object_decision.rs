@@ -493,6 +493,11 @@ impl ObjectWarning {
     pub(super) fn blocking(topic: Topic, text: String) -> Self {
         Self { blocks_pods: Some(topic), ..text.into() }
     }
+
+    /// True if it tells a request that is estimated for a container.
+    pub fn is_of_estimate(&self) -> bool {
+        self.about.starts_with("container ")
+    }
 }
 
 impl From<String> for ObjectWarning {

@@ -270,7 +270,7 @@ impl Effect {
             _ => &then.reasons,
         };
         // A refused object gets no estimates.
-        let is_of_nothing = |warning: &ObjectWarning| is_refused(then) && warning.about.starts_with("container ");
+        let is_of_nothing = |warning: &ObjectWarning| is_refused(then) && warning.is_of_estimate();
         let is_new = |warning: &&ObjectWarning| !now.warnings.contains(warning) && !is_of_nothing(warning);
         Self {
             name: subject.name.clone(),

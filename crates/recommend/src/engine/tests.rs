@@ -609,7 +609,7 @@ fn the_class_of_service_is_told_before_and_after() {
         ("Guaranteed", "Burstable"),
     );
     check(json!({"requests": {"cpu": "1"}}), ("Burstable", "Burstable"));
-    // What is close enough is not written, so it changes no class and saves nothing.
+    // Values that are close enough are not written, so they change no class and save nothing.
     let both = json!({"cpu": "170m", "memory": "320Mi"});
     let used = [("a", observed(120, 200, None))];
     let row = advised(&one(json!({"limits": both, "requests": both})), &used, &mut around(&[]));
